@@ -21,69 +21,67 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindAccount is the kind of the stream of an account's changes.
+// KindAccount is the stream kind of accounts' changes.
 const KindAccount = "acct"
 
-// DefaultShards is the default number of a balance's shards. Each shard takes one
-// transaction at a time.
+// DefaultShards is the default number of shards of a balance. Each shard accepts one transaction at
+// a time.
 const DefaultShards = 4
 
-// Account is a tenant's account. Its balance is in documents of its own
-// (BalanceDocs).
+// Account is a tenant's account. Its balance is stored in separate documents (BalanceDocs).
 type Account struct {
-	ID     string `json:"account"` // 32 random bytes, hex
+	ID     string `json:"account"` // 32 random bytes in hex
 	Tenant string `json:"tenant"`
 	Shards int    `json:"shards"`
-	// Line is a contract's credit: it is spent like money, and owed in the statement.
+	// Line is the credit line of a contract. It can be spent like money, and is owed in the
+	// statement.
 	Line money.Amount `json:"line"`
-	// Cap bounds the money that the account's calls may hold in a UTC day. Zero
-	// means no cap.
+	// Cap limits the amount that the account's calls may hold in a UTC day. Zero means no limit.
 	Cap       money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
-	// TaskLifetime is the number of seconds for which finished tasks of the account can be read. Zero means the
-	// default of package team.
+	// TaskLifetime is the number of seconds for which finished tasks of the account can be read.
+	// Zero means the default of package team.
 	TaskLifetime int64 `json:"task_lifetime,omitempty"`
-	// Owed is the part of withdrawn payments that the balance could not pay. The next
-	// credits pay it.
+	// Owed is the part of withdrawn payments that the balance could not cover. The next credits pay
+	// it.
 	Owed money.Amount `json:"owed,omitempty"`
-	// Ending lists the revoked keys whose trees are being ended (tree.go). The host refuses
-	// the keys and the links of these trees.
+	// Ending lists the revoked keys whose trees are being ended (tree.go). The host refuses the
+	// keys and the links of these trees.
 	Ending  []string  `json:"ending,omitempty"`
 	Changes uint64    `json:"changes"` // position of the last row
 	Created time.Time `json:"created"`
 }
 
-// Change is a row of an account.
 type Change struct {
 	Kind   ChangeKind   `json:"kind"`
 	Amount money.Amount `json:"amount,omitempty"` // amount added to the balance
 	Owed   money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
-	Value  money.Amount `json:"value,omitempty"`  // the new line or cap
-	Tenant string       `json:"tenant,omitempty"` // of a new account
+	Value  money.Amount `json:"value,omitempty"`  // new line or cap
+	Tenant string       `json:"tenant,omitempty"` // tenant of a new account
 	Shards int          `json:"shards,omitempty"`
 	Key    string       `json:"key,omitempty"`     // id of a key
-	Name   string       `json:"name,omitempty"`    // of the key
-	Caller string       `json:"caller,omitempty"`  // id of a caller that is linked or unlinked
+	Name   string       `json:"name,omitempty"`    // name of the key
+	Caller string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
 	MadeBy string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// Keys are the ids of the keys, and Callers the callers of the links, that ended with Key.
+	// Keys contains the ids of the keys, and Callers the callers of the links, that ended with Key.
 	Keys    []string  `json:"keys,omitempty"`
 	Callers []string  `json:"callers,omitempty"`
-	Claim   string    `json:"claim,omitempty"` // the claim that the caller signed
+	Claim   string    `json:"claim,omitempty"` // claim that the caller signed
 	Note    string    `json:"note,omitempty"`
-	Payment string    `json:"payment,omitempty"`     // the provider's id of a payment
+	Payment string    `json:"payment,omitempty"`     // payment provider's id of a payment
 	Idem    string    `json:"idempotency,omitempty"` // hash of the Idempotency-Key
 	At      time.Time `json:"at"`
 }
 
-// ChangeKind names the subject of an account's row.
+// ChangeKind is the kind of an account's row.
 type ChangeKind string
 
-// The kinds of change.
 const (
-	Opened     ChangeKind = "opened"
-	Credited   ChangeKind = "credit"
-	Clawback   ChangeKind = "clawback" // of a withdrawn payment; if the balance is too small, the account is suspended
-	Reversed   ChangeKind = "reversal" // of a clawback
+	Opened   ChangeKind = "opened"
+	Credited ChangeKind = "credit"
+	// Clawback withdraws a payment. If the balance is too small, the account is suspended.
+	Clawback   ChangeKind = "clawback"
+	Reversed   ChangeKind = "reversal" // reversal of a clawback
 	Adjusted   ChangeKind = "adjustment"
 	LineSet    ChangeKind = "line"
 	CapSet     ChangeKind = "cap"
@@ -101,7 +99,6 @@ const (
 	IssuerRemoved ChangeKind = "issuer_removed"
 )
 
-// DecodeChange reads a row of an account's stream.
 func DecodeChange(row store.Row) (Change, error) {
 	c, err := changes.Decode(store.Doc{Data: row.Data})
 	if err != nil {
@@ -110,13 +107,10 @@ func DecodeChange(row store.Row) (Change, error) {
 	return c, nil
 }
 
-// AccountKey is the key of an account's document.
 func AccountKey(id string) store.Key { return AccountDocs.Key(id) }
 
-// BalanceKey is the key of a shard of an account's balance.
 func BalanceKey(id string, shard int) store.Key { return BalanceDocs.Key(id, strconv.Itoa(shard)) }
 
-// AccountStream is the stream of an account's changes.
 func AccountStream(id string) (store.Stream, error) {
 	raw, err := identity.ParseHex(id)
 	if err != nil || len(raw) != identity.Size {
@@ -127,8 +121,8 @@ func AccountStream(id string) (store.Stream, error) {
 
 func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
 
-// OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default.
-// The error is Conflict if the tenant has an account.
+// OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default. If the
+// tenant already has an account, the error is Conflict.
 func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a Account, err error) {
 	shards = cmp.Or(shards, DefaultShards)
 	if !validShards(shards) {
@@ -166,7 +160,6 @@ func appendChange(tx *store.Tx, s store.Stream, position uint64, c *Change) erro
 	return err
 }
 
-// Find finds an account by its tenant or its id.
 func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 	if len(word) == 2*identity.Size {
 		if _, err := identity.ParseHex(word); err == nil {
@@ -186,7 +179,8 @@ func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 	return b.Account(ctx, id)
 }
 
-// Account reads an account, strongly consistent. An unknown id is NotFound.
+// Account returns an account with a strongly consistent read. If the id is unknown, the error is
+// NotFound.
 func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
 	return account(ctx, b.Store, id)
 }
@@ -199,7 +193,6 @@ func account(ctx context.Context, from store.Reader, id string) (Account, error)
 	return a, store.Problem(err)
 }
 
-// Accounts returns a page of accounts by tenant, and the cursor of the next.
 func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Account, next string, err error) {
 	docs, next, err := b.Store.Docs(ctx, TenantDocs.All(), n, cursor)
 	if err != nil {
@@ -215,12 +208,11 @@ func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Acc
 	return all, next, nil
 }
 
-// AllAccounts returns all accounts by tenant.
 func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
 	return store.Items(store.Follow(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
-// Sum adds up the result of amount over all changes of an account.
+// Sum returns the sum of amount over all changes of an account.
 func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
 	for at := uint64(1); at <= a.Changes; {
 		changes, err := b.Changes(ctx, a.ID, at, int(min(a.Changes-at+1, store.MaxPage)))
@@ -238,8 +230,7 @@ func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money
 	return total, nil
 }
 
-// Balance returns the amount that an account can spend, its credit line
-// included.
+// Balance returns the amount that an account can spend, including its credit line.
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
 	shards, err := b.shards(ctx, a)
 	if err != nil {
@@ -248,7 +239,6 @@ func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error)
 	return sum(shards), nil
 }
 
-// shards reads all shards of a balance.
 func (b *Billing) shards(ctx context.Context, a *Account) ([]store.Doc, error) {
 	all := make([]store.Doc, a.Shards)
 	g, ctx := errgroup.WithContext(ctx)
@@ -268,9 +258,9 @@ func sum(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// change applies decide to an account. One commit contains its row, its document and
-// the writes that decide adds to the transaction. For a zero Change, the commit contains
-// only the writes that decide adds.
+// change applies decide to an account. One commit contains its row, its document and the writes
+// that decide adds to the transaction. If decide returns a zero Change, the commit contains only
+// the writes that decide added.
 func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -293,14 +283,15 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 			return appendChange(tx, stream, a.Changes, &c)
 		})
 		b.accounts.forget(id)
-		// Calls moved the balance meanwhile: plan again with the present shards.
+		// If calls have changed the balance concurrently, the change is planned again with the
+		// current shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
 			return a, store.Problem(err)
 		}
 	}
 }
 
-// maxNote bounds the note of a change in bytes.
+// maxNote limits the note of a change in bytes.
 const maxNote = 512
 
 func checkNote(note string) error {
@@ -310,9 +301,9 @@ func checkNote(note string) error {
 	return nil
 }
 
-// Credit adds money to an account, once for each key. The money first pays the account's debt. The
-// replay of a key returns the account unchanged, and replayed is true. The error is Idempotency if the
-// key was used for another amount.
+// Credit adds money to an account, once per idempotency key. The money first pays the account's
+// debt. If the key was used before, Credit returns the account unchanged, and replayed is true. If
+// the key was used for another amount, the error is Idempotency.
 func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
 	if amount <= 0 || amount > money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
@@ -321,8 +312,8 @@ func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, ke
 	return a, replayed, err
 }
 
-// Adjust changes a balance by a positive or negative amount, once for each key. It is
-// refused if the balance would fall below 0.
+// Adjust changes a balance by a positive or negative amount, once per idempotency key. It fails if
+// the balance would become negative.
 func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
 	if amount == 0 || amount > money.Max || amount < -money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
@@ -333,7 +324,6 @@ func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, ke
 	return b.move(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
 }
 
-// move is a change of the balance that the key makes once.
 func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a Account, replayed bool, err error) {
 	if err := checkNote(c.Note); err != nil {
 		return a, false, err
@@ -364,7 +354,6 @@ func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a 
 	return a, replayed, err
 }
 
-// addMoney adds an amount to the shards of a balance, or takes it from them.
 func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount money.Amount) error {
 	shards, err := b.shards(ctx, a)
 	if err != nil {
@@ -393,8 +382,8 @@ func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount
 	return nil
 }
 
-// SetLine sets the credit line of an account. It is refused if the account has spent
-// more of the old line than the new one allows.
+// SetLine sets the credit line of an account. It fails if the account has spent more of the old
+// line than the new line allows.
 func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
 	if line < 0 || line > money.Max {
 		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))
@@ -412,8 +401,6 @@ func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, not
 	})
 }
 
-// SetCap bounds the money that the calls of an account may hold in a UTC day.
-// Zero means no cap.
 func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Account, error) {
 	if err := checkBound("cap", most); err != nil {
 		return Account{}, err
@@ -427,7 +414,6 @@ func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Acc
 	})
 }
 
-// SetTaskLifetime sets the number of seconds for which finished tasks of an account can be read.
 func (b *Billing) SetTaskLifetime(ctx context.Context, id string, seconds int64) (Account, error) {
 	if seconds < 60 || seconds > 24*60*60 {
 		return Account{}, problem.Invalid("seconds", "60 to 86400", strconv.FormatInt(seconds, 10))
@@ -441,8 +427,6 @@ func (b *Billing) SetTaskLifetime(ctx context.Context, id string, seconds int64)
 	})
 }
 
-// TaskLifetime returns the time for which finished tasks of an account can be read, or 0 for the default. The value may
-// be a second old.
 func (b *Billing) TaskLifetime(ctx context.Context, id string) (time.Duration, error) {
 	a, err := b.recentAccount(ctx, id)
 	return time.Duration(a.TaskLifetime) * time.Second, err
@@ -455,7 +439,6 @@ func checkBound(field string, most money.Amount) error {
 	return nil
 }
 
-// checkActive returns an error if the account is suspended.
 func (a *Account) checkActive() error {
 	if a.Suspended {
 		return problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
@@ -472,12 +455,11 @@ func (b *Billing) MayWrite(ctx context.Context, id string) error {
 	return a.checkActive()
 }
 
-// recentAccount returns an account as it was at most a second ago.
+// recentAccount returns an account that may be a second old.
 func (b *Billing) recentAccount(ctx context.Context, id string) (Account, error) {
 	return b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
 }
 
-// checkActive returns an error if an account is suspended. Its state may be a second old.
 func (b *Billing) checkActive(ctx context.Context, id string) error {
 	a, err := b.recentAccount(ctx, id)
 	if err != nil {
@@ -486,10 +468,10 @@ func (b *Billing) checkActive(ctx context.Context, id string) error {
 	return a.checkActive()
 }
 
-// Suspend refuses the calls of an account, or allows them again. The keys of the account and the
-// tokens of its issuers are refused wherever they would identify a caller of vacants or a client of
-// AGP; calls by its links are refused when it would pay. They still read the account and its
-// receipts, pay in, revoke keys, end links and cancel bookings. Calls that were accepted go on.
+// Suspend suspends an account or resumes it. While it is suspended, its keys and the tokens of its
+// issuers cannot identify callers of vacants or clients of AGP, and calls that its links would pay
+// for are refused. Keys can still read the account and its receipts, pay in, revoke keys, end links
+// and cancel bookings. Accepted calls continue.
 func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err
@@ -507,7 +489,6 @@ func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note s
 	})
 }
 
-// Changes returns up to n changes of an account, beginning at position from.
 func (b *Billing) Changes(ctx context.Context, id string, from uint64, n int) ([]Change, error) {
 	stream, err := AccountStream(id)
 	if err != nil {

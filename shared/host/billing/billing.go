@@ -1,49 +1,55 @@
-// Package billing is the money of a host: accounts, their keys, links and payments, the
-// ledger of calls that have a price, and the sweeper of its reminders.
+// Package billing manages the money of a host: accounts with their keys, links and payments, the
+// ledger of priced calls, and the sweep of their reminders.
 //
-// The invariants: money is integers of micro-dollars. A balance changes only in the commit of
-// the row that says why: a row of the account (credit, line, adjustment, clawback), or a row of
-// a call. A balance never falls below 0. Nothing is charged or refunded twice, because one
-// conditional write of a position decides.
+// Amounts are integers in micro-dollars. A balance changes only in the commit of the row that gives
+// the reason, which is a row of the account (credit, line, adjustment, clawback) or a row of a
+// call. A balance never becomes negative. No amount is charged or refunded twice, because each
+// change depends on a conditional write of a position.
 //
 // # The life of a priced call
 //
-//  1. Quote finds the account: by the key of the request, or by the link of the caller's
-//     id. Without one the call is one of the day's free calls.
-//  2. Debit adds to the commit of the request row: the hold, from one shard of the balance,
-//     and a reminder. Where the shard is short, Explain plans it over several.
-//  3. Settle adds to the answer's commit what a price by tokens gives back.
-//  4. Refund adds the hold to the commit of a void.
-//  5. Sweep follows the reminders: it voids overdue calls, and deletes the reminders of decided calls.
+//  1. Quote finds the account by the key of the request or by the link of the caller's id. A call
+//     without an account is one of the day's free calls.
+//  2. Debit adds the hold, which is taken from one shard of the balance, and a reminder to the
+//     commit of the request row. If the shard is too small, Explain plans the hold over several
+//     shards.
+//  3. If the price depends on tokens, Settle adds the release of the unused hold to the commit of
+//     the answer.
+//  4. Refund adds the release of the hold to the commit of a void.
+//  5. Sweep handles the reminders. It voids overdue calls and deletes the reminders of decided
+//     calls.
 //
 // # Walks
 //
-// A vacant may call others to answer a call, and pays for such a call as any caller does: by the link
-// of its id, or with the free calls of the day. The first request and all calls that follow from it
-// are a walk, and Quote gets the query of the first request, the root (call.Query.Root):
+// To answer a call, a vacant may call other vacants. It pays for such a call like every caller:
+// with the link of its id, or with the free calls of the day. The first request and all calls that
+// follow from it are a walk. Quote gets the query of the first request, the root (call.Query.Root):
 //
-//   - A test key pays nothing in its walk, and its walk calls no priced vacants of other tenants.
-//   - If the account of the root pays for a call, the call counts in the root's caps of the day, and
-//     what the account pays in the walk is at most the key's bound a call and the request's
-//     max_price: holds until calls are decided, then charges. A refund gives room.
-//   - If another account pays, such as the account of a vacant's owner, the limits of the root do not
-//     apply. That money is not the first caller's.
+//   - A test key pays for no calls in its walk, and calls to priced vacants of other tenants are
+//     refused.
+//   - If the account of the root pays for a call, the call counts toward the root's daily caps. The
+//     amount that the account pays in the walk is limited by the key's limit per call and the
+//     request's max_price. This amount contains holds until calls are decided, and then charges. A
+//     refund makes room.
+//   - If another account pays, for example the account of a vacant's owner, the limits of the root
+//     do not apply, because the money is not the first caller's.
 //   - Free calls are counted for the root's address.
-//   - If the root is a turn of a task, the account of the task pays for the calls that its own agents
-//     make, as long as no vacant of another tenant is between them and the root. For the calls of a
-//     stranger's agent it pays only if the task has a budget, and for no agent below that agent.
+//   - If the root is a turn of a task, the account of the task pays for the calls of its own
+//     agents, as long as no vacant of another tenant is between them and the root. For the calls of
+//     another tenant's agent it pays only if the task has a budget, and it does not pay for agents
+//     below that agent.
 //
-// A walk runs in one process, which counts its sum in memory. If the process dies, the turn is void
-// and does not run again, so nothing is spent beyond the limit. A turn that runs later, in another
-// process, starts its walk there: its task keeps the credential of the request. Each dispatch of a
-// booking is a walk of its own: after the first, the venue may spend only its own price if there is a
-// limit, because the sum of earlier dispatches is not known.
+// A walk runs in one process, which counts the amount in memory. If the process dies, the turn is
+// voided and not repeated, so the limit cannot be exceeded. A turn that runs later in another
+// process starts a walk in that process, because its task stores the credential of the request.
+// Each dispatch of a booking is a separate walk. After the first dispatch, the venue may spend only
+// its own price if there is a limit, because the sum of earlier dispatches is not known.
 //
 // # Crashes
 //
-// A crash before 2 leaves nothing. A crash after 2 leaves the hold and its reminder, so the call
-// is decided by its executor, a resend, or Sweep. A crash after 3 or 4 leaves a reminder of a
-// decided call, which Sweep deletes.
+// A crash before step 2 leaves no data. A crash after step 2 leaves the hold and its reminder, so
+// the call's executor, a resend or Sweep decides the call. A crash after step 3 or 4 leaves a
+// reminder of a decided call, which Sweep deletes.
 package billing
 
 import (
@@ -59,44 +65,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config configures the Billing of a host. The first five are required.
+// Config configures the Billing of a host. The first five fields are required.
 type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// MAC returns the MAC of an address under the day's key (textkeys.Keys).
+	// MAC returns the MAC of an address with the key of the day (textkeys.Keys).
 	MAC func(ctx context.Context, data []byte) ([32]byte, error)
-	// Self is the host's own identity, which claims name.
+	// Self returns the host's own identity, which each claim must contain.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
-	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
-	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
+	// KeyPrefix and AGPKeyPrefix are the first words of new keys. The defaults are DefaultKeyPrefix
+	// and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
-	// Quotas bound the keys and the links of an account.
+	// Quotas limits the keys and the links of an account.
 	Quotas quota.Quotas
-	// Tokens returns the checker of tokens of issuers (tokens.ForBilling). With nil, no token
-	// counts here.
+	// Tokens returns the checker of issuers' tokens (tokens.ForBilling). If it is nil, the host
+	// rejects all tokens.
 	Tokens func(TokensConfig) Tokens
-	// TokensConfig configures the checker. New sets its Now and Issuers.
+	// TokensConfig configures the checker. New sets Now and Issuers.
 	TokensConfig TokensConfig
 }
 
-// Billing manages accounts, and is the call.Ledger of calls that accounts pay for. It is
-// safe for concurrent use, and any number of hosts may share a store.
+// Billing manages accounts and is the call.Ledger of calls that accounts pay for. It is safe for
+// concurrent use, and several hosts may share a store.
 type Billing struct {
 	Config
-	tokens   Tokens                   // nil if none counts here
-	links    cache[identity.ID, Link] // by caller; the zero Link of a caller without one
+	tokens Tokens // nil if the host rejects all tokens
+	// links contains links by caller, and the zero Link for callers without a link.
+	links    cache[identity.ID, Link]
 	accounts cache[string, Account]
 	spent    spentCache
 	issuers  cache[struct{}, []Issuer]
-	reading  chan struct{}              // has an item while a request reads the issuers
+	reading  chan struct{}              // contains an item while a request reads the issuers
 	subjects cache[store.Key, struct{}] // documents of subjects that exist
 }
 
 var _ call.Ledger = (*Billing)(nil)
 
-// New returns the Billing of a host.
 func New(c Config) *Billing {
 	b := &Billing{Config: c, reading: make(chan struct{}, 1), subjects: cache[store.Key, struct{}]{keep: time.Minute}}
 	if c.Tokens != nil {
@@ -111,18 +117,17 @@ func (b *Billing) updater() store.Updater {
 	return store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
 }
 
-// now is the time in the precision in which it is stored.
 func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
-// cacheTime is the time for which a cache keeps a value, unless it has a time of its own.
+// cacheTime is the default time for which a cache stores a value.
 const cacheTime = time.Second
 
-// cache keeps values that were read a short time ago.
+// cache stores values that were read recently.
 type cache[K comparable, V any] struct {
 	keep    time.Duration
 	mu      sync.Mutex
 	m       map[K]cachedValue[V]
-	changes int // by this process
+	changes int // number of changes by this process
 }
 
 type cachedValue[V any] struct {
@@ -133,8 +138,8 @@ type cachedValue[V any] struct {
 // maxCached limits the entries of a cache.
 const maxCached = 4096
 
-// get returns the cached value, or else reads it. A value is not cached if this process has changed a
-// value since the read began.
+// get returns the cached value or reads it. It does not cache a value if this process has changed
+// any value since the read started.
 func (c *cache[K, V]) get(k K, now time.Time, read func() (V, error)) (V, error) {
 	c.mu.Lock()
 	e, changes := c.m[k], c.changes
@@ -162,12 +167,12 @@ func (c *cache[K, V]) forget(k K) {
 	delete(c.m, k)
 }
 
-// spentCache remembers which day counters are full, so that not every call over a limit
-// costs a failed commit.
+// spentCache records which daily counters are full, so that a call over a limit does not need a
+// failed commit.
 type spentCache struct {
 	mu  sync.Mutex
 	day string
-	m   map[store.Key]int64 // its bound
+	m   map[store.Key]int64 // value: limit of the counter
 }
 
 func (c *spentCache) full(day string, add store.Add) bool {

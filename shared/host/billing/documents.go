@@ -9,13 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// accountPartition holds the documents of an account: its id is the star.
+// accountPartition contains the documents of an account, whose id replaces the star.
 const accountPartition = KindAccount + "#*"
 
-// keyUsePartition counts the requests of a key, or of an account's keys of tier free.
+// keyUsePartition counts the requests of a key, or of all keys of an account with tier free.
 const keyUsePartition = "keyuse#*"
 
-// The documents of money.
 var (
 	AccountDocs = store.Kind[Account]{
 		Shape: store.Shape{Name: "account", Partition: accountPartition, Sort: "account", Of: store.OfAccount, Verify: store.Joined},
@@ -28,28 +27,29 @@ var (
 			return nil
 		},
 	}
-	// TenantDocs leads from a tenant to the id of its account.
+	// TenantDocs maps tenants to the ids of their accounts.
 	TenantDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
-	// BalanceDocs are the shards of accounts' balances: account and shard.
+	// BalanceDocs contains the shards of accounts' balances. A key is the account and the shard.
 	BalanceDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.Joined},
 		Codec: store.Count(),
 	}
-	// MoveDocs are the changes that Idempotency-Keys made: the hash of the key is the star.
+	// MoveDocs contains the changes that requests with an Idempotency-Key made. A key is the hash
+	// of the idempotency key.
 	MoveDocs = store.Kind[Change]{
 		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: store.JSON[Change](1),
 	}
-	// SecretDocs lead from the hash of a key's secret to the key. A secret has 190 random bits,
-	// so its plain hash reveals nothing.
+	// SecretDocs maps the hash of a key's secret to the key. A secret has 190 random bits, so it
+	// cannot be found from its unsalted hash.
 	SecretDocs = store.Kind[Key]{
 		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key", Verify: store.Unread},
 		Codec: store.JSON[Key](1),
 	}
-	// KeyDocs are the keys of an account by their ids.
+	// KeyDocs contains the keys of an account by their ids.
 	KeyDocs = store.Kind[listedKey]{
 		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: store.JSON[listedKey](1),
@@ -58,33 +58,34 @@ var (
 		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.Unread},
 		Codec: store.JSON[use](1),
 	}
-	// FreeUseDocs count an account's requests of a UTC day by all its keys of tier free together.
-	// Otherwise each further key would have a quota of its own. The text is the day, the number
-	// the count. Test keys are counted apart.
+	// FreeUseDocs counts the requests that all keys of an account with tier free send in a UTC day.
+	// Otherwise, each additional key would have its own quota. The text is the day, and the number
+	// is the count. Test keys are counted separately.
 	FreeUseDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
-	// LinkDocs are the accounts that pay for callers: the caller's id is the star.
+	// LinkDocs contains the links by caller. A link contains the account that pays for the caller.
 	LinkDocs = store.Kind[link]{
 		Shape: store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link", Verify: store.Unread},
 		Codec: store.JSON[link](1),
 		Own:   func(l link) []string { return []string{l.Caller.String()} },
 	}
-	// LinkedDocs are the links of an account, by caller.
+	// LinkedDocs contains the links of an account by caller.
 	LinkedDocs = store.Kind[link]{
 		Shape: store.Shape{Name: "link of an account", Partition: accountPartition, Sort: "link#*", Of: store.OfAccount, Verify: store.Alone},
 		Codec: store.JSON[link](1),
 		Own:   func(l link) []string { return []string{l.Account, l.Caller.String()} },
 	}
-	// EndingDocs lead the sweeper to the accounts with an Account.Ending: the account's id is
-	// the star.
+	// EndingDocs lists the accounts with an Account.Ending for the sweeper. A key is the account's
+	// id.
 	EndingDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "account with trees to end", Partition: "endings", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 		Own:   func(account string) []string { return []string{account} },
 	}
-	// IssuerDocs are the issuers whose tokens count: the id of an issuer of an account is the star.
+	// IssuerDocs contains the issuers whose tokens the host accepts. A key is the id of an
+	// account's issuer.
 	IssuerDocs = store.Kind[Issuer]{
 		Shape: store.Shape{Name: "issuer of tokens", Partition: "issuers", Sort: "*", Verify: store.Unread},
 		Codec: store.JSON[Issuer](1),
@@ -94,17 +95,17 @@ var (
 		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.Joined},
 		Codec: store.JSON[Payment](1),
 	}
-	// QuotaDocs count the free calls of a UTC day, and the spending under caps.
+	// QuotaDocs counts the free calls of a UTC day and the spending under caps.
 	QuotaDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
-	// ActiveDocs are the agents that were seen in a minute.
+	// ActiveDocs contains the agents that were seen in a minute.
 	ActiveDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
-	// DueDocs are the reminders of calls. The number is the position of the request.
+	// DueDocs contains the reminders of calls. The number is the position of the request.
 	DueDocs = store.Kind[call.Pair]{
 		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Codec[call.Pair]{
@@ -119,5 +120,5 @@ var (
 	}
 )
 
-// changes is how the rows of an account are stored.
+// changes is the codec of an account's rows.
 var changes = store.JSON[Change](1)

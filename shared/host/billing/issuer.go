@@ -19,41 +19,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Issuer is an issuer of tokens that an account pays for. A token counts if exactly one
-// Issuer of the host fits it.
+// Issuer is an issuer of tokens for which an account pays. A token is accepted if exactly one
+// Issuer of the host matches it.
 type Issuer struct {
-	ID      string `json:"id"`     // names the issuer of an account in paths and counters
-	Issuer  string `json:"issuer"` // its URL, as the tokens' iss spells it
+	ID      string `json:"id"`     // identifies an account's issuer in paths and counters
+	Issuer  string `json:"issuer"` // URL of the issuer, spelled like iss in its tokens
 	Account string `json:"account"`
 	Tenant  string `json:"tenant"`
 	IssuerOptions
 	Added time.Time `json:"added"`
 }
 
-// IssuerOptions say which tokens of an issuer count, and what they may do.
+// IssuerOptions specifies which tokens of an issuer are accepted, and their rights.
 type IssuerOptions struct {
-	// Audiences are accepted in aud, besides the URL of the vacant or the host that is called.
+	// Audiences lists the values that are accepted in aud, in addition to the URL of the called
+	// vacant or host.
 	Audiences []string `json:"audiences,omitempty"`
-	// Cap bounds what a subject spends in a UTC day, Most what all subjects spend together.
+	// Cap limits the amount that a subject spends in a UTC day, and Most limits the amount for all
+	// subjects together.
 	Cap  money.Amount `json:"cap"`
 	Most money.Amount `json:"most"`
-	// Require are claims that a token must have, with their values. Anybody says that there
-	// are none: everybody who has a token of the issuer spends the account's money.
+	// Require contains the claims that a token must have, with their values. Anybody states that no
+	// claims are required, so everyone with a token of the issuer can spend the account's money.
 	Require map[string]string `json:"require,omitempty"`
 	Anybody bool              `json:"anybody,omitempty"`
-	// Scopes are the rights of a token. The default is call.
+	// Scopes contains the rights of a token. The default is call.
 	Scopes []Scope `json:"scopes,omitempty"`
-	// SubjectClaim is the claim that tells subjects apart; sub if it is "".
+	// SubjectClaim is the claim that distinguishes subjects. The default is sub.
 	SubjectClaim string `json:"subject_claim,omitempty"`
-	// Listed tells everybody of the issuer, at the host's own address.
+	// Listed publishes the issuer at the host's own address.
 	Listed bool `json:"listed,omitempty"`
-	// Private says that the issuer may be at a private address of the host's network.
+	// Private allows the issuer to be at a private address in the host's network.
 	Private bool `json:"private,omitempty"`
 }
 
-// Limits of issuers.
 const (
-	maxIssuers    = 256 // of a host
+	maxIssuers    = 256 // issuers of a host
 	maxIssuerURL  = 512 // bytes
 	maxAudiences  = 16
 	maxRequired   = 16
@@ -61,17 +62,15 @@ const (
 	maxClaimValue = 512 // bytes
 )
 
-// TokenScopes are the scopes that a token may have. The others are for keys, which the
-// tenant or the operator makes and revokes.
+// TokenScopes returns the scopes that a token may have. Other scopes are only for keys, which the
+// tenant or the operator creates and revokes.
 func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeAgents} }
 
-// DefaultSubjectClaim is the claim that tells subjects apart.
 const DefaultSubjectClaim = "sub"
 
-// movable are parts of the names of claims whose values move from one person to another.
+// movable lists parts of the names of claims whose values may pass from one person to another.
 var movable = []string{"mail", "name", "phone", "upn", "nick"}
 
-// check refuses options that cannot be, and fills in defaults.
 func (o *IssuerOptions) check() error {
 	if len(o.Audiences) > maxAudiences {
 		return problem.Invalid("audiences", fmt.Sprintf("at most %d", maxAudiences), fmt.Sprint(len(o.Audiences)))
@@ -131,7 +130,6 @@ func checkClaim(field, name string) error {
 	return nil
 }
 
-// CheckIssuerURL refuses a text that cannot be the iss of a provider of OpenID Connect or OAuth.
 func CheckIssuerURL(s string) error {
 	const want = "an https URL without query and fragment, as the tokens' iss spells it"
 	u, err := outbound.ParseURL(s)
@@ -144,8 +142,8 @@ func CheckIssuerURL(s string) error {
 	return nil
 }
 
-// IssuerMetadata returns the two URLs at which an issuer may describe itself, by OpenID Connect
-// and by OAuth.
+// IssuerMetadata returns the two URLs at which an issuer may publish its metadata, according to
+// OpenID Connect and OAuth.
 func IssuerMetadata(issuer string) []string {
 	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(issuer); err == nil {
@@ -155,7 +153,7 @@ func IssuerMetadata(issuer string) []string {
 	return all
 }
 
-// AddIssuer makes tokens of an issuer count for an account, or changes which of them do.
+// AddIssuer accepts tokens of an issuer for an account, or changes the options of the issuer.
 func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOptions) (i Issuer, err error) {
 	if err := CheckIssuerURL(at); err != nil {
 		return i, err
@@ -185,7 +183,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOpt
 	return i, err
 }
 
-// RemoveIssuer ends that tokens of an issuer count for an account, from the next request on.
+// RemoveIssuer stops accepting an issuer's tokens for an account from the next request on.
 func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err error) {
 	if i, err = b.Issuer(ctx, id); err != nil {
 		return i, err
@@ -206,7 +204,6 @@ func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err er
 	return i, err
 }
 
-// Issuer reads an issuer by its id.
 func (b *Billing) Issuer(ctx context.Context, id string) (Issuer, error) {
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 8 || hex.EncodeToString(raw) != id {
 		return Issuer{}, noIssuer(id)
@@ -225,7 +222,6 @@ func noIssuer(id string) error {
 	return problem.New(problem.NotFound, "no issuer has the id %.40q; GET /v1/admin/issuers lists them", id)
 }
 
-// Issuers lists the issuers of all accounts, by their ids.
 func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
 	for i, err := range IssuerDocs.Each(ctx, b.Store, IssuerDocs.All()) {
 		if err != nil {
@@ -236,8 +232,8 @@ func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
 	return all, nil
 }
 
-// CountingIssuers is Issuers as of at most a second ago, for requests. One of them reads the
-// issuers for all.
+// CountingIssuers is like Issuers for use in requests. The result may be a second old, and one
+// request reads the issuers for all concurrent requests.
 func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
 	case b.reading <- struct{}{}:

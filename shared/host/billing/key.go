@@ -24,10 +24,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// A key begins with the host's word and _live_ or _test_, so that people recognise it.
-// What a key may do is read from its document, never from this prefix. Keys with a tier
-// of AGP have another word. A test key calls its own tenant's vacants, and nothing is
-// charged.
+// A key starts with a word of the host and _live_ or _test_, so that people recognize it. The
+// rights of a key are read from its document and never from this prefix. Keys with a tier of AGP
+// start with a different word. A test key calls only vacants of its own tenant, free of charge.
 const (
 	DefaultKeyPrefix    = "vac"
 	DefaultAGPKeyPrefix = "agnt"
@@ -36,10 +35,9 @@ const (
 	test = "_test_"
 )
 
-// maxPrefix bounds the word that keys begin with.
+// maxPrefix limits the word at the start of keys.
 const maxPrefix = 12
 
-// CheckKeyPrefix refuses what keys cannot begin with.
 func CheckKeyPrefix(word string) error {
 	if word == "" || len(word) > maxPrefix || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return problem.Invalid("the prefix of keys", fmt.Sprintf("1 to %d characters of a-z and 0-9", maxPrefix), fmt.Sprintf("%.40q", word))
@@ -47,7 +45,7 @@ func CheckKeyPrefix(word string) error {
 	return nil
 }
 
-// secretSize is the number of letters and digits after the prefix: 190 bits.
+// secretSize is the number of letters and digits after the prefix, which are 190 bits.
 const secretSize = 32
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -55,13 +53,13 @@ const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 // Scope is a permission of a key.
 type Scope string
 
-// The scopes. Allows says what each is for.
+// Allows describes each scope.
 const (
 	ScopeCall   Scope = "call"
 	ScopeRead   Scope = "read"
 	ScopeManage Scope = "manage"
 	ScopeAGP    Scope = "agp"
-	// ScopeVacants is given by the operator only, because vacants work at the host's cost.
+	// Only the operator grants ScopeVacants, because vacants run at the host's cost.
 	ScopeVacants Scope = "vacants"
 	ScopeAgents  Scope = "agents"
 )
@@ -70,7 +68,6 @@ func Scopes() []Scope {
 	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents}
 }
 
-// Allows says what a key with the scope may do.
 func (s Scope) Allows() string {
 	return map[Scope]string{
 		ScopeCall:    "call vacants, link callers and end the links that the key made",
@@ -82,10 +79,10 @@ func (s Scope) Allows() string {
 	}[s]
 }
 
-// Tier selects the quota of a key at AGP.
+// Tier selects the quota of a key for AGP.
 type Tier string
 
-// The tiers. A key without one has no access to AGP.
+// A key with NoTier has no access to AGP.
 const (
 	NoTier     Tier = ""
 	Free       Tier = "free"
@@ -93,30 +90,28 @@ const (
 	Enterprise Tier = "enterprise"
 )
 
-// quotas is the daily request quota per tier. Zero means no quota.
+// quotas contains the daily request quota per tier. Zero means no limit.
 var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
-// KeyOptions are the rights and limits of a new key.
+// KeyOptions contains the rights and limits of a new key.
 type KeyOptions struct {
-	// Name tells people which key this is. Keys may have the same name, or none.
+	// Name identifies the key for people. It may be empty, and several keys may have the same name.
 	Name string `json:"name,omitempty"`
 	Test bool   `json:"test"`
-	// Scopes default to call and read; with a tier to agp and read.
+	// Scopes has the default call and read, or agp and read if Tier is set.
 	Scopes []Scope      `json:"scopes,omitempty"`
 	Cap    money.Amount `json:"cap"`
-	// Most bounds the price of a call or a booking. Zero means no bound.
+	// Most limits the price of a call or a booking. Zero means no limit.
 	Most money.Amount `json:"most,omitempty"`
 	Tier Tier         `json:"tier"`
-	// Quota is the number of requests by AGP in a UTC day. Zero means the tier's quota.
+	// Quota is the number of AGP requests per UTC day. Zero means the tier's quota.
 	Quota int64 `json:"quota"`
-	// Agents lists the agents that requests may come from. An empty list allows
-	// every agent.
+	// Agents lists the agents that may send requests. If it is empty, all agents may.
 	Agents []string `json:"agent_ids,omitempty"`
-	// Expires is the time at which the key ends. The zero time means never.
+	// Expires is the time at which the key expires. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Limits of a key's agents and of its name.
 const (
 	maxAgents = 32
 	maxAgent  = 256 // bytes
@@ -124,7 +119,7 @@ const (
 )
 
 func (o *KeyOptions) check(now time.Time) error {
-	// A list must show where a name ends.
+	// In a list, the end of a name must be visible.
 	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, odd) || strings.TrimSpace(o.Name) != o.Name {
 		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", o.Name))
@@ -171,7 +166,6 @@ func (o *KeyOptions) check(now time.Time) error {
 	return nil
 }
 
-// prefix returns the text that a new key begins with.
 func (b *Billing) prefix(o *KeyOptions) string {
 	word := cmp.Or(b.KeyPrefix, DefaultKeyPrefix)
 	if o.Tier != NoTier {
@@ -185,15 +179,17 @@ func (b *Billing) prefix(o *KeyOptions) string {
 
 // Key is an API key of an account, without its secret.
 type Key struct {
-	ID      string       `json:"id"`
-	Name    string       `json:"name,omitempty"` // for people
-	Account string       `json:"account"`
-	Tenant  string       `json:"tenant"`
-	Prefix  string       `json:"prefix"` // start of the secret, for display
-	Test    bool         `json:"test,omitempty"`
-	Scopes  []Scope      `json:"scopes"`
-	Cap     money.Amount `json:"cap,omitempty"`  // bounds the spending of a UTC day; zero means no cap
-	Most    money.Amount `json:"most,omitempty"` // bounds the price of a call or a booking; zero means no bound
+	ID      string  `json:"id"`
+	Name    string  `json:"name,omitempty"` // for people
+	Account string  `json:"account"`
+	Tenant  string  `json:"tenant"`
+	Prefix  string  `json:"prefix"` // start of the secret, for display
+	Test    bool    `json:"test,omitempty"`
+	Scopes  []Scope `json:"scopes"`
+	// Cap is the limit for the spending of a UTC day, or zero for no limit.
+	Cap money.Amount `json:"cap,omitempty"`
+	// Most limits the price of a call or a booking. Zero means no limit.
+	Most money.Amount `json:"most,omitempty"`
 	// Tier, Quota and Agents are for AGP (KeyOptions).
 	Tier    Tier      `json:"tier,omitempty"`
 	Quota   int64     `json:"quota,omitempty"`
@@ -202,19 +198,16 @@ type Key struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
 	Maker
-	// LastUsed is the time of the last envelope that came with the key. Only
-	// Keys sets it.
+	// LastUsed is the time of the last envelope with the key. Only Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
 
-	// subject is the subject of a token. It is nil for a key.
+	// subject is the subject of a token, or nil for a key.
 	subject *Subject
 }
 
-// DayQuota returns the number of requests by AGP that k may send in a UTC day.
-// Zero means no quota.
+// DayQuota returns the number of AGP requests that k may send in a UTC day. Zero means no limit.
 func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, quotas[k.Tier]) }
 
-// Has reports whether a key has a scope.
 func (k *Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
 // listedKey is a key in the list of its account.
@@ -228,14 +221,14 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// MakeKey makes a key of an account for the operator, and returns its secret, which nobody
-// can read again.
+// MakeKey creates a key of an account for the operator. It also returns the key's secret, which
+// cannot be read again.
 func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
 	return b.MakeKeyBy(ctx, nil, account, o)
 }
 
-// MakeKeyBy makes a key for the holder of a key of the account, or for the operator if
-// maker is nil. The error is Forbidden for a key that may do more than its maker.
+// MakeKeyBy creates a key for the holder of the key maker, or for the operator if maker is nil. If
+// the new key would have more rights than its maker, the error is Forbidden.
 func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o KeyOptions) (k Key, secret string, err error) {
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
@@ -262,7 +255,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 		if err := b.checkStillValid(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
-		// The commit changes the account, so another new key would be a conflict.
+		// The commit writes the account, so it conflicts with a concurrent new key.
 		if err := b.makeRoom(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
@@ -274,9 +267,9 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	return k, secret, err
 }
 
-// letters returns n random letters and digits.
 func (b *Billing) letters(n int) (string, error) {
-	const fair = byte(256 / len(letters) * len(letters)) // above it, some letters would be more likely
+	// Above this value, some letters would be more likely.
+	const fair = byte(256 / len(letters) * len(letters))
 	out, one := make([]byte, 0, n), make([]byte, 1)
 	for len(out) < n {
 		if _, err := io.ReadFull(b.Rand, one); err != nil {
@@ -289,7 +282,6 @@ func (b *Billing) letters(n int) (string, error) {
 	return string(out), nil
 }
 
-// Keys lists the keys of an account, by id.
 func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err error) {
 	listed, err := b.listKeys(ctx, account)
 	if err != nil {
@@ -322,8 +314,8 @@ func (b *Billing) listKeys(ctx context.Context, account string) (all []listedKey
 	return all, nil
 }
 
-// Authenticate returns the key of a secret, read from the store each time. An unknown
-// secret is Unauthorized. A malformed one costs no read.
+// Authenticate returns the key with a secret. It reads the key from the store each time, unless the
+// secret is malformed. If the secret is unknown, the error is Unauthorized.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
 	if !IsSecret(secret) {
 		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
@@ -338,7 +330,6 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 	return k, b.checkAlive(&k)
 }
 
-// checkAlive refuses a key that was revoked or has expired.
 func (b *Billing) checkAlive(k *Key) error {
 	switch {
 	case !k.Revoked.IsZero():
@@ -349,14 +340,14 @@ func (b *Billing) checkAlive(k *Key) error {
 	return nil
 }
 
-// In the chain of checkAlive's refusals.
+// ErrRevokedKey and ErrExpiredKey are in the chain of checkAlive's errors.
 var (
 	ErrRevokedKey = errors.New("revoked key")
 	ErrExpiredKey = errors.New("expired key")
 )
 
-// IsSecret reports whether a text has the form of a key's secret, before anything is read.
-// Secrets with an earlier prefix keep their form.
+// IsSecret reports whether a text has the form of a key's secret, without a read from the store.
+// Secrets with an earlier prefix of the host are also accepted.
 func IsSecret(secret string) bool {
 	prefix := strings.TrimRight(secret, letters)
 	word, ok := strings.CutSuffix(prefix, live)
@@ -366,8 +357,8 @@ func IsSecret(secret string) bool {
 	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
-// Bearer returns the secret in a request's Authorization header, or "" without the
-// header. Errors do not quote it.
+// Bearer returns the secret in a request's Authorization header, or "" if there is no such header.
+// Its errors do not contain the secret.
 func Bearer(r *http.Request) (string, error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
@@ -381,28 +372,27 @@ func Bearer(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// Demand is a condition that the key of a request must meet.
+// Demand is a condition for the key of a request.
 type Demand struct {
 	Scope Scope // "" accepts every scope
-	// Test admits test keys, too. What they then read and change is test data of their account,
-	// so an operation that has none admits live keys only.
+	// Test also admits test keys. They read and change only the test data of their account, so an
+	// operation without test data must admit only live keys.
 	Test bool
-	// Active refuses keys of accounts that are suspended, or were a second ago.
+	// Active refuses keys of suspended accounts. The state of the account may be a second old.
 	Active bool
-	// Or is a scope that a key may have in place of Scope. It may be "".
+	// Or is a scope that is accepted instead of Scope. It may be "".
 	Or Scope
-	// And is a scope that a key needs besides Scope. It may be "".
+	// And is a scope that is required in addition to Scope. It may be "".
 	And Scope
 }
 
-// Calling returns the demand of operations by which keys call vacants.
 func Calling() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
 
 // ErrNoKey is the cause of Admit's error for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// Admit returns the key of a request, if it meets the demand. It is the only place that
-// admits requests by keys of accounts.
+// Admit returns the key of a request if it meets the demand. All requests with keys of accounts
+// must be admitted by Admit.
 func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
 	secret, err := Bearer(r)
 	if err == nil && secret == "" {
@@ -433,7 +423,6 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	return &k, b.checkActive(ctx, k.Account)
 }
 
-// holder returns the key of a secret, or the rights of a token.
 func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (Key, error) {
 	if b.tokens == nil || !b.tokens.Looks(secret) {
 		return b.Authenticate(ctx, secret)
@@ -445,8 +434,7 @@ func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (K
 	return s.key(), b.noteSubject(ctx, &s)
 }
 
-// Identify returns the account that pays for a request, or nil for a request
-// without a key.
+// Identify returns the account that pays for a request, or nil if the request has no key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
 	k, err := b.Admit(ctx, r, Calling())
 	switch {
@@ -458,7 +446,6 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 	return k.Payer(), nil
 }
 
-// Payer returns the account that pays for requests with k.
 func (k *Key) Payer() *call.Payer {
 	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}
 	if s := k.subject; s != nil {
@@ -468,9 +455,9 @@ func (k *Key) Payer() *call.Payer {
 	return p
 }
 
-// Recheck returns an error if the key or the token of a payer would be refused now. Otherwise it sets the caps of the
-// payer's issuer, which the operator can change; the limits of a key never change. It is called when a task that the
-// payer dispatched earlier goes on.
+// Recheck returns an error if the key or the token of a payer would be refused now. Otherwise, it
+// updates the caps of the payer's issuer, which the operator can change. The limits of a key never
+// change. Recheck is called when a task that the payer dispatched continues.
 func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
 	if p.Issuer != "" {
 		i, err := b.Issuer(ctx, p.Issuer)
@@ -506,7 +493,6 @@ func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
 	return a.checkMakers(&k.Key)
 }
 
-// CheckScope returns an error unless k has a scope.
 func (k *Key) CheckScope(s Scope) error {
 	switch {
 	case k.Has(s):
@@ -517,7 +503,6 @@ func (k *Key) CheckScope(s Scope) error {
 	return NeedsScope(s)
 }
 
-// NeedsScope returns the refusal of a key without a scope.
 func NeedsScope(s Scope) error {
 	if s == ScopeManage {
 		return problem.New(problem.Scope, "the key lacks the scope manage; make one that has it, for example: vacancy keys create TENANT --scope call,read,manage")

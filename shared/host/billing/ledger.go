@@ -24,30 +24,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// plan holds the writes by which a call is paid for.
+// plan contains the writes that pay for a call.
 type plan struct {
 	account *Account
 	day     string
-	// holds take the price from shards of the balance; a refund goes to the first.
+	// holds take the price from shards of the balance. A refund goes to the first of these shards.
 	holds []store.Add
-	// counters are day counters: caps of an account, or free calls.
+	// counters are the daily counters of an account's caps or of free calls.
 	counters []counter
 }
 
-// counter is a day counter, and the refusal if it is full. parts is the number of
-// parts that the counter is divided into, one of which is used; 0 means that it is
-// not divided.
+// counter is a daily counter and the error that is returned if it is full. parts is the number of
+// parts into which the counter is divided, or 0. A call uses one part.
 type counter struct {
 	store.Add
 	full  error
 	parts int
 }
 
-// freeParts is the number of parts into which the counter of all callers' free calls is
-// divided, because one item of a table takes a thousand writes a second.
+// freeParts is the number of parts into which the counter of all callers' free calls is divided. An
+// item of a DynamoDB table accepts only a thousand writes per second.
 const freeParts = 16
 
-// Quote implements call.Ledger.
 func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err error) {
 	p := q.Payer
 	if q.Root != nil {
@@ -86,7 +84,7 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 		return b.quoteFree(ctx, &q)
 	}
 	if q.Reset {
-		return c, nil // it runs nothing, and strangers have no account
+		return c, nil // a reset runs no behaviour, and callers without an account may reset
 	}
 	ofRoot := false
 	if q.Root != nil {
@@ -106,7 +104,6 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	return c, err
 }
 
-// active returns an account that is not suspended.
 func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	a, err := b.Account(ctx, id)
 	if err == nil {
@@ -115,15 +112,15 @@ func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	return a, err
 }
 
-// capOf bounds what its owner spends. Zeros mean no bound.
+// capOf limits the spending of its owner. Zero means no limit.
 type capOf struct {
-	whose string       // for the counter's key
-	most  money.Amount // in a UTC day
-	once  money.Amount // for a call
+	whose string       // part of the counter's key
+	most  money.Amount // limit per UTC day
+	once  money.Amount // limit per call
 }
 
-// payer returns the account that pays for a call, or "" if none does, the maker of the
-// caller's link, and the caps besides the account's own.
+// payer returns the account that pays for a call, or "" if no account pays. It also returns the
+// maker of the caller's link, and the caps in addition to the account's own cap.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
 		caps = []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}
@@ -174,8 +171,8 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, Plan: p}, nil
 }
 
-// quoteFree plans one of the free calls of the day. A signing caller's calls are counted
-// by caller and by address, a guest's calls only by address.
+// quoteFree plans one of the free calls of the day. A signing caller's calls are counted by caller
+// and by address, and a guest's calls only by address.
 func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
@@ -219,33 +216,30 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	return call.Charge{Kind: call.FreeOfDay, Version: price.Version, Plan: p}, nil
 }
 
-// unpaid returns the refusal of a call that nobody pays for, with what its caller can do.
 func unpaid(q *call.Query, why string) error {
 	way := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
-	if q.Guest { // its id is the host's
+	if q.Guest { // the host created the guest's id
 		way = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
 	}
 	return problem.New(problem.PaymentRequired, "%s: %s", why, way)
 }
 
-// What a caller without money is told to use.
+// These texts tell a caller without money how to pay.
 const (
 	keyHeader = "Authorization: Bearer KEY"
 	linksPath = "/v1/account/links"
 )
 
-// errShort is the cause of the refusal of a call that the balance of its account does not
-// cover.
+// errShort means that the balance of an account does not cover a call.
 var errShort = errors.New("the balance is short")
 
-// wholeOf stands for all parts of a counter, in the cache of full ones.
 func wholeOf(day, vacant string, all int64) store.Add {
+	// This key represents all parts of a counter in the cache of full counters.
 	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: all}
 }
 
 func partOf(n int) string { return "all#" + strconv.Itoa(n) }
 
-// partMax returns the share of a part in the day's free calls.
 func partMax(all int64, part int) int64 {
 	most := all / freeParts
 	if int64(part) < all%freeParts {
@@ -254,20 +248,18 @@ func partMax(all int64, part int) int64 {
 	return most
 }
 
-// quotaKey is the counter of a UTC day of a vacant's free calls, or of a cap.
 func quotaKey(day, whose string) store.Key {
 	return QuotaDocs.Key(whose, day)
 }
 
-// day returns the UTC day. dayEnds returns the time from which its counters may be
-// deleted: a day after its end, for clocks that are behind.
 func (b *Billing) day() string { return b.Now().UTC().Format(time.DateOnly) }
 
 func (b *Billing) dayEnds() time.Time {
+	// The counters may be deleted one day after the end of the day, because other clocks may be
+	// behind.
 	return b.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
 }
 
-// pick returns a random number below n.
 func (b *Billing) pick(n int) (int, error) {
 	if n == 1 {
 		return 0, nil
@@ -279,7 +271,6 @@ func (b *Billing) pick(n int) (int, error) {
 	return int(binary.BigEndian.Uint32(r[:]) % uint32(n)), nil
 }
 
-// Debit implements call.Ledger.
 func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
 	p := c.Plan.(*plan)
 	writes := make([]store.Write, 0, len(p.holds)+len(p.counters)+1)
@@ -292,17 +283,16 @@ func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []st
 	if c.Hold > 0 {
 		// The reminder leads Sweep to the call.
 		name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
-		data, _ := DueDocs.Encode(pair) // which never fails
+		data, _ := DueDocs.Encode(pair) // never fails for a pair
 		writes = append(writes, store.Put{Key: b.due().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data})
 	}
 	return writes
 }
 
-// Explain implements call.Ledger.
 func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, refused error) (call.Charge, error) {
 	var bounds *store.BoundsError
 	if !errors.As(refused, &bounds) {
-		return *c, refused // a reminder of this position exists already, which only damage explains
+		return *c, refused // a reminder of this position already exists, so the data is damaged
 	}
 	p := c.Plan.(*plan)
 	for i, one := range p.counters {
@@ -320,7 +310,7 @@ func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, ref
 	return b.span(ctx, c, p)
 }
 
-// otherPart plans a free call by another part of the counter of all, if one has room.
+// otherPart plans a free call with another part of the counter for all callers, if a part has room.
 func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, at int) (call.Charge, error) {
 	old := c.Plan.(*plan)
 	vacant := q.Pair.Vacant.String()
@@ -358,8 +348,8 @@ func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, 
 	return moved, nil
 }
 
-// span plans the hold over several shards. It refuses only if all of them fell short at
-// one moment: no version changed between two reads.
+// span plans the hold over several shards. It refuses the call only if all shards together were too
+// small at one moment, which means that no version changed between two reads.
 func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Charge, error) {
 	var before []store.Doc
 	for {
@@ -388,7 +378,7 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 	}
 }
 
-// take plans how shards give an amount, the fullest first, and returns what they lack.
+// take plans how shards provide an amount, fullest shard first. short is the missing amount.
 func take(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, short money.Amount) {
 	order := make([]int, len(shards))
 	for i := range order {
@@ -405,7 +395,6 @@ func take(account string, shards []store.Doc, amount money.Amount) (adds []store
 	return adds, amount
 }
 
-// Settle implements call.Ledger.
 func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.Settled, error) {
 	row := s.Row
 	if row.PaidBy != call.PaidByAccount {
@@ -430,12 +419,10 @@ func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.Settled, 
 	return settled, nil
 }
 
-// give adds an amount to the shard that a row was debited from.
 func give(row *call.RequestRow, amount int64) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(row.Payer[:]), int(row.Shard)), Delta: amount, Max: math.MaxInt64}
 }
 
-// Refund implements call.Ledger.
 func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Write {
 	if row.PaidBy != call.PaidByAccount || row.Price == 0 {
 		return nil
@@ -443,10 +430,8 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 	return []store.Write{give(row, int64(row.Price))}
 }
 
-// Late implements call.Ledger: an account settles at once.
-func (*Billing) Late(*call.RequestRow) bool { return false }
+func (*Billing) Late(*call.RequestRow) bool { return false } // an account settles immediately
 
-// Pay implements call.Ledger.
 func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
 	if errors.Is(refused, errShort) {
 		ways = append(ways, json.RawMessage(`{"way":"credit","path":"`+CheckoutPath+`","of":"the account, by its tenant, or by the operator"}`))
@@ -463,7 +448,6 @@ func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
 	return ways
 }
 
-// PriceVersion reads a version of a vacant's price.
 func (b *Billing) PriceVersion(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {
 	p, err := price.Get(ctx, b.Store, vacant, version)
 	return p, store.Problem(err)

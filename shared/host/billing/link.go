@@ -16,16 +16,17 @@ import (
 
 // Link is the account that pays for a caller's signed calls.
 type Link struct {
-	Caller  identity.ID  `json:"caller"`
-	Account string       `json:"account"`
-	Cap     money.Amount `json:"cap,omitempty"` // bounds the spending of a UTC day; zero means no cap
-	Made    time.Time    `json:"made"`
+	Caller  identity.ID `json:"caller"`
+	Account string      `json:"account"`
+	// Cap is the limit for the spending of a UTC day, or zero for no limit.
+	Cap  money.Amount `json:"cap,omitempty"`
+	Made time.Time    `json:"made"`
 	Maker
 }
 
-// link is a Link as it is stored.
+// link is the stored form of a Link.
 type link struct {
-	Claim string `json:"claim"` // the last claim that the caller signed
+	Claim string `json:"claim"` // last claim that the caller signed
 	Link
 	Ended bool `json:"ended,omitempty"`
 }
@@ -34,14 +35,13 @@ func linkKey(caller identity.ID) store.Key {
 	return LinkDocs.Key(caller.String())
 }
 
-// Link makes the account that a caller's claim names pay for the caller's calls, for the
-// operator. Claims of a caller count in the order of their times. The error is Conflict
-// if another account pays for the caller.
+// Link links a caller to the account in the caller's claim for the operator. The account then pays
+// for the caller's calls. A claim is accepted only if it is later than the caller's last claim. If
+// another account pays for the caller, the error is Conflict.
 func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
 	return b.LinkBy(ctx, nil, account, text)
 }
 
-// LinkBy is Link for the holder of a key of the account, or for the operator if it is nil.
 func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l Link, err error) {
 	if err := by.checkMayLink(); err != nil {
 		return l, err
@@ -77,7 +77,7 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 			return Change{}, err
 		}
 		if listed.Version == 0 {
-			// The commit changes the account, so another new link would be a conflict.
+			// The commit writes the account, so it conflicts with a concurrent new link.
 			links, err := b.Links(ctx, account)
 			if err == nil {
 				err = b.Quotas.Check(a.Tenant, quota.Links, int64(len(links)+1))
@@ -94,14 +94,14 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 	return l, err
 }
 
-// Unlink ends the link of a caller to an account. by is the key that ends it, or nil for the
-// operator.
+// Unlink ends the link of a caller to an account for the holder of the key by, or for the operator
+// if by is nil.
 func (b *Billing) Unlink(ctx context.Context, by *Key, account string, caller identity.ID) error {
 	return b.unlink(ctx, by, account, caller, "")
 }
 
-// UnlinkBy ends the link of a caller by a claim that names no account. The caller
-// may end it at any account.
+// UnlinkBy ends the link of a caller with a claim that names no account. This ends the link to any
+// account.
 func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	c, err := b.verify(ctx, text)
 	if err != nil {
@@ -158,7 +158,6 @@ func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller id
 	return err
 }
 
-// endLink adds to tx the end of a link that tx has read.
 func endLink(ctx context.Context, tx *store.Tx, s link) error {
 	listed, err := tx.Doc(ctx, LinkedDocs.Key(s.Account, s.Caller.String()))
 	if err != nil {
@@ -170,7 +169,6 @@ func endLink(ctx context.Context, tx *store.Tx, s link) error {
 	return nil
 }
 
-// verify parses a claim and checks that it is for this host, now.
 func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) {
 	c, err := claim.Parse(text)
 	if err != nil {
@@ -183,8 +181,8 @@ func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) 
 	return c, c.Verify(self, b.Now())
 }
 
-// newer reads the link of the claim's caller, and refuses a claim that was signed before
-// the last one: somebody replays it.
+// newer reads the link of the claim's caller. It returns an error if the claim is not later than
+// the caller's last claim, because it may then be replayed.
 func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text string) (s link, err error) {
 	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
 		return s, err
@@ -199,7 +197,6 @@ func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text 
 	return s, nil
 }
 
-// Links lists the links of an account, by caller.
 func (b *Billing) Links(ctx context.Context, account string) (all []Link, err error) {
 	for one, err := range LinkedDocs.Each(ctx, b.Store, LinkedDocs.All(account)) {
 		if err != nil {
@@ -210,7 +207,7 @@ func (b *Billing) Links(ctx context.Context, account string) (all []Link, err er
 	return all, nil
 }
 
-// linkOf returns the link of a caller as it was at most a second ago, or the zero Link.
+// linkOf returns the link of a caller, which may be a second old, or the zero Link.
 func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (Link, error) {
 	return b.links.get(caller, b.Now(), func() (Link, error) {
 		s, _, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
@@ -221,7 +218,6 @@ func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (Link, error) 
 	})
 }
 
-// String prints the caller and its account's first digits.
 func (l Link) String() string {
 	return fmt.Sprintf("%s pays for %s", l.Account[:min(12, len(l.Account))], l.Caller.Short())
 }

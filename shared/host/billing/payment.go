@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The least and the most that one payment adds.
+// MinPayment and MaxPayment limit the amount of one payment.
 const (
 	MinPayment = 5 * money.Dollar
 	MaxPayment = 10_000 * money.Dollar
@@ -19,19 +19,19 @@ const (
 	Cent = money.Dollar / 100
 )
 
-// Payments is a provider of payments, such as Stripe. It is safe for concurrent use. The
-// errors of both are NotFound if the operator has set no keys for it.
+// Payments is a payment provider, such as Stripe. It must be safe for concurrent use. If the
+// operator has not set its keys, the errors of both methods are NotFound.
 type Payments interface {
-	// Checkout makes a page where somebody pays an amount to an account. A repeated key
-	// makes only one page. "" makes a page each time.
+	// Checkout creates a page for a payment to an account. A repeated key returns the same page. If
+	// key is "", each call creates a page.
 	Checkout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
-	// Event verifies a webhook of the provider by its signature, and reads a payment's event
-	// from it. The zero Event is a webhook about something else. A webhook that the provider
-	// has not signed in the last five minutes is Malformed.
+	// Event verifies the signature of a provider's webhook and parses the event of a payment. If
+	// the webhook is about something else, Event returns the zero Event. If the provider did not
+	// sign the webhook in the last five minutes, the error is Malformed.
 	Event(ctx context.Context, signature string, body []byte) (Event, error)
 }
 
-// Checkout is a page where somebody pays.
+// Checkout is a page for a payment.
 type Checkout struct {
 	ID      string       `json:"id"`
 	URL     string       `json:"url"`
@@ -39,10 +39,9 @@ type Checkout struct {
 	Expires time.Time    `json:"expires"`
 }
 
-// CheckoutPath is the path that payers return to, below the URL of the host.
+// CheckoutPath is the path to which payers return, below the URL of the host.
 const CheckoutPath = "/v1/account/checkout"
 
-// CheckPayment checks the amount of a payment.
 func CheckPayment(amount money.Amount) error {
 	if amount < MinPayment || amount > MaxPayment || amount%Cent != 0 {
 		return problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars in whole cents: %s to %s", MinPayment, MaxPayment, MinPayment, MaxPayment), strconv.FormatInt(int64(amount), 10))
@@ -50,59 +49,60 @@ func CheckPayment(amount money.Amount) error {
 	return nil
 }
 
-// Event is a provider's report about a payment. Events come repeatedly, late and in
-// any order.
+// Event is a provider's report about a payment. Events may arrive repeatedly, late and in any
+// order.
 type Event struct {
-	Payment       string       // the provider's id of the payment
+	Payment       string       // provider's id of the payment
 	Account       string       // account that gets the payment, if it was paid
 	Paid          money.Amount // amount of the payment, if it was paid
-	RefundedTotal money.Amount // until now, without refunds that had failed by then
-	Refund        string       // the id of a refund
+	RefundedTotal money.Amount // sum of the refunds so far that had not failed
+	Refund        string       // id of a refund
 	Refunded      Refund
-	Dispute       string // the id of a dispute
+	Dispute       string // id of a dispute
 	Disputed      Dispute
 }
 
-// Refund is one refund of a payment. The provider withdraws its amount when the refund is
-// made, and returns the amount if the refund fails or is canceled.
+// Refund is one refund of a payment. The provider withdraws the amount when the refund is created,
+// and returns it if the refund fails or is canceled.
 type Refund struct {
 	Amount money.Amount `json:"amount"`
-	Failed bool         `json:"failed,omitempty"` // or canceled; for good
+	Failed bool         `json:"failed,omitempty"` // failed or canceled, which is final
 }
 
-// Dispute is a payer's claim that an amount was paid wrongly.
+// Dispute is a payer's claim that a payment was wrong.
 type Dispute struct {
 	Amount money.Amount `json:"amount"`
 	State  DisputeState `json:"state"`
 }
 
-// DisputeState tells how far a dispute is.
 type DisputeState string
 
-// The states of disputes. The provider withdraws the amount of an open or lost dispute.
+// The provider withdraws the amount of an open or lost dispute.
 const (
 	DisputeOpen DisputeState = "open"
 	DisputeLost DisputeState = "lost"
 	DisputeWon  DisputeState = "won"
 )
 
-// Payment is the state of a payment. Its account has received Paid, less Taken, which equals
-// the refunds and disputes once SettlePayment has returned.
+// Payment is the state of a payment. Its account has received Paid minus Taken. When SettlePayment
+// has returned, Taken equals the sum of refunds and disputes.
 type Payment struct {
-	Account string       `json:"account,omitempty"` // "" while only refunds and disputes of the payment have come
+	// Account is "" until the event of the payment itself arrives.
+	Account string       `json:"account,omitempty"`
 	Paid    money.Amount `json:"paid,omitempty"`
 	// Refunded is the highest RefundedTotal of all events.
 	Refunded money.Amount       `json:"refunded,omitempty"`
 	Refunds  map[string]Refund  `json:"refunds,omitempty"`
 	Disputes map[string]Dispute `json:"disputes,omitempty"`
-	Taken    money.Amount       `json:"taken,omitempty"` // from the account, including what it owes
+	// Taken is the amount taken from the account, including the amount that it owes.
+	Taken money.Amount `json:"taken,omitempty"`
 }
 
-// refunds is the sum of refunds that have not failed and of disputes that are open or lost, at
-// most Paid. A total may include refunds without an event of their own, because the operator
-// chooses which events the provider sends. The part of a total that exceeds the known refunds
-// is counted for those unknown ones. No total exceeds the sum of all refunds, so none counts
-// twice.
+// refunds returns the sum of refunds that have not failed and of open or lost disputes, at most
+// Paid. The operator chooses which events the provider sends, so a total may include refunds
+// without their own event. The part of the total that exceeds all known refunds, even failed ones,
+// is counted for these refunds. No refund is counted twice, because no total exceeds the sum of all
+// refunds.
 func (p *Payment) refunds() money.Amount {
 	var total, known money.Amount
 	for _, r := range p.Refunds {
@@ -120,9 +120,8 @@ func (p *Payment) refunds() money.Amount {
 	return min(total, p.Paid)
 }
 
-// merge adds an event and reports whether it changed p. No member of an event tells which of
-// two events is newer. The states decide instead: a failed refund and a decided dispute are
-// final.
+// merge adds an event and reports whether p has changed. An event does not show whether it is newer
+// than another one. Therefore the states decide: a failed refund and a decided dispute are final.
 func (p *Payment) merge(e *Event) (changed bool) {
 	if e.RefundedTotal > p.Refunded {
 		p.Refunded, changed = e.RefundedTotal, true
@@ -144,19 +143,19 @@ func (p *Payment) merge(e *Event) (changed bool) {
 	return true
 }
 
-// unpaidFor is the time for which refunds and disputes of an unknown payment are kept. Their
-// events may arrive before the payment's own event, which the provider retries for three
-// days, or belong to another business.
+// unpaidFor is the time for which refunds and disputes of an unknown payment are stored. They may
+// arrive before the payment's own event, which the provider retries for three days, or may belong
+// to another business.
 const unpaidFor = 30 * 24 * time.Hour
 
-// SettlePayment applies an event of a provider to the account: it credits a payment once, and
-// takes refunds and disputes from the balance. If the balance is too small, the account owes
-// the rest and is suspended. A repeated event changes nothing, unless a crash left the event
-// half applied: then it completes it.
+// SettlePayment applies an event of a provider to the account. It credits a payment once, and takes
+// refunds and disputes from the balance. If the balance is too small, the account owes the rest and
+// is suspended. A repeated event has no effect, unless a crash left the event incomplete.
+// SettlePayment then completes it.
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {
-	case e.Payment == "": // something else
+	case e.Payment == "": // the webhook was about something else
 		return nil
 	case account == "":
 		account, err = b.recordRefund(ctx, &e)
@@ -169,7 +168,7 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	return b.applyRefunds(ctx, account, e.Payment)
 }
 
-// payment reads a payment in a transaction. put writes what p is then.
+// payment reads a payment in a transaction. put writes the current value of p.
 func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Payment, put func(), err error) {
 	known, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
 	p = &known
@@ -182,7 +181,6 @@ func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Paym
 	}, err
 }
 
-// creditPayment credits a payment to its account, once.
 func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 	if e.Paid <= 0 || e.Paid > money.Max {
 		return problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(e.Paid), 10))
@@ -204,7 +202,7 @@ func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 	return err
 }
 
-// recordRefund stores a refund or dispute, and returns the account of the payment, "" if the
+// recordRefund stores a refund or dispute. It returns the account of the payment, or "" if the
 // payment is unknown.
 func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, err error) {
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -221,8 +219,8 @@ func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, e
 	return account, store.Problem(err)
 }
 
-// applyRefunds takes the refunds of a payment from its account, or returns the amount of a
-// refund that failed or of a dispute that was won.
+// applyRefunds takes the refunds of a payment from its account, or returns the amount of a failed
+// refund or a won dispute.
 func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		p, put, err := b.payment(ctx, tx, id)
@@ -253,8 +251,8 @@ func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 	return err
 }
 
-// receive adds the amount of a change to an account: first to what it owes.
 func (b *Billing) receive(ctx context.Context, tx *store.Tx, a *Account, c Change) (Change, error) {
+	// The amount first pays the account's debt.
 	paid := min(a.Owed, c.Amount)
 	a.Owed -= paid
 	c.Amount, c.Owed = c.Amount-paid, -paid

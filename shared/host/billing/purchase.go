@@ -13,16 +13,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Purchase is an amount that an account pays at once, for anything but a call. Its writes
-// join the commit of the bought thing.
+// Purchase is an immediate payment by an account for something other than a call. Its writes belong
+// to the commit of the purchased item.
 type Purchase struct {
 	billing *Billing
 	charge  call.Charge
 }
 
-// Purchase plans that the account of a key pays an amount. The refusals are
-// AccountSuspended, PriceAboveMax, PaymentRequired and SpendCap; the last two may come from
-// Again only.
+// Purchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
+// PriceAboveMax, PaymentRequired or SpendCap. Only Again returns the last two.
 func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.active(ctx, k.Account)
 	if err != nil {
@@ -35,7 +34,6 @@ func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*P
 	return &Purchase{b, c}, nil
 }
 
-// Writes are the debit, and the counters of caps.
 func (p *Purchase) Writes() (all []store.Write) {
 	plan := p.charge.Plan.(*plan)
 	for _, add := range plan.holds {
@@ -47,9 +45,9 @@ func (p *Purchase) Writes() (all []store.Write) {
 	return all
 }
 
-// Again plans the purchase another way, after the store refused one of its writes
-// with err. It returns the refusal if no other way is left, and err itself if err is
-// about another write of the commit.
+// Again plans the purchase in another way after the store has refused one of its writes with err.
+// If no other way remains, it returns the refusal. If err is about another write of the commit, it
+// returns err.
 func (p *Purchase) Again(ctx context.Context, err error) error {
 	var bounds *store.BoundsError
 	refused := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {
@@ -64,10 +62,8 @@ func (p *Purchase) Again(ctx context.Context, err error) error {
 	return err
 }
 
-// Shard is the shard of the balance that a refund goes to.
 func (p *Purchase) Shard() int { return int(p.charge.Shard) }
 
-// GiveBack adds an amount to a shard of an account's balance.
 func GiveBack(account [32]byte, shard int, amount money.Amount) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(account[:]), shard), Delta: int64(amount), Max: math.MaxInt64}
 }

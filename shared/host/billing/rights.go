@@ -10,22 +10,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A key makes only keys that may do at most what it may. The operator, a nil maker, makes
-// any key.
+// A key can create only keys that do not have more rights than itself. The operator, represented by
+// a nil maker, can create any key.
 //
-// A cap bounds what its key spends in a day. So a capped key makes only keys that cannot
-// spend, because each new key would have a cap of its own. A link spends without the limits
-// of the key that made it: it is never for tests, never expires, and has a cap of its own. So
-// only a key that may call vacants, and has no cap, no bound a call, no end and is not for
-// tests, links callers. A link ends with its key (tree.go).
+// A cap limits the spending of its key per day. A key with a cap can create only keys that cannot
+// spend, because each new key would have its own cap. A link spends without the limits of the key
+// that created it: it is not for tests, does not expire and has its own cap. Therefore, only a key
+// that may call vacants, is not for tests, does not expire and has neither a cap nor a limit per
+// call can link callers. A link ends with its key (tree.go).
 //
-// A test key reads and changes nothing that live keys use: Demand.Test admits it to an
-// operation, and CanSee hides live keys from it. Every other key with the scope manage
-// revokes any key and ends any link: that takes rights and gives none, and a leaked key
-// must end soon. A key without manage ends only the links that it made.
+// A test key cannot read or change data that live keys use. Demand.Test admits it to an operation,
+// and CanSee hides live keys from it. Every other key with the scope manage can revoke any key and
+// end any link. This removes rights and grants none, and a leaked key must be revoked quickly. A
+// key without the scope manage can end only the links that it created.
 
-// checkMayMake returns an error if the new key would have rights that k lacks. The scopes of o are
-// set.
+// checkMayMake returns an error if the new key would have rights that k lacks. The scopes of o must
+// be set.
 func (k *Key) checkMayMake(o *KeyOptions) error {
 	if k == nil {
 		return nil
@@ -37,7 +37,7 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 		switch {
 		case s == ScopeVacants:
 			return problem.New(problem.Forbidden, "scopes: the operator makes keys with the scope %s", ScopeVacants)
-		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // it searches, and books nothing
+		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // this tier can search but not book
 		case !k.Has(s):
 			return above("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
 		case k.Cap > 0 && (s == ScopeCall || s == ScopeAGP || s == ScopeAgents):
@@ -69,12 +69,10 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 	return nil
 }
 
-// CanSee reports whether another key of the account exists for the holder of k. A test key
-// sees test keys only. The operator, a nil k, sees all keys.
+// CanSee reports whether the holder of k may know another key of the account. A test key sees only
+// test keys. A nil k represents the operator, who sees all keys.
 func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
-// checkMayEnd returns an error unless k, or a key in its tree, made the key or the link, or k manages
-// the account.
 func (k *Key) checkMayEnd(m *Maker) error {
 	if k == nil || k.Has(ScopeManage) || m.descendsFrom(k.ID) {
 		return nil
@@ -82,10 +80,8 @@ func (k *Key) checkMayEnd(m *Maker) error {
 	return problem.New(problem.Forbidden, "the key %s… ends only what it made: expected a key with the scope %s", k.Prefix, ScopeManage)
 }
 
-// MayLink reports whether the key may link callers to its account.
 func (k *Key) MayLink() bool { return k.checkMayLink() == nil }
 
-// checkMayLink returns an error if a link could spend what the key could not.
 func (k *Key) checkMayLink() error {
 	const spends = "a link spends the account's balance without a key: expected a key %s, got one %s"
 	switch {
@@ -108,8 +104,8 @@ func (k *Key) checkMayLink() error {
 }
 
 // checkStillValid returns an error if k was revoked or has expired since its request was
-// authenticated, or is in a tree that is being ended. Both the change by k and a revocation write the
-// account, so one of them sees the other.
+// authenticated, or is in a tree that is being ended. Both the change by k and a revocation write
+// the account, so one of them detects the other.
 func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
 	if k == nil {
 		return nil

@@ -12,10 +12,10 @@ import (
 
 // Tokens checks tokens of issuers (package tokens).
 type Tokens interface {
-	// Looks reports whether a secret has the form of a token, before anything is read.
+	// Looks reports whether a secret has the form of a token, without a read from the store.
 	Looks(secret string) bool
-	// Check returns who sends a request with a token. The error is Unauthorized for a token
-	// that does not count.
+	// Check returns the subject that sends a request with a token. If the token is not accepted,
+	// the error is Unauthorized.
 	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
 }
 
@@ -23,28 +23,28 @@ type Tokens interface {
 type TokensConfig struct {
 	Now    func() time.Time
 	Client *outbound.Client
-	// Issuers returns the issuers that count.
+	// Issuers returns the issuers whose tokens are accepted.
 	Issuers func(context.Context) ([]Issuer, error)
-	// Resources returns the URLs that a request calls. A token may name each of them in aud. If one
-	// ends with a slash, a token may also name a URL below it.
+	// Resources returns the URLs that a request calls. A token may contain each of them in aud. If
+	// a URL ends with a slash, a token may also contain a URL below it.
 	Resources func(*http.Request) ([]string, error)
 }
 
-// Subject is the person or the program that a token was made for.
+// Subject is the person or the program for which a token was issued.
 type Subject struct {
 	Issuer Issuer
-	ID     string // hash of the issuer's URL and of Name, call.SubjectSize bytes in hex
-	Name   string // as the issuer spells it
+	// ID is the hash of the issuer's URL and Name, which has call.SubjectSize bytes in hex.
+	ID     string
+	Name   string // as spelled by the issuer
 	Scopes []Scope
 }
 
-// key returns a key with the rights of a subject.
 func (s *Subject) key() Key {
 	i := &s.Issuer
 	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: s.Scopes, Cap: i.Cap, subject: s}
 }
 
-// NamedSubject is the name of a subject, which rows do not have.
+// NamedSubject contains the name of a subject, which rows do not contain.
 type NamedSubject struct {
 	ID      string    `json:"subject"`
 	Account string    `json:"account"`
@@ -53,16 +53,15 @@ type NamedSubject struct {
 	Since   time.Time `json:"since"`
 }
 
-// SubjectDocs are the names of an account's subjects, by their ids. Without the document nobody
-// can tell who a subject is. They have a partition of their own, because the functions that
-// check tokens may write no account.
+// SubjectDocs contains the names of an account's subjects by their ids. Without this document, a
+// subject cannot be identified. These documents have a separate partition, because the functions
+// that check tokens may not write accounts.
 var SubjectDocs = store.Kind[NamedSubject]{
 	Shape: store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Of: store.OfAccount, Verify: store.Unread},
 	Codec: store.JSON[NamedSubject](1),
 	Own:   func(s NamedSubject) []string { return []string{s.Account, s.ID} },
 }
 
-// noteSubject stores the name of a subject at its first request.
 func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
 	at := SubjectDocs.Key(s.Issuer.Account, s.ID)
 	_, err := b.subjects.get(at, b.Now(), func() (stored struct{}, err error) {
@@ -77,7 +76,6 @@ func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
 	return store.Problem(err)
 }
 
-// Subjects lists the subjects of an account whose names are kept, by their ids.
 func (b *Billing) Subjects(ctx context.Context, account string) (all []NamedSubject, err error) {
 	for s, err := range SubjectDocs.Each(ctx, b.Store, SubjectDocs.All(account)) {
 		if err != nil {
@@ -88,8 +86,8 @@ func (b *Billing) Subjects(ctx context.Context, account string) (all []NamedSubj
 	return all, nil
 }
 
-// ForgetSubject deletes the name of a subject of an account. The next request of the subject
-// stores it again.
+// ForgetSubject deletes the name of an account's subject. The next request of the subject stores it
+// again.
 func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
 	at := SubjectDocs.Key(account, id)
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -13,35 +13,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A tree is a key, the keys that it made, the keys that those made and so on, and the links
-// that all of these keys made. RevokeKey ends a tree:
+// A tree consists of a key, all keys that it or its descendants created, and the links that these
+// keys created. RevokeKey ends a tree:
 //
-//  1. One commit revokes the key and adds it to Account.Ending. From then on Admit refuses the
-//     other keys of the tree, Quote treats its links as ended, and checkStillValid refuses what its
-//     keys make, so that the tree cannot grow.
-//  2. Each further commit ends as much of the tree as a commit holds, because a tree may have
-//     more keys than a commit has writes.
-//  3. The last commit removes the key from Account.Ending, once no process can have cached a
-//     link of the tree.
+//  1. One commit revokes the key and adds it to Account.Ending. From then on, Admit refuses the
+//     other keys of the tree, Quote treats its links as ended, and checkStillValid refuses new keys
+//     and links of its keys, so that the tree cannot grow.
+//  2. Each further commit ends as many keys and links of the tree as a commit can contain, because
+//     a tree may have more keys than a commit may have writes.
+//  3. The last commit removes the key from Account.Ending when no process can still have a link of
+//     the tree in its cache.
 //
-// After a crash, the next RevokeKey of the account or the sweeper (EndTrees) goes on.
+// After a crash, the next RevokeKey of the account or the sweeper (EndTrees) continues.
 //
-// Each key and link stores the ids of all its makers, so Admit and Quote need not read the makers. The
-// ids never change: a tree includes what was made by keys that RevokeOnly has revoked.
+// Each key and link stores the ids of all its makers, so Admit and Quote need not read the makers.
+// The ids never change. A tree therefore also includes descendants of keys that RevokeOnly has
+// revoked.
 
-// MadeByOperator is the MadeBy of what the operator made.
+// MadeByOperator is the MadeBy of keys and links that the operator created.
 const MadeByOperator = "operator"
 
 // Maker identifies the maker of a key or a link.
 type Maker struct {
-	// MadeBy is the id of the key that made it, or MadeByOperator. It is "" in documents of
-	// earlier programs, which recorded no makers.
+	// MadeBy is the id of the key that is the maker, or MadeByOperator. In documents of earlier
+	// programs, which recorded no makers, it is "".
 	MadeBy string `json:"made_by,omitempty"`
-	// Ancestors are the key that made MadeBy, the key that made that key and so on.
+	// Ancestors contains the maker of MadeBy, the maker of that key, and so on.
 	Ancestors []string `json:"ancestors,omitempty"`
 }
 
-// makerOf returns the Maker of what a key makes, or of what the operator makes if by is nil.
 func makerOf(by *Key) Maker {
 	switch {
 	case by == nil:
@@ -52,18 +52,14 @@ func makerOf(by *Key) Maker {
 	return Maker{MadeBy: by.ID, Ancestors: append([]string{by.MadeBy}, by.Ancestors...)}
 }
 
-// hasMaker reports whether MadeBy is a key.
 func (m *Maker) hasMaker() bool { return m.MadeBy != "" && m.MadeBy != MadeByOperator }
 
-// descendsFrom reports whether a key is one of the makers.
 func (m *Maker) descendsFrom(key string) bool {
 	return m.MadeBy == key || slices.Contains(m.Ancestors, key)
 }
 
-// isEnding reports whether a key or a link with the makers m is in a tree that is being ended.
 func (a *Account) isEnding(m *Maker) bool { return slices.ContainsFunc(a.Ending, m.descendsFrom) }
 
-// checkMakers returns an error if k is in a tree that is being ended.
 func (a *Account) checkMakers(k *Key) error {
 	if a.isEnding(&k.Maker) {
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked with a key that made it", k.Prefix)
@@ -71,14 +67,13 @@ func (a *Account) checkMakers(k *Key) error {
 	return nil
 }
 
-// Limits of an account's keys, besides the quota of usable keys.
+// Limits of an account's keys, in addition to the quota of usable keys.
 const (
 	maxEndedKeys   = 1000 // listed keys that were revoked or have expired
-	maxKeysOfKey   = 100  // usable keys that one key made
-	maxGenerations = 8    // makers of a key, one above the other
+	maxKeysOfKey   = 100  // usable keys that one key created
+	maxGenerations = 8    // makers above a key
 )
 
-// end returns the time at which a key was revoked or expired, or the zero time.
 func (k *Key) end(now time.Time) time.Time {
 	if k.Revoked.IsZero() && !k.Expires.IsZero() && !now.Before(k.Expires) {
 		return k.Expires
@@ -86,9 +81,9 @@ func (k *Key) end(now time.Time) time.Time {
 	return k.Revoked
 }
 
-// makeRoom returns an error if the account or the maker may have no further key. If the account lists
-// too many ended keys, makeRoom deletes the key that ended first. A key is not deleted while its tree has
-// a link or a usable key, so that the tree can be ended by the id of the key.
+// makeRoom returns an error if the account or the maker may not have another key. If the account
+// lists too many ended keys, makeRoom deletes the key that ended first. It does not delete a key
+// whose tree has a link or a usable key, so that the tree can be ended with the id of the key.
 func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	all, err := b.listKeys(ctx, a.ID)
 	if err != nil {
@@ -143,21 +138,21 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 type Ended struct {
 	Keys  []Key  `json:"ended_keys,omitempty"`
 	Links []Link `json:"ended_links,omitempty"`
-	// KeysWithoutMaker and LinksWithoutMaker are the account's keys that can be used, and its
-	// links, whose maker is not recorded. RevokeKey ends such a key only by its own id.
+	// KeysWithoutMaker and LinksWithoutMaker count the account's usable keys and its links whose
+	// maker was not recorded. RevokeKey ends such a key only by its own id.
 	KeysWithoutMaker  int `json:"keys_without_maker,omitempty"`
 	LinksWithoutMaker int `json:"links_without_maker,omitempty"`
 }
 
-// Revocation is a revoked key, and what ended with it.
+// Revocation is a revoked key with the keys and links that ended with it.
 type Revocation struct {
 	Key
 	Ended
 }
 
-// RevokeKey revokes a key of an account and ends its tree, from the next request on. by is the
-// key that revokes it, or nil for the operator. Revoking it again ends what a crash, or
-// RevokeOnly, left of its tree.
+// RevokeKey revokes a key of an account and ends its tree from the next request on. by is the
+// revoking key, or nil for the operator. A second call ends the rest of the tree that remained
+// after a crash or RevokeOnly.
 func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r Revocation, err error) {
 	var begun bool
 	if r.Key, begun, err = b.revokeKey(ctx, by, account, id, true); err != nil {
@@ -167,7 +162,8 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
 		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, incomplete, r.Prefix, problem.Of(store.Problem(err)).Text())
 	}
-	// Other trees of the account may have ended too. The holder of by may not know their keys.
+	// Other trees of the account may also have ended, but the holder of by may not be allowed to
+	// know their keys.
 	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
 	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
 	keys, err := b.listKeys(ctx, account)
@@ -188,7 +184,6 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 	return r, err
 }
 
-// RevokeOnly is RevokeKey without the key's tree.
 func (b *Billing) RevokeOnly(ctx context.Context, by *Key, account, id string) (Key, error) {
 	k, _, err := b.revokeKey(ctx, by, account, id, false)
 	return k, err
@@ -233,7 +228,6 @@ func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tr
 	return k, begun, err
 }
 
-// endKey revokes a key that tx has read from the list.
 func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error {
 	secret, err := tx.Doc(ctx, SecretDocs.Key(s.Hash))
 	if err != nil {
@@ -245,8 +239,8 @@ func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error 
 	return nil
 }
 
-// EndTrees completes interrupted revocations in all accounts, and returns how many keys and links it
-// ended. After a failure it continues with the next account, and at the end it returns all failures.
+// EndTrees completes interrupted revocations in all accounts and returns how many keys and links it
+// ended. After an error, it continues with the next account. It returns all errors.
 func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	var failed []error
 	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.All()) {
@@ -261,8 +255,8 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	return n, errors.Join(failed...)
 }
 
-// endTrees completes all revocations of an account. begun reports whether the caller began the
-// revocation of the key id: another process may have ended links of other trees just now.
+// endTrees completes all revocations of an account. begun reports whether the caller started the
+// revocation of the key id. In all other trees, another process may just have ended links.
 func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e Ended, err error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -275,12 +269,10 @@ func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) 
 	return e, err
 }
 
-// endedAtOnce bounds the keys and links that a commit ends. Each takes two writes, the account
-// and its row take one each.
+// endedAtOnce limits the keys and links that a commit ends. Each of them takes two writes, and the
+// account and its row take one write each.
 const endedAtOnce = (store.MaxWrites - 2) / 2
 
-// endTree ends the rest of the tree of a key in Account.Ending. Its lists are complete, because such a
-// tree does not grow.
 func (b *Billing) endTree(ctx context.Context, account, root string, begun bool, e *Ended) error {
 	keys, err := b.listKeys(ctx, account)
 	if err != nil {
@@ -290,6 +282,7 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	if err != nil {
 		return err
 	}
+	// The lists are complete, because a tree in Account.Ending does not grow.
 	keys = slices.DeleteFunc(keys, func(k listedKey) bool { return !k.Revoked.IsZero() || !k.descendsFrom(root) })
 	links = slices.DeleteFunc(links, func(l Link) bool { return !l.descendsFrom(root) })
 	for part := range slices.Chunk(keys, endedAtOnce) {
@@ -328,8 +321,6 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	return err
 }
 
-// endPart ends the given keys and links of a tree in one commit, except those that have ended since they
-// were listed.
 func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *Ended) error {
 	var done Ended
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
@@ -353,7 +344,8 @@ func (b *Billing) endPart(ctx context.Context, account, root string, keys []list
 			if err != nil {
 				return c, err
 			}
-			if s.Ended || s.Account != account || !s.descendsFrom(root) { // another key has linked the caller since
+			// Another key may have linked the caller in the meantime.
+			if s.Ended || s.Account != account || !s.descendsFrom(root) {
 				continue
 			}
 			if err := endLink(ctx, tx, s); err != nil {

@@ -12,26 +12,24 @@ import (
 )
 
 const (
-	// rate is the number of requests a second that a key may send by AGP, and
-	// the size of its burst.
+	// rate is the number of AGP requests that a key may send per second, and the size of its burst.
 	rate = 20
-	// maxSeen bounds the agents that a key's use remembers of a minute, so that the
-	// document stays below a kilobyte.
+	// maxSeen limits the agents that the use of a key contains per minute, so that the document
+	// stays below a kilobyte.
 	maxSeen = 32
 )
 
-// use counts a key's requests by AGP, in one document that each request changes.
+// use counts a key's AGP requests. All requests of the key change this document.
 type use struct {
 	Day    string    `json:"day"`
-	Count  int64     `json:"count"` // of the day
+	Count  int64     `json:"count"` // number of requests on Day
 	Tokens float64   `json:"tokens"`
-	At     time.Time `json:"at"` // of Tokens
+	At     time.Time `json:"at"` // time of Tokens
 	Last   time.Time `json:"last"`
-	Minute int64     `json:"minute"`           // of Agents
-	Agents []string  `json:"agents,omitempty"` // marks of their names
+	Minute int64     `json:"minute"`           // minute of Agents
+	Agents []string  `json:"agents,omitempty"` // hashes of the names
 }
 
-// mark stands for an agent's name, which may be long.
 func mark(agent string) string {
 	h := fnv.New64a()
 	h.Write([]byte(agent))
@@ -45,8 +43,6 @@ func freeUseKey(k *Key) store.Key {
 	return FreeUseDocs.Key(k.Account, "")
 }
 
-// sharesQuota reports whether k shares one quota with the other keys of tier free of its
-// account.
 func (k *Key) sharesQuota() bool { return k.Tier == Free && k.Quota == 0 }
 
 func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, error) {
@@ -54,8 +50,7 @@ func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, 
 	return u, err
 }
 
-// ofKey returns the use of a key. If the key shares its quota, Count is the account's
-// count.
+// ofKey returns the use of a key. If the key shares its quota, Count is the account's count.
 func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, error) {
 	u, err := b.use(ctx, from, k.ID)
 	if err != nil || !k.sharesQuota() {
@@ -68,21 +63,20 @@ func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, er
 
 // Allowance is the rest of a key's quota.
 type Allowance struct {
-	Limit, Remaining int64 // for the UTC day; zero Limit means no quota
+	Limit, Remaining int64 // for the UTC day, where a Limit of zero means no limit
 	Reset            time.Time
 }
 
-// QuotaError refuses a request of a key that has sent enough of them.
+// QuotaError refuses a request because the quota or the rate of its key is exceeded.
 type QuotaError struct {
 	Allowance
-	After time.Duration // time until the next request may come
+	After time.Duration // time until the next request is allowed
 
 	day bool
 }
 
 func (e *QuotaError) Error() string { return e.problem().Text() }
 
-// Unwrap returns the problem, of kind TooMany.
 func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
@@ -92,8 +86,6 @@ func (e *QuotaError) problem() *problem.Error {
 	return problem.New(problem.TooMany, "a key may send %d requests a second", rate)
 }
 
-// CheckUse reports the rest of a key's quota, without counting a request. If nothing is
-// left, the error is a *QuotaError.
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 	u, err := b.ofKey(ctx, b.Store, k)
 	if err != nil {
@@ -102,9 +94,9 @@ func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 	return b.count(&u, k, "")
 }
 
-// CountUse adds to tx that a request of a key was answered, for an agent. fresh reports
-// whether it is the agent's first of the minute. The error is a *QuotaError if other requests
-// used up the quota meanwhile.
+// CountUse adds to tx the count of an answered request of a key for an agent. fresh reports whether
+// it is the agent's first request of the minute. If concurrent requests have used the quota, the
+// error is a *QuotaError.
 func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (left Allowance, fresh bool, err error) {
 	u, err := b.ofKey(ctx, tx, k)
 	if err != nil {
@@ -122,7 +114,6 @@ func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent stri
 	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
 }
 
-// count counts one request.
 func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	now := b.Now().UTC()
 	if day := now.Format(time.DateOnly); u.Day != day {
@@ -136,7 +127,7 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 		}
 	}
 	tokens := float64(rate)
-	// A clock that went back fills no bucket.
+	// A clock that was set back must not add tokens.
 	if !u.At.IsZero() {
 		tokens = min(rate, u.Tokens+rate*max(now.Sub(u.At).Seconds(), 0))
 	}
@@ -153,20 +144,19 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	return a, nil
 }
 
-// Seen adds to a commit that an agent was seen in this minute.
-// An agent counts while one of its minutes is among the last five.
+// Seen returns a write that records that an agent was seen in this minute. An agent is active while
+// one of its minutes is among the last five.
 func (b *Billing) Seen(agent string) store.Write {
 	now := b.Now().UTC()
 	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
-// MaxActive is the highest number of active agents that Active reports.
+// MaxActive limits the number of active agents that Active reports.
 const MaxActive = 10_000
 
 func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
 
-// Active returns the number of agents that were seen in the last five minutes, at
-// most MaxActive.
+// Active returns the number of agents that were seen in the last five minutes, at most MaxActive.
 func (b *Billing) Active(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {

@@ -99,7 +99,7 @@ type Config struct {
 	// booked.
 	Outbound *outbound.Client
 	Queue    task.Queue
-	Price    money.Amount // multiple of Cent; zero means DefaultPrice
+	Price    money.Amount // multiple of Cent, where zero means DefaultPrice
 	Log      *slog.Logger
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
@@ -150,15 +150,16 @@ type Booking struct {
 	State    booking.State `json:"envelope_status"`
 	// Cancelled means that the guest has cancelled the booking. Reason is the reason of a
 	// cancellation or rejection.
-	Cancelled bool      `json:"cancelled,omitempty"`
-	Reason    string    `json:"cancel_reason,omitempty"`
-	Rows      uint64    `json:"history"`
-	Answered  bool      `json:"answered,omitempty"` // whether the venue has returned a result
-	Cut       call.Cut  `json:"cut,omitempty"`      // reason why the venue's answer may be incomplete, or ""
-	Attempts  int       `json:"attempts"`           // number of dispatches
-	Sent      time.Time `json:"dispatched_at,omitzero"`
-	Created   time.Time `json:"created_at"`
-	Changed   time.Time `json:"changed_at"`
+	Cancelled bool   `json:"cancelled,omitempty"`
+	Reason    string `json:"cancel_reason,omitempty"`
+	Rows      uint64 `json:"history"`
+	Answered  bool   `json:"answered,omitempty"` // whether the venue has returned a result
+	// Cut is the reason why the venue's answer may be incomplete, or "".
+	Cut      call.Cut  `json:"cut,omitempty"`
+	Attempts int       `json:"attempts"` // number of dispatches
+	Sent     time.Time `json:"dispatched_at,omitzero"`
+	Created  time.Time `json:"created_at"`
+	Changed  time.Time `json:"changed_at"`
 }
 
 func (b *Booking) Status() booking.Status {
@@ -186,10 +187,11 @@ type stored struct {
 	Cap money.Amount `json:"cap,omitempty"`
 	// Most limits the cost of the booking together with the calls that the venue makes for it. It
 	// is the lower limit of the key and the confirm. Zero means no limit.
-	Most   money.Amount `json:"most,omitempty"`
-	Slot   bool         `json:"slot,omitempty"` // whether the booking takes up places in the slot of its start
-	Due    time.Time    `json:"due,omitzero"`   // due time of its reminder
-	Events []string     `json:"events,omitempty"`
+	Most money.Amount `json:"most,omitempty"`
+	// Slot reports whether the booking takes up places in the slot of its start.
+	Slot   bool      `json:"slot,omitempty"`
+	Due    time.Time `json:"due,omitzero"` // due time of its reminder
+	Events []string  `json:"events,omitempty"`
 }
 
 // RowKind is the kind of change that a row of a booking records.

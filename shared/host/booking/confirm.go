@@ -115,7 +115,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if err != nil {
 			return c, err
 		}
-		if settle, err := s.queue(ctx, id, k.Account); err != nil { // the reminder dispatches the booking
+		// If the queue refuses the booking, the reminder dispatches it.
+		if settle, err := s.queue(ctx, id, k.Account); err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
 		} else {
 			settle(ctx, true)

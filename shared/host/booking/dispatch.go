@@ -168,7 +168,9 @@ func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
 	if _, err := s.host(ctx, b, booking.DispatchFailed, reason); err != nil {
 		return unlessMoved(err)
 	}
-	if b.Test || b.Cancelled { // the dispatch of a cancelled booking does not show whether the venue can be reached
+	// The dispatch of a cancelled booking does not show whether the venue can be reached, and a
+	// test booking has no venue.
+	if b.Test || b.Cancelled {
 		return nil
 	}
 	return s.tell(ctx, b.Venue, false)
@@ -254,7 +256,8 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Starts.IsZero() && b.Starts.Before(until) {
 			until = b.Starts
 		}
-		if !s.now().Before(until) { // after the start, a venue on this host would return the same answer again
+		// After the start, a venue on this host would return the same answer again.
+		if !s.now().Before(until) {
 			return s.failed(ctx, b, reasonTimeout)
 		}
 		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
@@ -350,7 +353,8 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}, Address: "account " + b.Account}
 	if at.Most > 0 {
 		rest := at.Most - at.Price
-		if b.Attempts > 1 { // the costs of the calls that the venue made in earlier attempts are not known
+		// The cost of the venue's own calls in earlier attempts is not known.
+		if b.Attempts > 1 {
 			rest = at.VenuePrice
 		}
 		by.Most = &rest
@@ -413,7 +417,8 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		Time     string          `json:"time"`
 		Claim    string          `json:"claim"` // claim of vacant/booking, in hex
 
-		Certificate certificate.Certificate `json:"certificate"` // certificate of the key that signed the claim
+		// Certificate is the certificate of the key that signed the claim.
+		Certificate certificate.Certificate `json:"certificate"`
 	}{
 		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
 		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hex.EncodeToString(c.Signature), c.Certificate,

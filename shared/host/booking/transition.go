@@ -51,7 +51,8 @@ const (
 const maxEvents = 32
 
 // move applies a step to a booking in one commit with its row. If another process changes the
-// booking at the same time, decide is called again. If decide returns nil, the booking stays unchanged.
+// booking at the same time, decide is called again. If decide returns nil, the booking stays
+// unchanged.
 func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -129,7 +130,8 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 	}
 	b.Rows, b.Changed = b.Rows+1, now
 	ended := b.State == booking.Rejected || b.State == booking.Expired
-	if row.Kind == RowCancelled || ended && !b.Cancelled { // the step that ends the booking first determines the reason
+	// The step that ends the booking first determines the reason.
+	if row.Kind == RowCancelled || ended && !b.Cancelled {
 		b.Reason = one.Reason
 	}
 	if one.EventID != "" && len(b.Events) < maxEvents {
@@ -268,7 +270,7 @@ type Change struct {
 	To      booking.State
 	Actor   string
 	Reason  string
-	EventID string // identifies the change; a repeated change has no effect
+	EventID string // identifies the change, which has an effect only once
 	// Any allows all states, including those that only the host sets. It is for the operator.
 	Any bool
 }

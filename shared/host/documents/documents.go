@@ -1,9 +1,9 @@
-// Package documents lists the kinds of stored documents. Who has to know all of them ranges
-// over this list: vacancy verify checks what Shape.Verify says, the export serves the
-// documents that verify reads, and infra's grants name the partitions of kinds.
+// Package documents lists all kinds of stored documents. vacancy verify checks the documents as
+// their Shape.Verify specifies, the export serves the documents that verify reads, and the grants
+// in infra name the partitions of kinds.
 //
-// A new kind is a variable of type store.Kind, in the file documents.go of the package that
-// keeps the documents, and its name here.
+// To add a kind, declare a variable of type store.Kind in the file documents.go of the package that
+// stores the documents, and add it to the list in this package.
 package documents
 
 import (
@@ -40,7 +40,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// kinds are all of them, by package.
+// kinds lists all kinds, ordered by package.
 var kinds = []store.AnyKind{
 	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
 	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
@@ -76,11 +76,10 @@ var kinds = []store.AnyKind{
 	workspace.Docs.Any(), workspace.CountDocs.Any(), workspace.FileDocs.Any(),
 }
 
-// All returns the kinds.
 func All() []store.AnyKind { return kinds }
 
-// Of returns the kind of the document at a key; ok is false if there is none. Where the
-// patterns of several kinds match, it is the one that says more.
+// Of returns the kind of the document with key k. If several patterns match, it returns the kind
+// whose pattern has the most literal characters. If no pattern matches, ok is false.
 func Of(k store.Key) (kind store.AnyKind, ok bool) {
 	says := -1
 	for _, one := range kinds {
@@ -91,15 +90,14 @@ func Of(k store.Key) (kind store.AnyKind, ok bool) {
 	return kind, says >= 0
 }
 
-// Exported reports whether the export serves the document at a key.
 func Exported(k store.Key) bool {
 	kind, ok := Of(k)
 	return ok && kind.Verify != store.Unread
 }
 
-// Listed reports whether the export lists a range: the documents of a kind that verify reads,
-// in a partition where no other kind is that it does not read and whose pattern says more.
 func Listed(r store.Range) bool {
+	// The export lists the documents of a kind that verify reads, unless the partition also matches
+	// a more specific pattern of a kind that verify does not read.
 	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
 		return kind.Verify != store.Unread && kind.Ranges(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
 			return other.Verify == store.Unread && other.Within(r.Partition) && literal(other.Partition) > literal(kind.Partition)
@@ -107,5 +105,4 @@ func Listed(r store.Range) bool {
 	})
 }
 
-// literal returns the number of literal characters in a pattern.
 func literal(pattern string) int { return len(pattern) - strings.Count(pattern, "*") }

@@ -1,8 +1,8 @@
-// Package due keeps what is to be done at a time: documents by the minute in which
-// they are due, which a sweeper follows.
+// Package due stores reminders of work that is due at a certain time. A reminder is a document in a
+// partition for the minute in which it is due. A sweep handles the due reminders.
 //
-// The invariant: a reminder is followed until its follower says that it is done with, also
-// if clocks differ or a write arrives late.
+// A reminder is handled again until its handler reports that it is finished, even if clocks differ
+// or a write arrives late.
 package due
 
 import (
@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// parts is in how many partitions the reminders of a minute are.
+	// parts is the number of partitions for the reminders of a minute.
 	parts = 16
-	// lookBack is the time before its offset that a sweep reads again: clocks differ, and a
+	// lookBack is the time before its offset that a sweep reads again, because clocks differ and a
 	// write may arrive late.
 	lookBack = 10 * time.Minute
 )
 
-// Reminders are reminders of one kind.
+// Reminders reads and handles the reminders of one kind.
 type Reminders struct {
-	// Of is the kind of the reminders. Its partitions have two stars, for the minute and one
-	// of its parts, and its sort is the name.
+	// Of is the kind of the reminders. Its partition has two stars, for the minute and for one of
+	// the minute's parts. Its sort key is the name of the reminder.
 	Of   store.Shape
 	With store.Updater
 	Now  func() time.Time
-	// After is the time after its minute at which a reminder is followed.
+	// After is the delay after which a due reminder is handled.
 	After time.Duration
 }
 
@@ -46,14 +46,14 @@ func (r Reminders) partOf(minute int64, part int) []string {
 	return []string{strconv.FormatInt(minute, 10), strconv.Itoa(part)}
 }
 
-// Key is the key of the reminder of a name that is due at a time.
+// Key returns the key of the reminder with a name that is due at a time.
 func (r Reminders) Key(due time.Time, name string) store.Key {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	return r.Of.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
 }
 
-// OffsetDocs are the last minutes that are swept, by the kind of reminder.
+// OffsetDocs contains the last swept minute of each kind of reminder.
 var OffsetDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.Unread},
 	Codec: store.Count(),
@@ -64,15 +64,14 @@ func (r Reminders) offsetKey() store.Key {
 	return OffsetDocs.Key(kind)
 }
 
-// Swept is the result of a Sweep.
 type Swept struct {
-	Decided int // reminders that are done with, and deleted
-	Waiting int // the others
+	Decided int // finished reminders, which were deleted
+	Waiting int // other reminders
 }
 
-// Sweep follows the reminders that are due. If follow reports that a reminder is done with,
-// Sweep deletes it. Sweep goes on after a failure, and returns all failures. Several processes
-// may sweep at once.
+// Sweep handles the due reminders. If follow returns true for a reminder, Sweep deletes it. After
+// an error, Sweep continues with the other reminders. It returns all errors. Several processes may
+// sweep at the same time.
 func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s Swept, err error) {
 	last := minuteOf(r.Now().Add(-r.After)) - 1
 	d, err := r.updater().Store.Doc(ctx, r.offsetKey())
@@ -81,9 +80,10 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	}
 	first := d.Number
 	if d.Version == 0 {
-		first = last // a host sweeps when it starts, so nothing was due before
+		first = last // the first sweep runs when the host starts, so no reminder was due earlier
 	}
-	// A clock that went ahead must not keep others from looking.
+	// If another process's clock was ahead, first may be later than last. The offset never advances
+	// beyond last, so that other processes still read these minutes.
 	done := min(first, last)
 	var failed []error
 	whole := true
@@ -111,9 +111,9 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	return s, errors.Join(failed...)
 }
 
-// minutes returns the minutes that a sweep reads: each minute once when it is due, and once
-// more after lookBack. If no minute after the offset is due, because another sweep was faster
-// or a clock was ahead, the sweep reads all minutes of lookBack.
+// minutes returns the minutes that a sweep reads. It reads each minute once when it is due, and
+// again after lookBack. If no minute after the offset is due, because another sweep was faster or a
+// clock was ahead, the sweep reads all minutes of lookBack.
 func minutes(offset, last int64) (all []int64) {
 	const back = int64(lookBack / time.Minute)
 	if offset >= last {
@@ -130,7 +130,6 @@ func minutes(offset, last int64) (all []int64) {
 	return all
 }
 
-// minute follows the reminders of one minute, and returns how many wait.
 func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *Swept) (waiting int, err error) {
 	all := make([]Swept, parts)
 	failed := make([]error, parts)
@@ -142,7 +141,7 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 			return nil
 		})
 	}
-	_ = g.Wait() // each has its own
+	_ = g.Wait() // failed contains the errors
 	for _, one := range all {
 		s.Decided += one.Decided
 		waiting += one.Waiting
@@ -151,7 +150,6 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 	return waiting, errors.Join(failed...)
 }
 
-// part follows the reminders of a partition.
 func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), of store.Range, s *Swept) error {
 	var failed []error
 	for docs, err := range store.Pages(ctx, r.updater().Store, of, 100) {
@@ -172,20 +170,19 @@ func (r Reminders) part(ctx context.Context, follow func(context.Context, store.
 	return errors.Join(failed...)
 }
 
-// result is the fate of a reminder.
 type result struct {
 	decided bool
 	err     error
 }
 
-// partsAtOnce partitions are read at the same time, and atOnce reminders of each are
-// followed at the same time: a busy minute has thousands, and each waits for the store.
+// partsAtOnce limits the partitions that are read concurrently, and atOnce limits the reminders of
+// each that are handled concurrently. A busy minute has thousands of reminders, and each waits for
+// the store.
 const (
 	partsAtOnce = 4
 	atOnce      = 8
 )
 
-// page follows some reminders, and returns the result of each.
 func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
 	all := make([]result, len(docs))
 	var g errgroup.Group
@@ -196,11 +193,10 @@ func (r Reminders) page(ctx context.Context, follow func(context.Context, store.
 			return nil
 		})
 	}
-	_ = g.Wait() // each has its own
+	_ = g.Wait() // the results contain the errors
 	return all
 }
 
-// one follows a reminder, and deletes it if it is done with.
 func (r Reminders) one(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), d store.Doc) (decided bool, err error) {
 	if decided, err = follow(ctx, d); err != nil || !decided {
 		return false, err

@@ -1,4 +1,4 @@
-// Package queue holds the common parts of task queues; its subpackages implement
+// Package queue contains constants that all task queues share. Its subpackages implement
 // task.Queue.
 package queue
 
@@ -10,20 +10,22 @@ import (
 )
 
 const (
-	// Patience is the time for which a message is tried again if its handler refuses it with
-	// task.ErrAgain: longer than the lease of a worker that died.
+	// Patience is the time for which a message is retried if its handler returns task.ErrAgain. It
+	// is longer than the lease of a worker that has died.
 	Patience = 2 * time.Minute
-	// UndecidedWait is the time after which the message of a turn with an uncertain payment
-	// (task.ErrUndecided) comes again: longer than the lease of the turn's worker.
+	// UndecidedWait is the delay before the message of a turn with an uncertain payment
+	// (task.ErrUndecided) is redelivered. It is longer than the lease of the turn's worker.
 	UndecidedWait = 8 * time.Minute
-	// Retention is the time for which a queue keeps a message: longer than a dispatched task may be unfinished.
+	// Retention is the time for which a queue stores a message. It is longer than a dispatched task
+	// may take.
 	Retention = task.MaxRunTime + 4*time.Hour
 )
 
-// The message of a turn without room (task.ErrFull) comes again after RoomWait or later: each process
-// that handles messages lets two of them come again in each RoomGap, one of an account and one of
-// another caller, which bounds their costs. A message comes again at most MaxRoomWaits times, because the
-// turn fails after call.MaxQueued. A dispatched task may wait until its deadline, so another message continues its wait then.
+// The message of a turn that has no room (task.ErrFull) is redelivered after RoomWait or later. To
+// limit the cost, each process redelivers one message of an account and one message of another
+// caller per RoomGap. A turn fails after call.MaxQueued, so its message is redelivered at most
+// MaxRoomWaits times. A dispatched task may wait until its deadline. After MaxRoomWaits deliveries,
+// a new message replaces its message.
 const (
 	RoomWait     = 20 * time.Second
 	RoomGap      = 8 * time.Second

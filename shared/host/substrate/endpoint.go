@@ -13,29 +13,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// KindHTTP is an agent at a URL, also of a bare one.
+// KindHTTP is an agent at a URL. It is also the kind of a substrate that is only a URL.
 const KindHTTP = "http"
 
-// Kinds of models. The argument is MODEL, at the provider's own server, or URL#MODEL
-// at another that speaks as it does.
+// These kinds are models. The argument is MODEL for the provider's own server, or URL#MODEL for
+// another server with the same API.
 const (
 	KindAnthropic = "anthropic"
-	KindBedrock   = "bedrock" // only MODEL, with the host's own AWS credentials
+	KindBedrock   = "bedrock" // only MODEL, called with the host's AWS credentials
 	KindGemini    = "gemini"
 	KindMistral   = "mistral"
 	KindOllama    = "ollama" // only MODEL, on the host's own machine
-	KindOpenAI    = "openai" // with a URL any server that speaks OpenAI's chat completions
+	KindOpenAI    = "openai" // with a URL, any server with the API of OpenAI's chat completions
 )
 
-// providerURL returns the URL of a provider's own server, or "" for a kind that is
-// not a model.
 func providerURL(kind string) string {
 	switch kind {
 	case KindAnthropic:
 		return "https://api.anthropic.com/v1"
 	case KindBedrock:
-		// The same name in every Region, because manifests of closed children contain
-		// the URL. The AWS SDK sends the requests to the host's own Region.
+		// The URL is the same in all Regions, because the manifests of closed children contain it.
+		// The AWS SDK sends the requests to the host's own Region.
 		return "https://bedrock-runtime.amazonaws.com"
 	case KindGemini:
 		return "https://generativelanguage.googleapis.com/v1beta"
@@ -49,8 +47,8 @@ func providerURL(kind string) string {
 	return ""
 }
 
-// ProviderHost returns the host of a provider's public API that needs a secret; "" for
-// other kinds.
+// ProviderHost returns the host of a provider's public API if it requires a secret, or "" for other
+// kinds.
 func ProviderHost(kind string) string {
 	if !(Spec{Kind: kind}).NeedsSecret() {
 		return ""
@@ -62,26 +60,25 @@ func ProviderHost(kind string) string {
 	return u.Host
 }
 
-// KindMCP is a tool of an MCP server, named by URL#TOOL.
+// KindMCP is a tool of an MCP server. The argument is URL#TOOL.
 const KindMCP = "mcp"
 
-// KindMock answers by a script instead of a model, whose name may be its argument.
+// KindMock answers with a script instead of a model. The argument may be the name of the script.
 const KindMock = "mock"
 
-// KindLambda is a function of AWS Lambda that follows the agent contract, named by its ARN.
+// KindLambda is an AWS Lambda function that follows the agent contract. The argument is its ARN.
 const KindLambda = "lambda"
 
-// IsModel reports whether the substrate is a model, or plays one.
 func (s Spec) IsModel() bool {
 	_, _, ok := s.Model()
 	return ok || s.Kind == KindMock
 }
 
-// OllamaURL is the address at which Ollama listens on the host's own machine.
+// OllamaURL is the address on which Ollama listens on the host's own machine.
 const OllamaURL = "http://127.0.0.1:11434/v1"
 
-// Model splits the argument of a model's kind into the base URL of its server and
-// the model's name. ok is false for another kind, or if a part is missing.
+// Model splits the argument of a model into the base URL of its server and the model's name. If the
+// kind is not a model or a part is missing, ok is false.
 func (s Spec) Model() (base, model string, ok bool) {
 	base, model = providerURL(s.Kind), s.Argument
 	if s.hasURL() {
@@ -90,13 +87,11 @@ func (s Spec) Model() (base, model string, ok bool) {
 	return base, model, base != "" && model != ""
 }
 
-// hasURL reports whether the argument of a model's kind begins with the URL of a
-// server.
 func (s Spec) hasURL() bool {
 	return s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != "" && (strings.Contains(s.Argument, "://") || strings.Contains(s.Argument, "#"))
 }
 
-// NeedsSecret reports whether the server answers nobody without a secret.
+// NeedsSecret reports whether the server rejects requests without a secret.
 func (s Spec) NeedsSecret() bool {
 	return s.Kind == KindAnthropic || s.Kind == KindGemini || s.Kind == KindMistral || s.Kind == KindOpenAI && !s.hasURL()
 }
@@ -104,13 +99,12 @@ func (s Spec) NeedsSecret() bool {
 // IsPaid reports whether the model costs money unless its agent states another price.
 func (s Spec) IsPaid() bool { return s.NeedsSecret() || s.Kind == KindBedrock }
 
-// TakesSecret reports whether a secret can be sent with requests.
 func (s Spec) TakesSecret() bool {
 	return s.Kind == KindHTTP || s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != ""
 }
 
-// Endpoint is the one URL that the substrate sends requests to, for the vacant's
-// guard and the manifest of a closed child; "" if it sends none.
+// Endpoint returns the only URL to which the substrate sends requests, or "" if it sends no
+// requests. A vacant's guard checks it, and the manifest of a closed child contains it.
 func (s Spec) Endpoint() string {
 	switch s.Kind {
 	case KindHTTP:
@@ -131,7 +125,7 @@ func (s Spec) Endpoint() string {
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return "" // opening the substrate reports what is wrong
+		return "" // opening the substrate reports the error
 	}
 	switch s.Kind {
 	case KindAnthropic:
@@ -144,25 +138,23 @@ func (s Spec) Endpoint() string {
 	return u.JoinPath("chat/completions").String()
 }
 
-// modelVersion matches the suffix of a model's version.
+// modelVersion matches the version suffix of a model's name.
 var modelVersion = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// bedrockName matches the id of a model at Bedrock: an optional area of an inference
-// profile, the vendor, the model, and an optional version such as -v1:0.
+// bedrockName matches the id of a model in Bedrock: an optional area of an inference profile, the
+// vendor, the model, and an optional version such as -v1:0.
 var bedrockName = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
 
-// bedrockVendors are the vendors in ids of models at Bedrock.
+// bedrockVendors lists the vendors in the ids of Bedrock models.
 var bedrockVendors = []string{"ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral", "moonshot", "moonshotai", "nvidia", "openai", "qwen", "writer", "zai"}
 
-// IsBedrockModel reports whether name is the id of a model or inference profile at
-// Bedrock, such as eu.anthropic.claude-sonnet-4-5-20250929-v1:0.
 func IsBedrockModel(name string) bool {
 	m := bedrockName.FindStringSubmatch(name)
 	return m != nil && slices.Contains(bedrockVendors, m[2])
 }
 
-// FoundationModel returns the id of the model behind an inference profile at Bedrock.
-// profile is false if the id is the model's own.
+// FoundationModel returns the id of the model behind a Bedrock inference profile. If id is already
+// the id of a model, profile is false.
 func FoundationModel(id string) (model string, profile bool) {
 	if m := bedrockName.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
 		return strings.TrimPrefix(id, m[1]+"."), true
@@ -170,9 +162,8 @@ func FoundationModel(id string) (model string, profile bool) {
 	return id, false
 }
 
-// BaseModel returns a model's name in lower case without a version suffix such as
-// -latest, -001, -2411 or -20260401. Of an id at Bedrock it is the name that the vendor
-// uses.
+// BaseModel returns a model's name in lower case without a version suffix such as -latest, -001,
+// -2411 or -20260401. For a Bedrock id it returns the name that the vendor uses.
 func BaseModel(name string) string {
 	name = strings.ToLower(name)
 	if m := bedrockName.FindStringSubmatch(name); m != nil && slices.Contains(bedrockVendors, m[2]) {
@@ -181,10 +172,9 @@ func BaseModel(name string) string {
 	return modelVersion.ReplaceAllString(name, "")
 }
 
-// functionARN matches the ARN of a Lambda function, with an optional alias or version.
+// functionARN matches the ARN of a Lambda function with an optional alias or version.
 var functionARN = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:([a-z]{2}(?:-[a-z]+)+-[0-9]+):[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_$-]{1,128})?$`)
 
-// CheckFunction checks the ARN of a Lambda function. The error names the field substrate.
 func CheckFunction(arn string) error {
 	if !functionARN.MatchString(arn) {
 		return problem.Invalid("substrate", "lambda:ARN, such as lambda:arn:aws:lambda:us-east-1:123456789012:function:answers", fmt.Sprintf("%.80q", arn))
@@ -192,7 +182,6 @@ func CheckFunction(arn string) error {
 	return nil
 }
 
-// CheckMCP checks the argument URL#TOOL of KindMCP. The error names the field substrate.
 func CheckMCP(argument string) error {
 	url, tool, _ := strings.Cut(argument, "#")
 	if url == "" || tool == "" || len(tool) > maxTool {
@@ -201,9 +190,9 @@ func CheckMCP(argument string) error {
 	return CheckURL(url)
 }
 
-// Family is the name by which substrates are compared as evidence: of a model its
-// BaseModel, because one model may be at many servers; of another URL its host, because
-// one agent may have many paths and ports. "" is unknown.
+// Family returns the name by which substrates are compared as evidence, or "" if it is unknown. For
+// a model it is the BaseModel, because one model may run on many servers. For another URL it is the
+// host, because one agent may have many paths and ports.
 func (s Spec) Family() string {
 	if _, model, ok := s.Model(); ok {
 		return "model:" + BaseModel(model)
@@ -223,12 +212,10 @@ func (s Spec) Family() string {
 }
 
 const (
-	maxModel = 256 // bytes of a model's name
-	maxTool  = 128 // bytes of the name of a tool at an MCP server
+	maxModel = 256 // limit for a model's name in bytes
+	maxTool  = 128 // limit for the name of an MCP tool in bytes
 )
 
-// CheckModel checks the argument of a model's kind. The error names the field
-// substrate.
 func (s Spec) CheckModel() error {
 	base, model, ok := s.Model()
 	if !ok {
@@ -251,13 +238,12 @@ func (s Spec) CheckModel() error {
 	if s.Kind == KindBedrock && !IsBedrockModel(model) {
 		return problem.Invalid("substrate", "the id of a model or inference profile at Bedrock, as amazon.nova-lite-v1:0", fmt.Sprintf("%.80q", model))
 	}
-	if s.Kind == KindGemini && strings.ContainsAny(model, "/?#%:") { // it is a part of the path
+	if s.Kind == KindGemini && strings.ContainsAny(model, "/?#%:") { // the name is part of the path
 		return problem.Invalid("substrate", "a model's name of one segment of a path, as gemini-2.5-flash", fmt.Sprintf("%.80q", model))
 	}
 	return nil
 }
 
-// CheckURL checks the URL of a substrate. The error names the field substrate.
 func CheckURL(text string) error {
 	u, err := outbound.ParseURL(text)
 	if err != nil {
@@ -265,8 +251,7 @@ func CheckURL(text string) error {
 		return &problem.Error{Kind: p.Kind, Field: "substrate", Want: p.Want, Got: p.Got, Err: p.Err}
 	}
 	if strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r >= utf8.RuneSelf }) {
-		// A host must have one spelling, because substrates are compared as
-		// evidence.
+		// A host must have only one spelling, because substrates are compared as evidence.
 		return problem.Invalid("substrate", "a host in ASCII, as in xn--bcher-kva.example", fmt.Sprintf("%.80q", u.Hostname()))
 	}
 	return nil

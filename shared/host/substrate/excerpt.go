@@ -7,16 +7,15 @@ import (
 	"unicode"
 )
 
-// MaxExcerpt bounds an Excerpt in bytes.
+// MaxExcerpt limits the result of Excerpt in bytes.
 const MaxExcerpt = 500
 
-// Beginning is a Reader that keeps the first bytes, as many as an Excerpt needs.
+// Beginning is an io.Reader that stores as many of the first bytes in Said as Excerpt needs.
 type Beginning struct {
 	io.Reader
 	Said []byte
 }
 
-// Read implements io.Reader.
 func (b *Beginning) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.Said = append(b.Said, p[:min(n, 2*MaxExcerpt-len(b.Said))]...)
@@ -25,9 +24,9 @@ func (b *Beginning) Read(p []byte) (int, error) {
 
 const redacted = "[redacted]"
 
-// secrets are the forms in which secrets stand in error messages: after a name,
-// in a URL, with the prefix of a well-known service, or as a long run of random
-// characters. The first group of an expression stays.
+// secrets matches the usual forms of secrets in error messages: after a name, in a URL, with the
+// prefix of a well-known service, or as a long random string. The first group of each expression is
+// not redacted.
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s"',;]+`),
 	regexp.MustCompile(`(?i)((?:authorization|api[-_ ]?key|access[-_ ]?key|token|secret|passw(?:or)?d|pwd|cookie|credential|session|signature)[a-z_-]*\\?["']?\s*(?:[:=]|\bis\b)\s*\\?["']?)[^\s"',;&}\\]+`),
@@ -38,38 +37,37 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
-// A counter of tokens, such as "prompt_tokens": 12, stands where a secret could. Its value is
-// a number, or holds more counters.
+// A token count such as "prompt_tokens": 12 looks like a named secret. Its value is a number or
+// contains further counts.
 var (
 	counters = regexp.MustCompile(`(?i)tokens|token_?count`)
 	counted  = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
 )
 
-// Cut is the beginning of a text, at most so many bytes of UTF-8.
 func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Excerpt is the beginning of what an agent answered, for its operator: without
-// what looks like a secret, in one line, at most MaxExcerpt bytes.
+// Excerpt returns the start of an agent's answer in one line of at most MaxExcerpt bytes, without
+// anything that looks like a secret. It is for the operator.
 func Excerpt(body []byte) string {
-	// Twice the bytes, so that a secret at the cut is seen whole or not at all.
+	// Excerpt reads twice the limit, so that a secret at the limit is either complete or not
+	// included.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
 	return Cut(hide(s), MaxExcerpt)
 }
 
-// Redact is the beginning of a text without what looks like a secret, at most so many bytes of
-// UTF-8.
+// Redact returns the start of a text, limited to most bytes of UTF-8, without anything that looks
+// like a secret.
 func Redact(text string, most int) string {
 	s := hide(Cut(text, most+MaxExcerpt))
-	if len(text) > most+MaxExcerpt { // its end may be the beginning of a secret
+	if len(text) > most+MaxExcerpt { // the end may be an incomplete secret
 		s = s[:max(len(s)-MaxExcerpt, 0)]
 	}
 	return Cut(s, most)
 }
 
-// hide replaces what looks like a secret.
 func hide(s string) string {
 	for _, re := range secrets {
 		s = re.ReplaceAllStringFunc(s, func(found string) string {

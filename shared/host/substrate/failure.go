@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Unreached gives the error of a request without an answer, by package outbound,
-// its kind: a deadline and a cancellation stay, a refusal of the host's or a
-// certificate is SubstrateMisconfigured, and the rest SubstrateUnavailable. The cause
-// is kept for the log.
+// Unreached returns the error for a request that package outbound could not complete. It returns
+// Deadline and Canceled unchanged. Otherwise it wraps err in an error of kind SubstrateTooLarge,
+// SubstrateMisconfigured if the host refused the request or the certificate is invalid, or
+// SubstrateUnavailable.
 func Unreached(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.Of(err).Kind {
@@ -31,7 +31,6 @@ func Unreached(err error) error {
 	return problem.Within(kind, "the agent gave no answer", err)
 }
 
-// KindOfStatus returns the kind of a failure with an HTTP status.
 func KindOfStatus(status int) problem.Kind {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -42,12 +41,12 @@ func KindOfStatus(status int) problem.Kind {
 	return problem.SubstrateMisconfigured
 }
 
-// BadStatus is the error of an answer with another HTTP status than 200.
 func BadStatus(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// Ended is the error of what did not end before ctx did: of kind Canceled or Deadline.
+// Ended returns the error for an operation that did not end before ctx. Its kind is Canceled or
+// Deadline.
 func Ended(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was cancelled", what)
@@ -55,23 +54,23 @@ func Ended(ctx context.Context, what string) error {
 	return problem.Wrap(problem.Deadline, ctx.Err(), "%s did not end in time", what)
 }
 
-// Answered is an error with what an agent answered, for its operator.
+// Answered returns an error with an excerpt of an agent's answer for the operator.
 func Answered(status int, h http.Header, body []byte, err error) *call.AgentError {
 	seconds, notSeconds := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
-	if notSeconds != nil { // absent, or the other form of RFC 9110 §10.2.3
+	if notSeconds != nil { // absent, or in the date format of RFC 9110 §10.2.3
 		seconds = 0
 	}
 	return &call.AgentError{Status: status, After: time.Duration(seconds) * time.Second, Body: Excerpt(body), Err: err}
 }
 
-// A connection that is refused is tried again, for so long.
+// A refused connection is retried for refusedTime.
 const (
 	refusedTime = 2 * time.Second
 	firstWait   = 50 * time.Millisecond
 )
 
-// WhileRefused sends again for two seconds while the connection is refused: the
-// agent may just be starting again, and it has seen nothing of the call.
+// WhileRefused repeats send for two seconds while the connection is refused. The agent may be
+// restarting, and it has not received the call.
 func WhileRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
 	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
 		got, err := send()

@@ -5,27 +5,26 @@ import (
 	"strings"
 )
 
-// optional are the members of requests to models that an agent can do without, each with the words
-// by which servers name it besides its own name.
+// optional lists the optional members of requests to models. For each it lists other words that
+// servers use for the member.
 var optional = []struct {
 	member string
 	words  []string
 }{
-	// OpenAI's chat completions.
+	// OpenAI chat completions
 	{"response_format", []string{"json_object", "json mode"}},
 	{"stream_options", []string{"include_usage"}},
 	{"reasoning_effort", []string{"reasoning effort"}},
 	{"tool_choice", nil},
-	// Anthropic's messages.
+	// Anthropic messages
 	{"output_config", []string{"effort"}},
-	// Gemini.
+	// Gemini
 	{"responseMimeType", []string{"json mode", "response mime type"}},
 	{"thinkingConfig", []string{"thinking"}},
-	// Bedrock.
+	// Bedrock
 	{"outputConfig", []string{"effort"}},
 }
 
-// OptionalMembers returns the members of requests to models that an agent can do without.
 func OptionalMembers() []string {
 	names := make([]string, len(optional))
 	for i, o := range optional {
@@ -34,7 +33,7 @@ func OptionalMembers() []string {
 	return names
 }
 
-// NamedMembers returns the optional members that an error of a server names.
+// NamedMembers returns the optional members that the error message of a server names.
 func NamedMembers(said string) (names []string) {
 	said = strings.ToLower(said)
 	for _, o := range optional {
@@ -46,5 +45,4 @@ func NamedMembers(said string) (names []string) {
 	return names
 }
 
-// Omits reports whether the request to the model leaves out an optional member.
 func (r *Request) Omits(member string) bool { return slices.Contains(r.Omit, member) }

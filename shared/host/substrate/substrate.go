@@ -1,23 +1,32 @@
-// Package substrate is the port to the service that answers for a vacant: an echo, an HTTP
-// endpoint, a model. Each adapter is a package below this one and passes the contract in package
-// substratetest.
+// Package substrate is the port to the service that answers for a vacant, for example an echo, an
+// HTTP endpoint or a model. Each adapter is a package below this one and passes the contract in
+// package substratetest.
 //
-// The invariant: a substrate sees the conversation and both ids, never an
-// envelope, a signature or a key, so it cannot act as the vacant.
+// A substrate gets the conversation and both ids, but never an envelope, a signature or a key.
+// Therefore it cannot act as the vacant.
 //
 // # Reading answers
 //
-// Every adapter reads its agent's or provider's answers by one rule. Parts that decide an answer
-// are read strictly. A fault in any other part never costs the answer. A part that was cut off
-// does not count.
+// All adapters parse the answers of agents and providers by the same rules. Parts that determine an
+// answer are parsed strictly. An error in another part never discards the answer. Incomplete parts
+// are ignored.
 //
-//   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails. An answer with neither a text nor a call fails, too ([Fold]).
-//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. If their form is not the documented one, they count as absent. Providers may add words: after an unknown reason
-//     to end, the text that came is the answer, and callers learn that it may be incomplete. Nothing that follows the end costs the answer.
-//   - Parts of an answer that are not for the host, such as calls of tools that the provider itself runs, are skipped with all their pieces.
-//   - A stream without a known good end is not an answer: a reason to end, or, of a server that never sends a reason, its mark. An error is one in any provider's form (package remote). A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off. After an unknown reason a tool that may change something or cost money does not run.
+//   - Texts, tool calls, refusals and errors determine an answer. If one of them does not have its
+//     documented form, the answer fails. An answer with neither a text nor a tool call also fails
+//     ([Fold]).
+//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not determine an
+//     answer. If one of them does not have its documented form, it is treated as absent. Providers
+//     may add finish reasons. After an unknown reason, the received text is the answer, and callers
+//     learn that it may be incomplete. Data after the end never discards the answer.
+//   - Parts of an answer that are not for the host are skipped completely, for example calls of
+//     tools that the provider itself runs.
+//   - A stream without a finish reason is not an answer. If a server never sends a reason, its end
+//     mark is required instead. Errors are recognized in the form of every provider (package
+//     remote). Tool calls are used only if the answer has a finish reason other than the length
+//     limit, because otherwise a call may be incomplete. After an unknown reason, tools that may
+//     change something or cost money are not run.
 //
-// Models pass substratetest.Wire.Oddities, which has an example of each.
+// Models pass substratetest.Wire.Oddities, which contains examples of all rules.
 package substrate
 
 import (
@@ -35,36 +44,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxText bounds an answer's text in bytes, so that it fits into one row of
-// every store (shared/README §3).
+// MaxText limits an answer's text in bytes, so that the text fits into one row of every store
+// (shared/README §3).
 const MaxText = 300 << 10
 
-// Request asks for the next turn of a conversation.
+// Request is a request for the next turn of a conversation.
 type Request struct {
 	Caller    identity.ID
-	Vacant    identity.ID      // the vacant that is asked
-	By        outbound.Chooser // who chose the URLs of the substrate and of the agent's servers
-	ContextID *string          // the caller's thread; nil if it named none
-	Turns     []Turn           // oldest first; the last is the caller's, and not empty, or results of its tools
+	Vacant    identity.ID      // vacant that is asked
+	By        outbound.Chooser // party that chose the URLs of the substrate and the agent's servers
+	ContextID *string          // caller's thread, or nil if the caller named none
+	// Turns contains the oldest turn first. The last turn is a nonempty text of the caller or
+	// contains the results of tools.
+	Turns []Turn
 
-	// The owner's settings for a model. Other substrates ignore them.
-	System    string // what the model is told before the conversation; "" for nothing
-	Tools     []Tool // what it may use
-	Final     bool   // it may use nothing any more, and is to answer
-	MaxTokens int    // bound for the answer; zero means the server's bound
-	Effort    Effort // bound for thinking; "" means the model's default
-	JSON      bool   // its answer is to be a JSON document
-	// Omit has the optional members that the request to the model leaves out.
+	// The following fields are the owner's settings for a model. Other substrates ignore them.
+	System    string // instructions before the conversation, may be empty
+	Tools     []Tool // tools that the model may use
+	Final     bool   // whether the model must answer and may no longer use tools
+	MaxTokens int    // limit for the answer, or zero for the server's limit
+	Effort    Effort // limit for thinking, or "" for the model's default
+	JSON      bool   // whether the answer must be a JSON document
+	// Omit lists the optional members that are omitted from the request to the model.
 	Omit []string
 
-	Secret Secret // what the agent's server knows its client by
+	Secret Secret // authenticates the host at the agent's server
 
-	call *envelope.Envelope // nil if the host itself asks; no adapter sees it
-	id   identity.Hash      // of a call in another process
+	call *envelope.Envelope // nil if the host itself asks, not readable by adapters
+	id   identity.Hash      // hash of a call in another process
 }
 
-// ID is the hash of the call; zero if the host itself asks. It is computed on
-// demand, because most substrates do not need it.
+// ID returns the hash of the call, or zero if the host itself asks. The hash is computed on demand,
+// because most substrates do not need it.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
 		return r.id
@@ -72,101 +83,96 @@ func (r *Request) ID() identity.Hash {
 	return r.call.Hash()
 }
 
-// WithID returns r for a call in another process, whose hash is id.
 func (r Request) WithID(id identity.Hash) Request {
 	r.call, r.id = nil, id
 	return r
 }
 
-// Turn is an utterance of one side.
+// Turn is one turn of a conversation.
 type Turn struct {
 	Role Role
 	Text string
-	// Claimed is the role that the caller gives the speaker of a turn which the host has no record of,
-	// such as assistant or system; "" for every other turn. Role is Caller then, because the words are
-	// the caller's, whatever it says.
+	// Claimed is the speaker's role according to the caller, for example assistant or system, if
+	// the host has no record of the turn. It is "" for every other turn. Role is then Caller,
+	// because the caller wrote the text, whatever role it claims.
 	Claimed string
-	Files   []File       // of a Caller, beside its text, which names each
-	Calls   []ToolCall   // of an Agent, after its text
-	Results []ToolResult // of Tools: one for each call of the turn before, in its order
+	Files   []File       // files of a Caller turn, all named in its text
+	Calls   []ToolCall   // tool calls of an Agent turn, which follow its text
+	Results []ToolResult // results in a Tools turn, in the order of the previous turn's calls
 }
 
-// Role is a side of a conversation.
 type Role string
 
-// The sides.
 const (
 	Caller Role = "caller"
 	Agent  Role = "agent"
 	Tools  Role = "tools"
 )
 
-// Tool describes a tool to a model.
 type Tool struct {
-	Name        string // of a-z A-Z 0-9 _ -, at most 64
+	Name        string // at most 64 characters from a-z A-Z 0-9 _ -
 	Description string
-	Schema      json.RawMessage // of its arguments, a JSON Schema of an object
+	Schema      json.RawMessage // JSON Schema of the arguments, an object
 }
 
-// ToolResult is a tool's result for the call with the same ID.
+// ToolResult is the result of the tool call with the same ID.
 type ToolResult struct {
 	ID, Text string
 	Failed   bool
 }
 
-// Effort bounds a model's thinking before it answers.
+// Effort limits how long a model thinks before it answers.
 type Effort string
 
-// The efforts.
 const (
 	Low    Effort = "low"
 	Medium Effort = "medium"
 	High   Effort = "high"
 )
 
-// Efforts returns all efforts, least first.
 func Efforts() []Effort { return []Effort{Low, Medium, High} }
 
-// Ask is the Request of a caller's first words.
 func Ask(caller, vacant identity.ID, text string) Request {
 	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: Caller, Text: text}}}
 }
 
-// Text returns the text to answer, which is the text of the last turn.
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
 
 // Event is a part of an answer: Text, Thought, ToolCall, Usage, Asks or Done.
 type Event interface{ event() }
 
 type (
-	// Text is the next piece of the answer, UTF-8 by itself.
+	// Text is the next piece of the answer. Each piece is valid UTF-8.
 	Text string
-	// Thought is a piece of the model's thoughts before it answered. It is not
-	// part of the answer.
+	// Thought is a piece of the model's thoughts, which are not part of the answer.
 	Thought string
-	// ToolCall is the model's wish to use a tool.
+	// ToolCall is the model's request to use a tool.
 	ToolCall struct {
 		ID, Name  string
-		Arguments string // as the model wrote them: they may not even be JSON
-		Opaque    string // what its server wants to see again beside the call; "" for nothing
+		Arguments string // arguments as the model wrote them, possibly invalid JSON
+		Opaque    string // data that the server expects back with the call, may be empty
 	}
-	// Usage counts the work for the answer so far; a later Usage replaces an
-	// earlier one.
+	// Usage counts the work for the answer so far. A later Usage replaces an earlier one.
 	Usage struct {
-		In, Out, Cached int // tokens; Cached is a part of In
+		// Tokens. In includes Cached.
+		In, Out, Cached int
 
-		// Of an agent, beyond one turn of its model:
-		Turns, Tools int  // requests to models, calls of tools
-		Fallback     bool // its fallback model was asked last
-		Unreported   int  // turns of which the model's server said nothing
+		// The following fields are for agents, which may use several turns of a model.
+		Turns, Tools int  // requests to models, tool calls
+		Fallback     bool // whether the fallback model was used last
+		Unreported   int  // turns for which the model's server reported no usage
 		Agent        int  // version of the agent
-		Cost         int  // micro-dollars; a turn of unknown usage costs its reservation
-		Prices       int  // version of the table of models; zero if the call is free or the agent states its price
-		MaxTokens    int  // the limit that budgets set below max_tokens for the last turn; zero if they set no limit
+		Cost         int  // micro-dollars, where a turn with unknown usage costs its reservation
+		// Prices is the version of the table of models, or zero if the call is free or the agent
+		// states its price.
+		Prices int
+		// MaxTokens is the limit for the last turn if budgets set it below max_tokens, or zero.
+		MaxTokens int
 	}
-	// Asks says that the text that follows is a question to the caller, whose answer the agent waits for.
+	// Asks means that the following text is a question to the caller. The agent waits for the
+	// caller's answer.
 	Asks struct{}
-	// Done is the last event of an answer, and why it ends.
+	// Done is the last event of an answer. Its value is the reason for the end.
 	Done string
 )
 
@@ -177,31 +183,30 @@ func (Usage) event()    {}
 func (Asks) event()     {}
 func (Done) event()     {}
 
-// Why an answer ends.
 const (
 	Stop   Done = "stop"
-	Length Done = "length" // the model may say no more
-	Budget Done = "budget" // as Length, because a budget left less than the agent's max_tokens
-	Called Done = "called" // it waits for the results of its calls
-	// Unknown means that the model's server gave a reason that this host does not know: what came,
-	// a text or calls of tools, may be incomplete.
+	Length Done = "length" // the token limit is reached
+	// Budget is like Length, but a budget set the limit below the agent's max_tokens.
+	Budget Done = "budget"
+	Called Done = "called" // the model waits for the results of its tool calls
+	// Unknown means that the model's server gave a reason that this host does not know. The text or
+	// the tool calls may be incomplete.
 	Unknown Done = "unknown"
 )
 
-// Substrate answers. It is safe for concurrent use and honours its context,
-// whose deadline leaves the host the time to sign and keep the answer.
+// Substrate answers requests. It must be safe for concurrent use and must stop when its context
+// ends. The context's deadline leaves the host enough time to sign and store the answer.
 //
-// The events of Infer end with Done, or with an error, beside which the event is
-// nil. An error of kind Deadline means that time ran out; the kinds Substrate…
-// say why the substrate failed, for its operator. The consumer may stop early.
+// The events of Infer end with Done or with an error, whose event is nil. An error of kind Deadline
+// means that the time ran out. Errors of the kinds Substrate… tell the operator why the substrate
+// failed. The consumer may stop early.
 type Substrate interface {
 	Infer(ctx context.Context, r Request) iter.Seq2[Event, error]
 }
 
-// Func is a Substrate whose answers come in one piece.
+// Func is a Substrate whose answers consist of one piece.
 type Func func(ctx context.Context, r Request) (string, error)
 
-// Infer calls f when its events are read.
 func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		text, err := f(ctx, r)
@@ -215,15 +220,15 @@ func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	}
 }
 
-// Answer is the events of an answer together.
+// Answer collects the events of an answer.
 type Answer struct {
 	Text  string
 	Calls []ToolCall
-	Usage *Usage // nil if none was reported
+	Usage *Usage // nil if no usage was reported
 	Why   Done
 }
 
-// Cut returns the reason that the answer ends early, "" for a whole answer.
+// Cut returns the reason why the answer is incomplete, or "" if it is complete.
 func (a *Answer) Cut() call.Cut {
 	switch a.Why {
 	case Length:
@@ -236,10 +241,10 @@ func (a *Answer) Cut() call.Cut {
 	return ""
 }
 
-// Fold reads an answer to its end. With an error it returns only the usage. More than MaxText bytes of text are an
-// error of kind SubstrateTooLarge. Events that end without Done are an error of kind SubstrateUnavailable. An answer
-// that was cut off before its first word is an error of kind SubstrateMisconfigured. Another answer without a text and
-// without a call of a tool is an error of kind SubstrateUnavailable, so that it is free of charge.
+// Fold reads an answer to its end. If it fails, it returns only the usage and an error. The kind is
+// SubstrateTooLarge if the text has more than MaxText bytes, and SubstrateMisconfigured if the
+// answer was truncated before its first word. It is SubstrateUnavailable, which makes the call
+// free, if Done is missing or the answer is empty.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder
@@ -277,16 +282,15 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
 }
 
-// TooLarge is the error of a text of at least n bytes, more than MaxText.
 func TooLarge(n int) error {
 	return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "text of the agent's answer", Want: fmt.Sprintf("at most %d bytes", MaxText), Got: fmt.Sprint(n)}
 }
 
-// Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT. It is told what
-// was said before. What it used is noted, and that its answer was cut off.
+// Behaviour returns the behaviour of a vacant that answers with s. before contains the earlier
+// turns. The answer has one part and the role ROLE_AGENT. The behaviour records the usage and the
+// reason why an answer is incomplete.
 func Behaviour(s Substrate, before ...Turn) call.Behaviour { return BehaviourWith(s, nil, before...) }
 
-// BehaviourWith is Behaviour for a message with files.
 func BehaviourWith(s Substrate, files []File, before ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
@@ -307,7 +311,6 @@ func BehaviourWith(s Substrate, files []File, before ...Turn) call.Behaviour {
 	}
 }
 
-// reported reports events to the call's Sink, if there is one.
 func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	if !call.HasSink(ctx) {
 		return events
@@ -335,7 +338,6 @@ func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Eve
 	}
 }
 
-// counts converts u to the form of rows.
 func (u *Usage) counts() *call.Usage {
 	return &call.Usage{
 		In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
@@ -343,18 +345,15 @@ func (u *Usage) counts() *call.Usage {
 	}
 }
 
-// maxCount bounds a number that a model's server reports.
+// maxCount limits a number that a model's server reports, because the number may be absurd.
 const maxCount = 1 << 40
 
-// count is a number that a model's server reported, which may be absurd.
 func count(n int) uint64 { return uint64(min(max(n, 0), maxCount)) }
 
-// Spec names a substrate by kind and argument. Its text form, stored in a
-// vacant's record, is KIND or KIND:ARGUMENT.
+// Spec identifies a substrate by its kind and argument. Its string form, which a vacant's record
+// contains, is KIND or KIND:ARGUMENT.
 type Spec struct{ Kind, Argument string }
 
-// Parse parses a Spec: echo, http:https://example.com/answer, or as a shorthand
-// https://example.com/answer.
 func Parse(s string) (Spec, error) {
 	const want = "KIND or KIND:ARGUMENT, such as echo or http:https://example.com/answer"
 	if strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") {
@@ -367,7 +366,6 @@ func Parse(s string) (Spec, error) {
 	return Spec{Kind: kind, Argument: argument}, nil
 }
 
-// String is the text form.
 func (s Spec) String() string {
 	if s.Argument == "" {
 		return s.Kind
@@ -375,11 +373,9 @@ func (s Spec) String() string {
 	return s.Kind + ":" + s.Argument
 }
 
-// Kinds maps the substrate kinds that a host offers to their constructors.
+// Kinds maps the kinds of substrates that a host offers to their constructors.
 type Kinds map[string]func(argument string) (Substrate, error)
 
-// Open makes the substrate of s; a problem of kind Malformed says what is wrong
-// with it.
 func (k Kinds) Open(s Spec) (Substrate, error) {
 	make, ok := k[s.Kind]
 	if !ok {

@@ -17,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AgentKey is the key of a version of id's agent.
 func AgentKey(id identity.ID, version int) store.Key {
 	return AgentDocs.Key(id.String(), fmt.Sprintf("%08d", version))
 }
@@ -25,11 +24,11 @@ func AgentKey(id identity.ID, version int) store.Key {
 // agentCache caches versions of agents, which never change.
 type agentCache = lru.Cache[store.Key, definition.Agent]
 
-const cachedAgents = 64 // of at most 64 KiB
+const cachedAgents = 64 // agents of at most 64 KiB
 
-// Agent returns a version of r's agent. Version 0 is the current one, of defaults if
-// r has none. NotFound is a version that there is not, and Conflict a vacant that
-// answers by a plan.
+// Agent returns a version of r's agent. Version 0 is the current version, or the default agent if r
+// has no agent. If the version does not exist, the error is NotFound. If version is 0 and the
+// vacant answers with a plan, the error is Conflict.
 func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definition.Agent, error) {
 	switch {
 	case version < 0 || version > r.Agent:
@@ -61,11 +60,10 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 	return a, store.Problem(err)
 }
 
-// ForgetAgents drops this process's cache of agents' versions. In a store that came
-// back from a backup, a version may have another content.
+// ForgetAgents clears this process's cache of agents. After a restore from a backup, a version may
+// have different content.
 func (v *Directory) ForgetAgents() { v.agents.Purge() }
 
-// substrateText is the substrate of an agent, which was checked, or else text.
 func (v *Directory) substrateText(text string, a *definition.Agent) (string, error) {
 	if a == nil {
 		return text, nil
@@ -79,7 +77,6 @@ func (v *Directory) substrateText(text string, a *definition.Agent) (string, err
 	return textOf(a)
 }
 
-// nextAgent is the version of r's agent that c makes; nil if it makes none.
 func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*definition.Agent, error) {
 	var next definition.Agent
 	switch {
@@ -113,9 +110,9 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolved replaces the names of a's vacants by ids, for an agent of self, of which
-// id, tenant and parent are set. by must know the vacants, or they are public, and
-// self may ask each of them.
+// resolved replaces the names in a.Vacants with ids. a is for the vacant self, whose ID, Tenant and
+// Parent must be set. by must know each vacant unless it is public, and self must be allowed to ask
+// it.
 func (v *Directory) resolved(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, what := range a.Vacants {
@@ -136,7 +133,6 @@ func (v *Directory) resolved(ctx context.Context, by Asker, self *Record, a defi
 	return a, a.Check()
 }
 
-// toolOf returns the vacant that is to be a tool of self's agent.
 func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what string) (Record, error) {
 	r, err := v.Find(ctx, by, what)
 	if tenant, ok := by.OfTenant(); ok && problem.Is(err, problem.NotFound) {
@@ -155,9 +151,9 @@ func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what str
 	return r, err
 }
 
-// foreignTool is toolOf for a tenant's request and a vacant that is not the tenant's:
-// one that self may not ask now is as if it did not exist.
 func (v *Directory) foreignTool(ctx context.Context, tenant string, self *Record, what string) (Record, error) {
+	// The error must not reveal whether a vacant of another tenant exists, unless self may ask it
+	// now.
 	r, err := v.exactly(ctx, Operator(), what)
 	missing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)
 	if err == nil {
@@ -171,8 +167,8 @@ func (v *Directory) foreignTool(ctx context.Context, tenant string, self *Record
 	return r, err
 }
 
-// Askable returns the record of a vacant that the agent of asker may ask now; ok is
-// false for a vacant that cannot be called, or not by asker.
+// Askable returns the record of a vacant that the agent of asker may ask now. If the vacant cannot
+// be called or asker may not ask it, ok is false.
 func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
 	self, ok, err := v.Show(ctx, asker)
 	if err != nil || !ok {
@@ -186,9 +182,9 @@ func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Recor
 	return Record{}, false, err
 }
 
-// mayAsk reports whether the agent of self may ask r. It may ask its parent and
-// siblings. Of vacants that admit others, it may ask the vacants of its tenant and
-// public ones; vacants of the operator may ask the vacants of all tenants.
+// mayAsk reports whether the agent of self may ask r. It may ask its children and siblings. If r
+// admits other callers, the agent may also ask r if r is public, belongs to the same tenant or is
+// its parent. Vacants of the operator may ask the vacants of all tenants.
 func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil
@@ -206,7 +202,6 @@ func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	return ok && g.Listed(), err
 }
 
-// textOf is the substrate of an agent in the form in which records have it.
 func textOf(a *definition.Agent) (string, error) {
 	spec, err := a.Spec()
 	return spec.String(), err

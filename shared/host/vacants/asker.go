@@ -6,9 +6,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Asker is the party for which vacants are looked up. Every lookup by name, by id
-// or by page takes an Asker, and answers about a vacant that the Asker does not know
-// exactly as about one that does not exist. The zero Asker knows no vacant.
+// Asker is the party for which vacants are looked up. Every lookup by name, by id or by page
+// requires an Asker. If the Asker may not know a vacant, the result is the same as for a vacant
+// that does not exist. The operator and the host itself know all vacants, and the zero Asker knows
+// none.
 type Asker struct {
 	who    who
 	tenant string
@@ -22,22 +23,16 @@ const (
 	ofTenant
 )
 
-// Operator returns the Asker that knows every vacant: the operator, or the host
-// itself.
 func Operator() Asker { return Asker{who: operator} }
 
-// Tenant returns the Asker that knows the vacants of a tenant.
 func Tenant(name string) Asker { return Asker{ofTenant, name} }
 
-// OfTenant returns the tenant that a is; ok is false if a is none.
 func (a Asker) OfTenant() (tenant string, ok bool) { return a.tenant, a.who == ofTenant }
 
-// Knows reports whether a may learn that r exists.
 func (a Asker) Knows(r *Record) bool {
 	return a.who == operator || a.who == ofTenant && r.Tenant == a.tenant
 }
 
-// chooser is a as the origin of the URLs that it sets.
 func (a Asker) chooser() outbound.Chooser {
 	switch a.who {
 	case operator:
@@ -48,8 +43,8 @@ func (a Asker) chooser() outbound.Chooser {
 	return outbound.Stranger
 }
 
-// unknown refuses what, for which nothing was found that a knows. A tenant's
-// refusal depends on nothing else, not even on the form of what. Others get err.
+// unknown returns the error for a lookup of what if a knows no such vacant. A tenant always gets
+// the same error, even if what is malformed. Other askers get err.
 func (a Asker) unknown(what string, err error) error {
 	if a.who == ofTenant {
 		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, clip(what))
@@ -57,24 +52,21 @@ func (a Asker) unknown(what string, err error) error {
 	return err
 }
 
-// Every document of a name is in the sparse index, in a partition of its tenant. Tombstones
-// without a name come behind the names, because '~' sorts after every letter of a name, and
-// names that were given up by a rename behind the tombstones. A page of a tenant's vacants
-// therefore reads only the documents that it shows, and its cursor contains only the last
-// document of the page, which is the tenant's own. So cursors need no key of the host: a
-// forged cursor is another position among the same vacants.
+// The index of names has a partition for each tenant. Tombstones without a name follow the names,
+// because '~' sorts after all letters of a name, and names that were given up by a rename follow
+// the tombstones. A page of a tenant's vacants therefore reads only the documents that it shows,
+// and its cursor contains only the last document of the page, which belongs to the tenant. Cursors
+// need no signature of the host, because a forged cursor is only another position among the same
+// vacants.
 const (
 	afterNames = "~"
 	reserved   = "~~"
 )
 
-// indexed returns the place of a document in the list of r's tenant.
 func indexed(r *Record, sort string) store.Key {
 	return NameDocs.Listed(sort, r.Tenant)
 }
 
-// names returns the range of the documents of the names that a knows. A tenant's
-// is in the sparse index, which may lag.
 func (a Asker) names() store.Range {
 	switch a.who {
 	case operator:
@@ -87,7 +79,6 @@ func (a Asker) names() store.Range {
 	return store.Range{}
 }
 
-// renamed returns the range of the names that a tenant has given up by a rename.
 func renamed(tenant string) store.Range {
 	r := NameOwnerDocs.Indexed(tenant)
 	r.First = reserved

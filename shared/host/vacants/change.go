@@ -14,9 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all state changes it
-// succeeds without effect if the vacant is in that state already, so a command
-// whose outcome was lost can be repeated.
+// Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all changes of state, it has no effect if
+// the vacant is already in this state, so a command with an unknown outcome can be repeated.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
@@ -26,8 +25,7 @@ func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	})
 }
 
-// Resume makes a HIBERNATING or STALE vacant ACTIVE, or LOCAL if its manifest
-// is closed.
+// Resume makes a HIBERNATING or STALE vacant ACTIVE, or LOCAL if its manifest is closed.
 func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) {
 	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
 		goal := lifecycle.Active
@@ -44,8 +42,8 @@ func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) 
 	})
 }
 
-// Sink makes a vacant SUNK, from every state but ARCHIVED. A SUNK vacant never
-// answers calls again.
+// Sink makes a vacant SUNK from every state except ARCHIVED. A SUNK vacant never answers calls
+// again.
 func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
@@ -55,15 +53,12 @@ func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	})
 }
 
-// Archive makes a SUNK vacant ARCHIVED.
 func (v *Directory) Archive(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
 		return s.Next(lifecycle.ArchiveRequested)
 	})
 }
 
-// move changes id's state to the result of next, unless the state is goal
-// already.
 func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
 	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
 		if r.State == goal {
@@ -73,8 +68,6 @@ func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.Sta
 	})
 }
 
-// moveRecord changes id's state to the result of next, if that is another
-// state.
 func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
 	return v.change(ctx, id, func(r *Record) (*entry, error) {
 		from := r.State
@@ -90,31 +83,27 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 	})
 }
 
-// RaiseFloors raises the floor of every vacant that is not terminal: a store restored
-// from a backup does not know which envelopes were accepted after the backup. The
-// floor is call.MaxSkew from now, because an envelope may be signed so far ahead:
-// callers sign later than it, or wait. After a failure it can be repeated; the floor
-// is then later.
+// RaiseFloors raises the floor of all vacants that are not terminal, because a store that was
+// restored from a backup does not know which envelopes were accepted after the backup. Until the
+// floor has passed, callers must wait or sign later than it. If RaiseFloors is repeated after an
+// error, the floor is later.
 func (v *Directory) RaiseFloors(ctx context.Context) (all Raised, err error) {
 	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &all) })
 	return all, err
 }
 
-// Raised counts the vacants whose floor was raised. Until is the latest of the floors.
+// Raised counts the vacants whose floor was raised. Until is the latest floor.
 type Raised struct {
 	Vacants int
 	Until   time.Time
 }
 
-// RaiseFloorsPage is RaiseFloors for one page of at most n vacants in the order of
-// names, for requests with a short deadline. It returns the cursor of the next
-// page. A failure does not stop the rest of the page; failures are returned
-// beside the cursor.
 func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (all Raised, next string, failed []error, err error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
 	if err != nil {
 		return all, "", nil, err
 	}
+	// An error of one vacant does not stop the others.
 	for _, one := range page {
 		if _, err := v.raiseFloor(ctx, one, &all); err != nil {
 			failed = append(failed, err)
@@ -123,7 +112,6 @@ func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (
 	return all, next, failed, nil
 }
 
-// raiseFloor raises the floor of a vacant that is not terminal, and counts it.
 func (v *Directory) raiseFloor(ctx context.Context, n named, all *Raised) (open bool, err error) {
 	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
 		if r.State.Closed() {
@@ -143,12 +131,13 @@ func (v *Directory) raiseFloor(ctx context.Context, n named, all *Raised) (open 
 	return true, nil
 }
 
-// floor is later than every envelope that a host can have accepted by now.
+// floor returns a time after all envelopes that a host can have accepted so far, because envelopes
+// may be signed up to call.MaxSkew in the future.
 func (v *Directory) floor() time.Time { return v.now().Add(call.MaxSkew) }
 
-// change applies decide to the record of id. The record and the logbook entry
-// that decide returns are one commit; a nil entry means no change. decide runs
-// again after a conflict, until ctx ends.
+// change applies decide to the record of id. It commits the record together with the logbook entry
+// that decide returns. If the entry is nil, the record does not change. After a conflict, decide is
+// called again until ctx ends.
 func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -182,15 +171,11 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 	return r, err
 }
 
-// update runs decide and commits its Tx, with retries, and drops the cached
-// records. Errors are problems.
 func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
-	defer v.memory.forget() // also when the outcome is unknown
+	defer v.memory.forget() // also if the outcome is unknown
 	return store.Problem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
 }
 
-// addChange adds a change of r to tx: the record, over the version that was
-// read, and e as the next entry of its logbook.
 func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *entry) error {
 	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
 	if err != nil {
@@ -206,8 +191,6 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 	return r.put(tx)
 }
 
-// put adds the writes of r and of its next agent to tx. It sets r's version to the
-// version after the commit.
 func (r *Record) put(tx *store.Tx) error {
 	if r.next != nil {
 		r.Agent, r.Input, r.Memory = r.Agent+1, r.next.Input, r.next.Memory
@@ -223,14 +206,12 @@ func (r *Record) put(tx *store.Tx) error {
 	return nil
 }
 
-// entry is the content of a logbook entry. Position and signature are added by
-// row.
+// entry is the content of a logbook entry. row adds the position and the signature.
 type entry struct {
 	kind    string
 	payload []byte
 }
 
-// addEntry adds e to tx, as the next entry in the logbook of signer's id.
 func (v *Directory) addEntry(ctx context.Context, tx *store.Tx, signer identity.Signer, e *entry) error {
 	row, err := v.row(ctx, signer, e)
 	if err == nil {
@@ -239,7 +220,6 @@ func (v *Directory) addEntry(ctx context.Context, tx *store.Tx, signer identity.
 	return err
 }
 
-// row returns e signed as the next row in the logbook of signer's id.
 func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
@@ -274,12 +254,11 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 	return e, nil
 }
 
-// Rebase signs again every card that names another URL than this host's, each
-// with a logbook entry, and returns their number. A host calls it when it
-// starts. Terminal vacants keep their cards. Errors of single vacants are
-// joined and do not stop the others. A card that the vacant did not sign, or
-// whose capability is not the record's, is Damaged: signing it again would make
-// a forged text the vacant's own.
+// Rebase signs every card again that contains a different URL than this host's, adds a logbook
+// entry for each, and returns their number. A host calls it when it starts. Terminal vacants keep
+// their cards. After an error it continues with the next vacant, and returns all errors. If the
+// vacant did not sign the card or the capability differs from the record, the error is Damaged,
+// because a new signature would make a forged text valid.
 func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	base, err := v.base(ctx)
 	if err != nil {
@@ -288,8 +267,6 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.rebase(ctx, n.id, base) })
 }
 
-// rebase signs id's card again if it names another URL than base, and publishes
-// the new card if the old one was published.
 func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
 	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
@@ -297,8 +274,8 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		if r.State.Closed() {
 			return nil, nil
 		}
-		// Read after the record, so that a concurrent publication conflicts
-		// with this commit.
+		// The state of the publication is read after the record, so that a concurrent publication
+		// conflicts with this commit.
 		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
@@ -315,9 +292,9 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 	return changed && err == nil, err
 }
 
-// current returns r's card for the base URL, capability and substrates, signed again
-// if one of them changed. allowed is nil for the substrates of the old card: a plan changes
-// the substrate and not the card.
+// current returns r's card for the base URL, the capability and the substrates, and signs it again
+// if one of them has changed. If allowed is nil, it keeps the substrates of the old card, because a
+// plan changes the substrate but not the card.
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {

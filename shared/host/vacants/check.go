@@ -9,14 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CheckKey verifies that r's sealed seed opens under v and is the key of r's
-// id. The error is of kind Damaged if not.
 func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
 	return checkKey(ctx, sealed.Vacant, v, r.ID, r.seed)
 }
 
-// CheckSelf is CheckKey for the document of the host's own identity. It returns the host's id,
-// also if the key does not open.
+// CheckSelf checks that the sealed seed in the document of the host's own identity opens and is the
+// key of the host's id. It returns the id even if the key does not open.
 func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) (identity.ID, error) {
 	s, err := SelfDocs.Parse(d)
 	if err != nil {

@@ -20,29 +20,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Spec describes a vacant to create. A Spec with a Key imports a vacant that
-// lived elsewhere: its logbook is continued, and its chains as a caller are
-// kept.
+// Spec describes a vacant to create. A Spec with a Key imports a vacant from another host. Its
+// logbook is continued, and the chains of its calls are stored.
 type Spec struct {
-	// By creates the vacant, and so chose Substrate and Agent. The Vacants of the agent
-	// are some that By knows, or public ones.
+	// By creates the vacant and therefore chose Substrate and Agent. By must know the Vacants of
+	// the agent unless they are public.
 	By         Asker
 	Name       string
 	Capability string
-	Substrate  string // a substrate.Spec in its text form; "" if there is an Agent
-	// Agent is the first version of the agent, whose Vacants may be names. With nil,
-	// the agent has the defaults of Substrate.
+	Substrate  string // string form of a substrate.Spec, or "" if Agent is set
+	// Agent is the first version of the agent. Its Vacants may be names. If it is nil, the default
+	// agent of Substrate is used.
 	Agent  *definition.Agent
-	Tenant string        // tenant that the vacant is hosted for; may be ""
-	Work   time.Duration // bound of a call; zero means the host's
+	Tenant string        // tenant for which the vacant is hosted, may be ""
+	Work   time.Duration // limit of a call, where zero means the host's limit
 
-	Key     *identity.Key   // nil makes a new key
-	Logbook []logbook.Entry // only with a Key; may be empty
-	// Manifest makes the vacant a child; only with a Key. It may be nil if the
-	// registry has the manifest. A logbook that begins with BIRTH needs one or
-	// the other.
+	Key     *identity.Key   // nil creates a new key
+	Logbook []logbook.Entry // only with a Key, may be empty
+	// Manifest makes the vacant a child. It requires a Key. It may be nil if the registry has the
+	// manifest. If the logbook starts with BIRTH, one of the two is required.
 	Manifest *composite.Manifest
-	Chains   map[identity.ID][]byte // only with a Key; by target, documents of the caller's state
+	// Chains contains documents of the caller's state by target. It requires a Key.
+	Chains map[identity.ID][]byte
 }
 
 // Limits of an import.
@@ -52,10 +51,9 @@ const (
 	MaxChain   = 64 << 10 // bytes of one chain
 )
 
-// Create makes a vacant. Its state is LOCAL, or the state at the end of the
-// given logbook; a terminal state is refused with Gone. A taken name is refused
-// with Conflict. Repeating the call with the same key and text succeeds without
-// effect.
+// Create creates a vacant in the state LOCAL or, if a logbook is given, in the state at its end. If
+// this state is terminal, the error is Gone. If the name is taken, the error is Conflict. A
+// repeated call with the same key and texts has no effect.
 func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	r, allowed, err := v.plan(s)
 	if err != nil {
@@ -75,7 +73,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		}
 	}
 	if s.Agent != nil {
-		self := Record{Tenant: s.Tenant} // incomplete: r has no record yet
+		self := Record{Tenant: s.Tenant} // incomplete, because r has no record yet
 		if s.Key != nil {
 			self.ID = s.Key.ID()
 			m := s.Manifest
@@ -121,7 +119,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			return Record{}, err
 		}
 		if began == logbook.KindBirth && v.Registry != nil && s.Manifest == nil {
-			// Without a manifest a closed child would be open here.
+			// Without its manifest, a closed child would be open on this host.
 			_, ok, err := v.Registry.Manifest(ctx, r.ID)
 			if err == nil && !ok {
 				err = problem.Invalid("manifest", "the manifest of the child, whose logbook begins with "+logbook.KindBirth, "none")
@@ -134,7 +132,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			first = entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
 		}
 	}
-	// The chains of an aborted import stay stored but are unused.
+	// The chains of an aborted import remain stored but are not used.
 	for target, data := range s.Chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
@@ -154,7 +152,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		if v.Registry == nil || s.Key == nil {
 			return made, first, nil
 		}
-		// The parent is the one in the manifest of the import, or else in the registry.
+		// The manifest of the import, or otherwise of the registry, determines the parent.
 		if m := s.Manifest; m != nil {
 			added, err := v.Registry.AddManifest(ctx, tx, m)
 			if err != nil {
@@ -165,7 +163,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 				return made, first, v.markParent(ctx, tx, m.ParentID)
 			}
 		}
-		// tx conflicts if another manifest is registered first.
+		// If another manifest is registered first, tx conflicts.
 		if err := v.Registry.AddGuard(ctx, tx, made.ID); err != nil {
 			return made, first, err
 		}
@@ -183,8 +181,8 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	})
 }
 
-// sealKey sets r's id and sealed seed. If given is nil, sealKey creates a key, and wipe destroys it.
 func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key) (key *identity.Key, wipe func(), err error) {
+	// If given is nil, sealKey creates a key, which wipe destroys.
 	if key, wipe = given, func() {}; key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return nil, nil, err
@@ -198,14 +196,14 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key)
 	return key, wipe, err
 }
 
-// commitNew creates a vacant in one commit, while it holds the locks of logbooks. add returns the vacant
-// and its first logbook entry, and adds the other writes to tx. Before a retry, find returns the vacant if
-// another host, or an earlier run of the command, has created it.
+// commitNew creates a vacant in one commit, while it holds the locks of the logbooks in locks. add
+// returns the vacant and its first logbook entry, and adds the other writes to tx. Before a retry,
+// find returns the vacant if another host or an earlier run of the command has created it.
 func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
 	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
 		if isRetry {
-			// Another writer took the name, the id or the next place in a logbook.
+			// Another writer has taken the name, the id or the next position in a logbook.
 			if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 				return err
 			}
@@ -226,7 +224,8 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 			return err
 		}
 		err = v.claim(ctx, tx, by, r.Name, &r)
-		if problem.Is(err, problem.Conflict) { // taken a moment ago: look again at who has the name
+		// The name was taken just now, so the retry checks its owner again.
+		if problem.Is(err, problem.Conflict) {
 			err = &store.ConflictError{Key: NameKey(r.Name)}
 		}
 		return err
@@ -244,8 +243,8 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	if v.URL != "" {
 		return r, nil
 	}
-	// SetURL stores the host's URL before it looks for cards, and may have missed r. After a crash
-	// here, a repeated SetURL finds the card.
+	// SetURL stores the host's URL before it searches for cards, and may have missed r. If this
+	// process crashes now, a repeated SetURL finds the card.
 	if now, err := v.base(ctx); err != nil || now == base {
 		return r, err
 	} else if _, err := v.rebase(ctx, r.ID, now); err != nil {
@@ -254,7 +253,6 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	return v.get(ctx, r.ID)
 }
 
-// plan makes the checks that need no store.
 func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, nil, err
@@ -316,14 +314,14 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 		Tenant: s.Tenant, By: ChooserOf(s.Tenant, s.By.chooser()), Work: s.Work, Created: v.now(),
 	}
 	if s.Key != nil {
-		r.Floor = v.floor() // another host may have answered what callers signed before
+		r.Floor = v.floor() // another host may have answered earlier envelopes of callers
 	}
 	return r, cardWords(spec, s.Agent), nil
 }
 
-// findExisting returns the vacant that an earlier run of the command created with the same key, or the
-// zero Record if r can be created. Otherwise the error says what prevents r. For a vacant of another
-// tenant it names only the id, although the caller holds the key.
+// findExisting returns the vacant that an earlier run of the command created with the same key, or
+// the zero Record if r can be created. Otherwise, the error contains the reason. For a vacant of
+// another tenant it contains only the id, although the caller has the key.
 func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (existing Record, err error) {
 	stored, ok, err := v.read(ctx, r.ID)
 	if err != nil {
@@ -343,11 +341,10 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (exist
 	return Record{}, store.Problem(err)
 }
 
-// importLogbook stores the entries of an imported logbook, one commit each. A
-// logbook without a record is not a vacant yet, so a crash leaves only entries
-// that the repeated import finds. Stored entries must be a prefix of the
-// import, or the import a prefix of them. r gets the state at the end of the
-// logbook; began is the kind of its first entry, "" if it is empty.
+// importLogbook stores the entries of an imported logbook, with one commit per entry. A logbook
+// without a record is not a vacant yet, so after a crash the repeated import finds the entries.
+// Stored entries must be a prefix of the import, or the import a prefix of them. r gets the state
+// at the end of the logbook. began is the kind of the first entry, or "".
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.kept(ctx, r.ID)
 	if err != nil {
@@ -374,7 +371,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 	if r.State.Closed() {
 		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", r.State)
 	}
-	// The children may be hosted elsewhere; then only the logbook shows them.
+	// If the children are hosted on other hosts, only the logbook shows them.
 	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
@@ -388,7 +385,8 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 		}
 		err = v.updater().Commit(ctx, store.Append{Stream: s, Position: uint64(i) + 1, WriteID: writeID, Data: data})
 		var taken *store.TakenError
-		if err != nil && !(errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data)) { // the same import may run twice
+		// The same import may run twice.
+		if err != nil && !(errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data)) {
 			return "", store.Problem(err)
 		}
 	}
@@ -398,7 +396,6 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 	return whole[0].Kind, nil
 }
 
-// kept returns the whole stored logbook of id.
 func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
 	var entries []logbook.Entry
 	for {

@@ -15,16 +15,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Delete destroys the seed, card, imported chains and call statistics of an
-// ARCHIVED vacant. Its rows and logbook stay, and so does a tombstone, which
-// reserves the id for ever and answers calls with 410. The name stays reserved for the
-// tenant. The last logbook entry records the deletion and is signed before the key is destroyed.
+// Delete destroys the seed, the card, the imported chains and the call statistics of an ARCHIVED
+// vacant. Its rows and its logbook remain. A tombstone also remains, which reserves the id forever
+// and answers calls with 410. The name stays reserved for the tenant. The last logbook entry
+// records the deletion and is signed before the key is destroyed.
 //
-// The tombstone is written last, in one commit with that entry. A deletion that
-// broke off is completed by repeating the command; repeating it afterwards has
-// no effect. A parent cannot be deleted before its children that are hosted
-// here, because they could never graduate. Other instances drop the key from
-// memory within KeyTime.
+// The tombstone is written last, in one commit with this entry. If a deletion was interrupted,
+// repeating the command completes it. Repeating it later has no effect. A parent cannot be deleted
+// before its children on this host, because they could then never graduate. Other instances remove
+// the key from memory within KeyTime.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	if err == nil && !r.IsDeleted() {
@@ -36,7 +35,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 	if err := v.childless(ctx, &r); err != nil {
 		return Record{}, err
 	}
-	// Check the vault first, or its failure would leave a vacant half deleted.
+	// The vault is checked first, because its failure would leave a partly deleted vacant.
 	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
 		return Record{}, err
 	}
@@ -84,8 +83,6 @@ func deletable(r *Record) error {
 	return nil
 }
 
-// childless refuses to delete r while it has children here, and names some of
-// them.
 func (v *Directory) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
@@ -107,16 +104,15 @@ func (v *Directory) childless(ctx context.Context, r *Record) error {
 }
 
 const (
-	// maxEdges bounds how many edges of a parent are followed. The holder of
-	// the parent's key can make any number of edges to children that do not
-	// exist; above the bound, all vacants here are read instead, whose number
-	// the operator controls.
+	// maxEdges limits the edges of a parent that are followed, because the holder of the parent's
+	// key can create any number of edges to children that do not exist. Beyond this limit, all
+	// vacants on this host are read instead, whose number the operator controls.
 	maxEdges      = 1000
 	namedChildren = 3
 	readsAtOnce   = 16
 )
 
-// pages lists ids page by page.
+// pages returns a page of ids and the cursor of the next page.
 type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
 func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
@@ -128,9 +124,9 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 	return ids, next, err
 }
 
-// someChildren returns the names of at most most children of parent, among listed
-// ids. Children of another tenant are not named. all reports whether every child was
-// seen.
+// someChildren returns the names of parent's children among the ids that list returns. It stops
+// when it has more than namedChildren names, and most limits the ids that it reads. It does not
+// name children of other tenants. all reports whether it has seen all ids.
 func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
@@ -166,7 +162,6 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 	}
 }
 
-// destroy deletes a document whatever its version.
 func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	retried := false
 	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -181,7 +176,6 @@ func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	}))
 }
 
-// deleted is the refusal of an operation that a tombstone cannot do.
 func deleted(r *Record) error {
 	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id is never used again", r.Name, r.ID.Short())
 }

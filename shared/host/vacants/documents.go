@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	// ofVacant has what belongs to a vacant: its id is the star.
+	// ofVacant contains the documents of a vacant, whose id replaces the star.
 	ofVacant = "v#*"
-	// aboutHost holds documents about the host itself.
+	// aboutHost contains documents about the host itself.
 	aboutHost = "host"
-	// tenantIndex is the index of the vacants of a tenant.
+	// tenantIndex is the index of a tenant's vacants.
 	tenantIndex = "vacants#*"
 )
 
-// The documents of hosted vacants, and of the host.
 var (
-	// RecordDocs are the records, and the tombstones of deleted vacants. The index lists the
+	// RecordDocs contains the records and the tombstones of deleted vacants. The index lists the
 	// open vacants by name.
 	RecordDocs = store.Kind[Record]{
 		Shape: store.Shape{Name: "record of a vacant", Partition: ofVacant, Sort: "record", Index: "open", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
 		Own:   func(r Record) []string { return []string{r.ID.String()} },
 	}
-	// AgentDocs are the versions of a vacant's agent. They count from 1 and never change.
+	// AgentDocs contains the versions of a vacant's agent, which start at 1 and never change.
 	AgentDocs = store.Kind[definition.Agent]{
 		Shape: store.Shape{Name: "version of an agent", Partition: ofVacant, Sort: "agent#*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Codec[definition.Agent]{
@@ -53,42 +52,41 @@ var (
 			return err
 		},
 	}
-	// ChainDocs are the caller's chains that a vacant was imported with, by target.
+	// ChainDocs contains, by target, the caller's chains with which a vacant was imported.
 	ChainDocs = store.Kind[[]byte]{
 		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
-	// ForgetDocs are the times before which a vacant's agent remembers nothing of a caller's
-	// thread: the caller, and the hash of the thread.
+	// ForgetDocs contains the times before which a vacant's agent forgets a caller's thread. A key
+	// is the caller and the hash of the thread.
 	ForgetDocs = store.Kind[mark]{
 		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Of: store.OfVacant, Verify: store.Alone},
 		Codec: store.JSON[mark](1),
 	}
-	// NameDocs lead from a name to its vacant. The index lists the names of a
-	// tenant.
+	// NameDocs maps names to vacants. The index lists the names of a tenant.
 	NameDocs = store.Kind[identity.ID]{
 		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.Joined},
 		Codec: ids,
 	}
-	// NameOwnerDocs say whose a name is, by the name in lower case. The index lists the names that a
+	// NameOwnerDocs maps names in lower case to their tenants. The index lists the names that a
 	// tenant has given up by a rename.
 	NameOwnerDocs = store.Kind[nameOwner]{
 		Shape: store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.Alone},
 		Codec: store.JSON[nameOwner](1),
 		Own:   func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
 	}
-	// FormerDocs are the tombstones whose names other vacants have by now, or that were released,
-	// so that List finds them.
+	// FormerDocs contains the tombstones whose names were released or belong to other vacants now,
+	// so that ListAll finds them.
 	FormerDocs = store.Kind[identity.ID]{
 		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.Joined},
 		Codec: ids,
 	}
-	// SelfDocs is the host's own identity.
+	// SelfDocs contains the host's own identity.
 	SelfDocs = store.Kind[self]{
 		Shape: store.Shape{Name: "identity of the host", Partition: aboutHost, Sort: "identity", Verify: store.Joined},
 		Codec: store.JSON[self](1),
 	}
-	// URLDocs is the host's base URL, of a host that learns it when it is deployed.
+	// URLDocs contains the base URL of a host that gets its URL when it is deployed.
 	URLDocs = store.Kind[hostURL]{
 		Shape: store.Shape{Name: "URL of the host", Partition: aboutHost, Sort: "url", Verify: store.Alone},
 		Codec: store.JSON[hostURL](1),
@@ -97,7 +95,7 @@ var (
 			return err
 		},
 	}
-	// ReadyDocs is written to see that a host can write.
+	// ReadyDocs is written to check that a host can write.
 	ReadyDocs = store.Kind[time.Time]{
 		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready", Verify: store.Unread},
 		Codec: store.Codec[time.Time]{
@@ -105,14 +103,13 @@ var (
 			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },
 		},
 	}
-	// RootDocs is the vacant at the host's own address.
+	// RootDocs contains the vacant at the host's own address.
 	RootDocs = store.Kind[root]{
 		Shape: store.Shape{Name: "vacant at the address of the host", Partition: aboutHost, Sort: "root", Verify: store.Alone},
 		Codec: store.JSON[root](1),
 	}
 )
 
-// canonical refuses a document that is not in the one form of what it holds.
 func canonical(d store.Doc, blob []byte) error {
 	if !bytes.Equal(blob, d.Data) {
 		return problem.New(problem.Damaged, "it is not in its canonical form")
@@ -120,7 +117,7 @@ func canonical(d store.Doc, blob []byte) error {
 	return nil
 }
 
-// ids is the codec of documents that lead to a vacant: format and id.
+// ids is the codec of documents that contain a format and the id of a vacant.
 var ids = store.Codec[identity.ID]{
 	Decode: func(d store.Doc) (id identity.ID, err error) {
 		if len(d.Data) != 1+identity.Size {

@@ -11,18 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// LogEntry is an entry to write into the logbook of a vacant that is hosted
-// here.
+// LogEntry is an entry for the logbook of a vacant on this host.
 type LogEntry struct {
 	ID      identity.ID
 	Kind    string
-	Payload []byte // made by the constructors of package logbook
+	Payload []byte // created by a constructor of package logbook
 }
 
-// Entries appends one entry to each of two logbooks, together with other
-// writes, in one commit; a zero second entry is omitted. It retries conflicts
-// on the logbooks until ctx ends. Conflicts of the other writes are returned
-// unchanged.
+// Entries appends one entry to each of two logbooks together with other writes in one commit. If
+// second is the zero value, it is omitted. Entries retries conflicts on the logbooks until ctx
+// ends, and returns conflicts of the other writes unchanged.
 func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
 	all := []LogEntry{first}
 	if second.Kind != "" {
@@ -56,7 +54,7 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 }
 
 func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []LogEntry, beside []store.Write) error {
-	// Read both tips at once: other writers wait meanwhile.
+	// Both tips are read concurrently, because other writers are waiting.
 	writes := make([]store.Write, len(all), len(all)+len(beside))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, e := range all {
@@ -81,8 +79,8 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []Lo
 	return store.Problem(err)
 }
 
-// Sign calls fn with the signer of a vacant that is hosted here. It is for the
-// host itself: no handler may give a signer to a client.
+// Sign calls fn with the signer of a vacant on this host. It is only for the host itself. Handlers
+// must not give a signer to a client.
 func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
@@ -91,13 +89,11 @@ func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.S
 	return fn(signer)
 }
 
-// Key returns the signer of r's key, which stays sealed until the first use.
 func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.seed) }
 
-// signer returns the signer of a vacant from its record, at most a second old.
-// That is safe: a key never changes, and a commit by a deleted vacant
-// conflicts.
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
+	// A record that is a second old is safe, because a key never changes and a commit by a deleted
+	// vacant conflicts.
 	m, err := v.lookup(ctx, id, false)
 	switch {
 	case err != nil:

@@ -12,10 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Export returns id as a bundle, with its key in the clear; the caller must
-// wipe it. A logbook entry records the export before anything is returned, and
-// is part of the bundle, so no key leaves without a trace. An export that fails
-// later leaves that entry. The vacant itself does not change.
+// Export returns id as a bundle with its unencrypted key, which the caller must wipe. Before Export
+// returns, it records the export in a logbook entry, which is part of the bundle. If the export
+// fails later, the entry remains. The vacant does not change otherwise.
 func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
 	r, err := v.get(ctx, id)
 	if err != nil {
@@ -24,7 +23,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if r.IsDeleted() {
 		return nil, Record{}, deleted(&r)
 	}
-	// Open the key first, so an unreachable vault leaves no entry.
+	// The key is opened first, so that an unreachable vault leaves no entry.
 	key, err := sealed.Vacant.Open(ctx, v.Vault, id, r.seed)
 	if err != nil {
 		return nil, Record{}, err
@@ -70,7 +69,6 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	return b.Append(nil, v.now()), r, nil
 }
 
-// chains returns the caller's chains that id was imported with, by target.
 func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
 	for d, err := range store.All(ctx, v.Store, ChainDocs.All(id.String())) {

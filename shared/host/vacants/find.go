@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// MaxPage is the longest page of List and Logbook.
+// MaxPage is the maximum page length of List and Logbook.
 const MaxPage = 100
 
-// Get returns the record of id, read from the store; a problem of kind NotFound if
-// id is not hosted here, or by does not know it.
+// Get returns the record of id from the store. If id is not hosted here or by does not know it, the
+// error is of kind NotFound.
 func (v *Directory) Get(ctx context.Context, by Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
 	if err == nil && (!ok || !by.Knows(&r)) {
@@ -31,13 +31,10 @@ func notHosted(id identity.ID) error {
 	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
 }
 
-// get is Get for a vacant that the caller has found.
 func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
 	return v.Get(ctx, Operator(), id)
 }
 
-// GetExisting is Get for a vacant that the caller has found. A deleted vacant is refused with
-// Gone.
 func (v *Directory) GetExisting(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
@@ -46,7 +43,6 @@ func (v *Directory) GetExisting(ctx context.Context, id identity.ID) (Record, er
 	return r, err
 }
 
-// ByName returns the record of the vacant with a name.
 func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, error) {
 	if err := registry.CheckName(name); err != nil {
 		return Record{}, err
@@ -70,12 +66,12 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 	return r, err
 }
 
-// minPrefix is the shortest prefix of an id, in hex digits, that Find accepts.
+// minPrefix is the minimum length of a prefix of an id, in hex digits, that Find accepts.
 const minPrefix = 4
 
-// Find returns the record for what a person typed: a name, an id, or a prefix
-// of an id, tried in this order. A prefix of several ids is refused and the
-// refusal names the vacants. The prefix is one among the vacants that by knows.
+// Find returns the record of a vacant that a person identified by a name, an id, or a prefix of an
+// id, tried in this order. A prefix is compared only with vacants that by knows. If it matches
+// several ids, the error names their vacants.
 func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, error) {
 	r, err := v.exactly(ctx, by, what)
 	if _, ok := by.OfTenant(); ok && problem.Is(err, problem.Malformed) {
@@ -100,7 +96,7 @@ func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, er
 		if r, err := v.Get(ctx, by, found[0].id); !problem.Is(err, problem.NotFound) {
 			return r, err
 		}
-		return Record{}, err // the index lists what has left the tenant
+		return Record{}, err // the index may still list a vacant that has left the tenant
 	}
 	names := make([]string, len(found))
 	for i, n := range found {
@@ -109,7 +105,6 @@ func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, er
 	return Record{}, problem.Invalid("vacant", "the beginning of one id", fmt.Sprintf("%s, which fits %s", what, strings.Join(names, ", ")))
 }
 
-// exactly returns the record for a name or an id.
 func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record, error) {
 	if id, err := identity.ParseID(what); err == nil {
 		return v.Get(ctx, by, id)
@@ -117,21 +112,20 @@ func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record,
 	return v.ByName(ctx, by, what)
 }
 
-// List returns a page of the records of vacants that by knows and that are not
-// deleted, by name, and the cursor of the next page, "" after the last. A page may
-// be short or empty although more pages follow. A tenant's page may lack for a
-// second what was made just now.
+// List returns a page of the records of vacants that by knows and that are not deleted, ordered by
+// name, and the cursor of the next page, or "" after the last page. A page may be short or empty
+// although more pages follow. A tenant's page may lack vacants that were created within the last
+// second.
 func (v *Directory) List(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
 	return v.list(ctx, by, by.names(), cursor, n, func(r *Record) bool { return !r.IsDeleted() })
 }
 
-// Pages returns the pages of List.
 func (v *Directory) Pages(ctx context.Context, by Asker) iter.Seq2[[]Record, error] {
 	return store.Follow(func(cursor string) ([]Record, string, error) { return v.List(ctx, by, cursor, MaxPage) })
 }
 
-// ListAll is List with tombstones: at last those whose names belong to others by
-// now, by id.
+// ListAll is like List but includes tombstones. The last pages contain the tombstones whose names
+// now belong to other vacants or were released, ordered by id.
 func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
 	all := func(*Record) bool { return true }
 	within := by.names()
@@ -150,7 +144,6 @@ func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int)
 	return records, next, err
 }
 
-// list is a page of the records in a range that by knows and that have keep.
 func (v *Directory) list(ctx context.Context, by Asker, within store.Range, cursor string, n int, keep func(*Record) bool) ([]Record, string, error) {
 	ids, next, err := v.ids(ctx, within, cursor, n)
 	if err != nil {
@@ -169,13 +162,12 @@ func (v *Directory) list(ctx context.Context, by Asker, within store.Range, curs
 	return records, next, nil
 }
 
-// Placed is a logbook entry and its position, from 1.
+// Placed is a logbook entry and its position, which starts at 1.
 type Placed struct {
 	Position uint64
 	Entry    logbook.Entry
 }
 
-// Logbook returns up to n entries of id's logbook, from position from on.
 func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
 	if n < 1 || n > MaxPage {
 		return nil, problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
@@ -195,19 +187,17 @@ func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n 
 	return entries, nil
 }
 
-// named is a name and the id of its vacant.
 type named struct {
 	name string
 	id   identity.ID
 }
 
-// ids returns a page of a range of documents with ids.
 func (v *Directory) ids(ctx context.Context, within store.Range, cursor string, n int) ([]named, string, error) {
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
 	if within.Partition == "" {
-		return nil, "", nil // nobody knows any
+		return nil, "", nil // the asker knows no vacants
 	}
 	docs, next, err := v.Store.Docs(ctx, within, n, cursor)
 	if err != nil {
@@ -232,9 +222,9 @@ func checkPage(cursor string, n int) error {
 	return err
 }
 
-// each calls fn for every vacant that by knows, in the order of names, and counts
-// those for which fn returns true. It continues after errors of fn and returns them
-// joined.
+// each calls fn for all vacants that by knows in the order of their names, and counts those for
+// which fn returns true. After an error of fn, it continues with the next vacant, and returns all
+// errors.
 func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
 	pages := store.Follow(func(cursor string) ([]named, string, error) { return v.ids(ctx, by.names(), cursor, MaxPage) })

@@ -12,12 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// anyone, in the key of a mark, stands for all callers, or all threads.
+// anyone replaces the caller or the thread in the key of a mark for all callers or threads.
 const anyone = "*"
 
-// forgetKey is the key of the mark before which id's agent remembers nothing of a
-// caller's thread. A caller of nil, or a thread of nil, is every one.
 func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
+	// A nil caller means all callers, and a nil thread means all threads.
 	who, what := anyone, anyone
 	if caller != nil {
 		who = caller.String()
@@ -34,9 +33,9 @@ type mark struct {
 	Time time.Time `json:"time"`
 }
 
-// ForgetThread lets id's agent remember nothing of what it has answered by now: to a
-// caller, in a thread, or to everybody and in every thread if they are nil. The texts
-// stay until their days' keys are destroyed. Repeating it is harmless.
+// ForgetThread makes id's agent forget its answers so far to a caller in a thread. If caller is
+// nil, it applies to all callers, and if thread is nil, to all threads. The texts remain stored
+// until the keys of their days are destroyed. ForgetThread can be repeated.
 func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
@@ -52,8 +51,8 @@ func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *id
 	}))
 }
 
-// ForgottenUntil returns the time before which id's agent remembers nothing of a caller's thread;
-// zero if nothing was forgotten.
+// ForgottenUntil returns the time before which id's agent has forgotten a caller's thread, or the
+// zero time.
 func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
 	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
 	marks := make([]mark, len(keys))

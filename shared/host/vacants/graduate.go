@@ -16,21 +16,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Graduation is a child that passed the gate.
+// Graduation is a child that has passed the gate.
 type Graduation struct {
 	Request   composite.Request // signed by both parties
 	Artefacts Artefacts
-	When      time.Time // of the register event
+	When      time.Time // time of the register event
 }
 
-// Artefacts are the signatures that a party made in advance, because this host
-// does not hold its key. Artefacts of a hosted party are ignored.
+// Artefacts contains the signatures that a party created in advance, because this host does not
+// have its key. Artefacts of a hosted party are ignored.
 type Artefacts struct {
-	// ManifestParent and ManifestChild sign the open manifest, as
-	// Manifest.Graduated makes it from the registered one.
+	// ManifestParent and ManifestChild sign the open manifest, which is the Graduated form of the
+	// registered manifest.
 	ManifestParent, ManifestChild []byte
-	// Card is the serialised card of a child that runs elsewhere. The other
-	// fields belong to its register event.
+	// Card is the serialized card of a child on another host. The other fields belong to its
+	// register event.
 	Card      []byte
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
@@ -38,21 +38,18 @@ type Artefacts struct {
 	Signature []byte
 }
 
-// IsZero reports whether there are no artefacts.
 func (a *Artefacts) IsZero() bool {
 	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
 }
 
-// Graduated is the result of a graduation.
 type Graduated struct {
 	Manifest composite.Manifest
 	Card     card.Card
 	Receipt  registry.Receipt
 }
 
-// LockGraduation locks parent and child and takes the registry's turn, so that
-// the caller can plan and commit a graduation. The returned function releases
-// all three.
+// LockGraduation locks the logbooks of parent and child and takes the registry's turn, so that the
+// caller can plan and commit a graduation. done releases all three.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host keeps no registry")
@@ -62,20 +59,20 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 		return nil, err
 	}
 	return func() {
-		v.memory.forget() // also when the outcome is unknown
+		v.memory.forget() // also if the outcome is unknown
 		end()
 	}, nil
 }
 
-// AddGraduation adds to tx the writes that make a closed child public: the open
-// manifest, the records of child and parent with an entry in both logbooks, the
-// card with its endpoint, and the register event, as far as each belongs to
-// this host. The caller holds LockGraduation until tx is committed.
+// AddGraduation adds to tx the writes that make a closed child public: the open manifest, the
+// records of child and parent with an entry in both logbooks, the card with its endpoint, and the
+// register event, as far as each belongs to this host. The caller must hold LockGraduation until tx
+// is committed.
 //
-// It checks everything that could have changed since the gate looked: Consent,
-// NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
-// for a party that is asleep or terminal or a parent that is a closed child,
-// and Malformed for a missing signature of an absent party.
+// It checks again everything that may have changed since the gate's checks. The kind of an error is
+// Consent, NotFound for an unknown child, Graduated for an open child, Revoked, Conflict for a
+// party that cannot be called or a parent that is a closed child, and Malformed for a missing
+// signature of a party on another host.
 func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (Graduated, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
@@ -96,15 +93,14 @@ func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduatio
 // graduating is a graduation that is being planned.
 type graduating struct {
 	Graduation
-	parent, child     Record // as they will be; zero if not hosted here
+	parent, child     Record // records after the graduation, or zero if not hosted here
 	before            composite.Manifest
 	publication       registry.Publication
 	made              Graduated
 	tx                *store.Tx
-	hasParent, hasKid bool // hosted here
+	hasParent, hasKid bool // whether parent and child are hosted here
 }
 
-// graduating reads and checks the parties.
 func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
 	p := &graduating{Graduation: *g}
 	r := &p.Request
@@ -139,7 +135,8 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	if !p.hasParent && !p.hasKid {
 		return nil, registry.UnknownChild(r.ChildID)
 	}
-	// The public card would name a parent that must look as if it were not hosted here.
+	// The public card would name the parent, but a closed child must look as if it were not hosted
+	// here.
 	closed := p.parent.Closed
 	if !p.hasParent {
 		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
@@ -154,8 +151,6 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	return p, nil
 }
 
-// restoreState reads the record of a party of a graduation, if it is hosted
-// here.
 func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok {
@@ -167,8 +162,6 @@ func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, b
 	return r, true, nil
 }
 
-// openManifest makes the open manifest. Hosted parties sign it; the others sent
-// their signature.
 func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 	m := p.before.Graduated()
 	for _, party := range []struct {
@@ -201,8 +194,6 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 	return p.before.CheckGraduated(&m)
 }
 
-// publicCard signs the card of a hosted child, with its endpoint at this host,
-// or reads the card that was sent.
 func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if !p.hasKid {
 		const field = "artefacts.capability_card_blob_hex"
@@ -236,8 +227,6 @@ func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	return err
 }
 
-// announceChild adds the register event, the registration and the manifest
-// document.
 func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	n := &p.publication
 	n.State, n.Visibility, n.Name = lifecycle.Active, lifecycle.Public, p.child.Name
@@ -278,8 +267,6 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	return nil
 }
 
-// graduationEntries adds the records, and an entry with the same payload to
-// both logbooks.
 func (v *Directory) graduationEntries(ctx context.Context, p *graduating) error {
 	e := &entry{logbook.KindGraduated, logbook.Graduation{
 		Parent: p.Request.ParentID, Child: p.Request.ChildID, Capability: p.Request.CapabilityText,

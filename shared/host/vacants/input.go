@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
-// Takes reports whether the vacant's agent takes a file. A URL may be without a media type, and OpenAI's
-// images by URL are of any image's type.
+// Takes reports whether the vacant's agent accepts a file. A file at a URL may have no media type,
+// or the type AnyImage, which OpenAI's clients use for images.
 func (r *Record) Takes(f *substrate.File) bool {
 	if f.URL == "" {
 		return slices.Contains(r.Input, f.MediaType)
@@ -22,5 +22,5 @@ func (r *Record) Takes(f *substrate.File) bool {
 	})
 }
 
-// AnyImage is the media type of an image at a URL whose sender does not tell more.
+// AnyImage is the media type of an image at a URL if its sender does not specify the type.
 const AnyImage = "image/*"

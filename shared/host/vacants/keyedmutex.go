@@ -10,24 +10,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyedMutex makes the writers of one logbook take turns within a process.
-// Without it, writers would take positions from each other and have to read and
-// sign again. Writers of several processes meet in the store. A caller that
-// needs the registry's turn too takes this lock first.
+// keyedMutex serializes the writers of one logbook within a process. Without this lock, concurrent
+// writers would conflict and have to read and sign again. Writers in other processes conflict in
+// the store. A caller that also needs the registry's turn must take this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
 	queue map[identity.ID]*keyLock
 }
 
 type keyLock struct {
-	token chan struct{} // holds one token while unlocked
+	token chan struct{} // contains a token while unlocked
 	users int           // holders and waiters
 }
 
-// Lock locks the logbooks of ids and returns the function that unlocks them.
-// ids may repeat.
+// Lock locks the logbooks of ids, which may contain duplicates. done unlocks them.
 func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (done func(), err error) {
-	// Lock in one order, or two callers could wait for each other.
+	// All callers lock in the same order to avoid deadlocks.
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)

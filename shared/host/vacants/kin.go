@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Manifest returns the document of child's manifest; false if there is none.
 func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error) {
 	if v.Registry == nil {
 		return registry.ManifestDocument{}, false, nil
@@ -19,11 +18,10 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 	return v.Registry.Manifest(ctx, child)
 }
 
-// Children returns a page of the records of parent's children that are hosted
-// here and that by knows, ordered by id, and the cursor of the next page, "" after
-// the last. A page may be short or empty although more pages follow: an edge may
-// lead to a child elsewhere, or come from a replaced manifest. The cursor is an id
-// in a manifest that the parent has signed.
+// Children returns a page of the records of parent's children that are hosted here and that by
+// knows, ordered by id, and the cursor of the next page, or "" after the last page. A page may be
+// short or empty although more pages follow, because an edge may lead to a child on another host or
+// come from a replaced manifest. The cursor is an id in a manifest that the parent has signed.
 func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
@@ -48,8 +46,8 @@ func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, 
 	return children, next, nil
 }
 
-// StoreManifest is AddManifest for a child that must be hosted here. A manifest
-// that names another parent than the child has is refused with Conflict.
+// StoreManifest is like AddManifest for a child that must be hosted here. If the manifest names a
+// different parent than the child has, the error is Conflict.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")
@@ -64,10 +62,10 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	return v.AddManifest(ctx, m)
 }
 
-// AddManifest stores a manifest in the registry (see registry.AddManifest) and
-// in the same commit the records of parent and child, as far as they are hosted
-// here: the child's with an entry in its logbook, and the mark of a parent. A
-// hosted child keeps its first parent.
+// AddManifest stores a manifest in the registry (see registry.AddManifest). The same commit changes
+// the records of child and parent, if they are hosted here: the child's record with an entry in its
+// logbook, and the parent's record with the mark that it has children. A hosted child keeps its
+// first parent.
 func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -81,7 +79,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		if err != nil || !added {
 			return err
 		}
-		// The records of hosted parties change, too.
+		// The records of hosted parties also change.
 		child, ok, err := v.read(ctx, m.ChildID)
 		if err != nil {
 			return err
@@ -108,9 +106,8 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 	}))
 }
 
-// stays refuses a manifest m, if not nil, that names another parent than r has.
-// Otherwise the holder of a child's key could escape what the parent signed,
-// with a new parent of its own making.
+// stays returns an error if the manifest m, which may be nil, names a different parent than r has.
+// Otherwise, the holder of a child's key could escape the parent's manifest with a new parent.
 func (r *Record) stays(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil
@@ -118,13 +115,12 @@ func (r *Record) stays(m *composite.Manifest) error {
 	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s: no manifest makes it another's", m.ChildID.Short(), r.Parent.Short())
 }
 
-// markParent records in a hosted parent's record that it has children. This is
-// the host's own knowledge, so it has no logbook entry.
 func (v *Directory) markParent(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.Kin {
 		return err
 	}
+	// The mark is the host's own data, so it has no logbook entry.
 	r.Kin = true
 	return r.put(tx)
 }

@@ -11,26 +11,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A name belongs to the tenant of the vacant that had it first. After a rename or a deletion only
-// that tenant and the operator may use the name again, in any spelling, until the operator
-// releases it: callers without a signature, and tokens, know a vacant by its name only.
+// A name belongs to the tenant of the vacant that had it first. After a rename or a deletion, only
+// this tenant and the operator may use the name again, in any spelling, until the operator releases
+// it. The reason is that callers without a signature, and tokens, identify a vacant only by its
+// name.
 
-// beforeIDs sorts before every id in hex, and before every name.
+// beforeIDs sorts before every id in hex and before every name.
 const beforeIDs = "!"
 
-// FormerKey is the key of the document of a tombstone without a name.
 func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
 
-// NameKey is the key of the document that leads from a name to its vacant: the name in lower case, so
-// that of two commits that take spellings of one name the second fails. An earlier program allowed
-// names that differ only by case. Of those, one vacant has this key, and the others have exactKey.
+// NameKey returns the key of the document that maps a name to its vacant. It contains the name in
+// lower case, so that the second of two commits with spellings of the same name fails. An earlier
+// program allowed names that differ only by case. One of their vacants has this key, and the others
+// have exactKey.
 func NameKey(name string) store.Key { return NameDocs.Key(strings.ToLower(name)) }
 
 func exactKey(name string) store.Key { return NameDocs.Key(name) }
 
-// NameDoc reads the document that leads from a name to its vacant, in exactly this spelling; Version
-// is 0 if there is none. Both keys are read for every name that has them, so that the time does not
-// show which names exist.
+// NameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If it does
+// not exist, Version is 0. For every name with two possible keys NameDoc reads both, so that the
+// duration does not reveal which names exist.
 func NameDoc(ctx context.Context, from store.Reader, name string) (store.Doc, error) {
 	d, err := from.Doc(ctx, NameKey(name))
 	if k := exactKey(name); err == nil && k != d.Key {
@@ -45,15 +46,14 @@ func NameDoc(ctx context.Context, from store.Reader, name string) (store.Doc, er
 	return d, err
 }
 
-// nameOwner is the tenant that a name belongs to.
+// nameOwner is the tenant to which a name belongs.
 type nameOwner struct {
-	Name   string `json:"name"`             // the spelling that was taken last
-	Tenant string `json:"tenant,omitempty"` // "" is the operator
-	// Also are the spellings that other vacants have, or had.
+	Name   string `json:"name"`             // spelling that was used last
+	Tenant string `json:"tenant,omitempty"` // "" means the operator
+	// Also lists the spellings that other vacants have or had.
 	Also []string `json:"also,omitempty"`
 }
 
-// NameOwnerKey is the key of the document that says whose a name is, in any spelling.
 func NameOwnerKey(name string) store.Key { return NameOwnerDocs.Key(strings.ToLower(name)) }
 
 // spelling is a tombstone and the document of its name.
@@ -62,9 +62,9 @@ type spelling struct {
 	tombstone Record
 }
 
-// checkName returns an error unless r may get a name: registry.NameTaken if a vacant other than r
-// has a spelling of the name, or if the name belongs to another tenant and by is not the operator.
-// It returns the tombstones that have spellings of the name.
+// checkName checks whether r may get a name. The error is registry.NameTaken if a vacant other than
+// r has a spelling of the name, or if the name belongs to another tenant and by is not the
+// operator. checkName returns the tombstones that have spellings of the name.
 func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
 	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
 	if err != nil {
@@ -100,7 +100,6 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 	return former, nil
 }
 
-// claim adds to tx that name leads to r, as by wants, or returns the error of checkName.
 func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
 	former, err := v.checkName(ctx, tx, by, name, r)
 	if err != nil {
@@ -120,14 +119,13 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name stri
 	return nil
 }
 
-// leave adds to tx that the tombstone is listed without its name.
 func (s *spelling) leave(tx *store.Tx) {
 	id := s.tombstone.ID
 	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: indexed(&s.tombstone, afterNames+id.String())}, id)
 }
 
-// giveUp adds to tx that r no longer has its name, to which the document at k leads. The name stays
-// its tenant's. A name of which two tenants had spellings becomes the operator's.
+// giveUp adds to tx that r no longer has its name, whose document is at k. The name still belongs
+// to its tenant. A name of which two tenants had spellings then belongs to the operator.
 func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {
@@ -139,7 +137,7 @@ func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if owner.Tenant != r.Tenant {
 		owner.Tenant = ""
 	}
-	at := store.Key{} // the vacant that has NameKey still has the name
+	at := store.Key{} // zero if the vacant with NameKey still has the name
 	if k == NameKey(r.Name) || d.Index != at {
 		owner.Name, at = r.Name, NameOwnerDocs.Listed(reserved+d.Key.Sort, owner.Tenant)
 	}
@@ -147,22 +145,22 @@ func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	return nil
 }
 
-// ReservedName is a name that no vacant has and that belongs to a tenant.
+// ReservedName is a name that belongs to a tenant but that no vacant has.
 type ReservedName struct {
 	Name   string
 	Tenant string
-	// Deleted is the id of the deleted vacant that has the name, or the zero id after a rename.
+	// Deleted is the id of the deleted vacant that has the name, or zero after a rename.
 	Deleted identity.ID
 }
 
-// ReservedNames returns a page of the reserved names of a tenant, or of the operator if it is "",
-// and the cursor of the next page, "" after the last. A page may be short or empty although more
-// pages follow, and may lack for a second a name that was given up just now.
+// ReservedNames returns a page of the reserved names of a tenant, or of the operator if tenant is
+// "", and the cursor of the next page, or "" after the last page. A page may be short or empty
+// although more pages follow. It may lack names that were given up within the last second.
 func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
 	at, err := store.ParseCursor(cursor)
 	if err == nil && at.Key.Partition != NameOwnerDocs.Partition {
-		// First the names of deleted vacants. After their last page, the cursor leads to the names that
-		// were given up by a rename.
+		// The names of deleted vacants come first. After their last page, the cursor leads to the
+		// names that were given up by a rename.
 		records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
 		if err == nil && next == "" {
 			next = store.Cursor{Sort: reserved, Key: NameOwnerDocs.Key(beforeIDs)}.String()
@@ -191,8 +189,8 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 	return names, next, nil
 }
 
-// CountNames returns how many names belong to a tenant: the names of its vacants and its reserved
-// names. It stops counting at limit. The count may be a second old.
+// CountNames returns the number of names that belong to a tenant, which are the names of its
+// vacants and its reserved names. It stops counting at limit. The result may be a second old.
 func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
 	for _, within := range []store.Range{Tenant(tenant).names(), renamed(tenant)} {
 		for _, err := range store.All(ctx, v.Store, within) {
@@ -207,9 +205,9 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 	return count, nil
 }
 
-// roomForName returns an error if a tenant would have more names than its quota of vacants: a reserved
-// name counts, because only the tenant may use it. Using a reserved name again adds none. The count of
-// vacants (useQuotas) bounds concurrent changes.
+// roomForName returns an error if a tenant would have more names than its quota of vacants.
+// Reserved names are counted, because only the tenant may use them. A reserved name that is used
+// again is not counted twice. The count of vacants (useQuotas) limits concurrent changes.
 func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant string) error {
 	if tenant == "" {
 		return nil
@@ -225,8 +223,8 @@ func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant 
 	return v.Quotas.Check(tenant, quota.Vacants, int64(count+1))
 }
 
-// ReleaseName lets every tenant use a reserved name, in any spelling. The error is a problem of
-// kind Conflict if a vacant has the name, and NotFound if it is not reserved.
+// ReleaseName allows all tenants to use a reserved name, in any spelling. If a vacant has the name,
+// the error is Conflict. If the name is not reserved, the error is NotFound.
 func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName, error) {
 	var released ReservedName
 	if err := registry.CheckName(name); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// prepareChild fills in r as the child that s describes; its key is sealed. It signs the child's manifest
-// as parent and child, and adds to tx the manifest and the parent's record and SPAWN entry. It returns
-// the child's first entry. Errors of the store are returned unchanged.
+// prepareChild completes r, whose key is already sealed, as the child that s describes. It signs
+// the child's manifest as parent and child, and adds to tx the manifest and the parent's record and
+// SPAWN entry. It returns the child's first entry. Errors of the store are returned unchanged.
 func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, first entry, err error) {
 	parent, err := v.canSpawn(ctx, s.Parent)
 	if err != nil {
@@ -92,7 +92,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		Parent: parent.ID, Path: string(s.Path), Rule: s.Rule, Tools: m.Tools(), Capability: r.Capability,
 		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
 	}
-	if s.With != nil { // the second parent of path D4 consents
+	if s.With != nil { // the second parent of path D4 gives consent
 		other, err := v.canSpawn(ctx, *s.With)
 		if err != nil {
 			return m, first, err
@@ -118,7 +118,6 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawned.Payload()})
 }
 
-// canSpawn reads the record of a vacant and checks that it may have children.
 func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	switch {
@@ -136,7 +135,6 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	return r, err
 }
 
-// bind makes r the child that m describes.
 func (r *Record) bind(m *composite.Manifest) {
 	parent := m.ParentID
 	r.Parent, r.Closed, r.Kin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
@@ -145,9 +143,9 @@ func (r *Record) bind(m *composite.Manifest) {
 	}
 }
 
-// buildManifest returns the unsigned manifest of r. The tools of the parent's manifest are inherited. No
-// tool is added to a child of path D2, or if the parent itself is limited to its tools, because the
-// parent would reach the added tool through its child.
+// buildManifest returns the unsigned manifest of r, which inherits the tools of the parent's
+// manifest. It rejects additional tools for a child of path D2, or if the parent itself is limited
+// to its tools, because the parent would reach the additional tools through its child.
 func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
 	closed := s.Path == closedPath
 	m := composite.Manifest{
@@ -161,7 +159,8 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	parentLimit := composite.Outbound("") // outbound policy in the parent's manifest, or ""
 	if parentManifest != nil {
 		parentTools, parentLimit = parentManifest.Tools(), parentManifest.Outbound
-		if parentManifest.Schema != composite.V2 { // a version 1 manifest signs no policy, but closes nevertheless
+		// A version 1 manifest contains no policy, but may be closed.
+		if parentManifest.Schema != composite.V2 {
 			if parentLimit = ""; parentManifest.ClosedByDefault {
 				parentLimit = composite.NoExternal
 			}
@@ -196,13 +195,10 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	return m, m.Check()
 }
 
-// noExternal orders policies from the strictest.
 func noExternal(o composite.Outbound) int {
 	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
 }
 
-// endpoints are the URLs that a substrate, or its agent if it has one, sends requests
-// to.
 func endpoints(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case a != nil:
@@ -220,7 +216,6 @@ func appendOnce(list []string, one string) []string {
 	return append(list, one)
 }
 
-// without returns the elements of list that are not in others.
 func without(list, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(others, one) })
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Open returns the ids of up to n vacants that are neither terminal nor closed
-// children, by name, at most a second old. Its cost does not grow with closed
-// children and tombstones. Callers must not change the ids.
+// Open returns the ids of up to n vacants that are neither terminal nor closed children, ordered by
+// name. The result may be a second old. The cost does not depend on the number of closed children
+// and tombstones. Callers must not change the slice.
 func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
 	if ids, known := v.memory.opened(n, began); known {

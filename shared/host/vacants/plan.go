@@ -16,21 +16,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// PlanKey is the key of a composite's plan.
 func PlanKey(id identity.ID) store.Key { return PlanDocs.Key(id.String()) }
 
-// Plan returns the stored plan of id; ok is false if id has none.
 func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
 	p, d, err := PlanDocs.Get(ctx, v.Store, PlanKey(id))
 	return p, err == nil && d.Version > 0, store.Problem(err)
 }
 
-// SetPlan makes id a composite that answers by p, and returns p with the ids of
-// its children. By must know the children, which must have a manifest with id, be hosted here and
-// not be terminal. Together with the plans of children and of composites above
-// id, the plan must be free of cycles and within plan.MaxDepth and
-// plan.MaxCalls. Plan, record and logbook entry are one commit. id's card does
-// not change. Setting the same plan again has no effect.
+// SetPlan makes id a composite that answers with p. It returns p with the ids of its children. by
+// must know the children, which must be hosted here, have a manifest with id as parent, and not be
+// terminal. Together with the plans below and above id, the plan must have no cycles and respect
+// plan.MaxDepth and plan.MaxCalls.
+//
+// The plan, the record and a logbook entry are one commit. The card of id does not change. Setting
+// the same plan again has no effect.
 func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.Resources.CheckPlan(&p); err != nil {
 		return Record{}, p, err
@@ -54,7 +53,6 @@ func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p pla
 	return r, set, nil
 }
 
-// setPlan is one attempt of SetPlan.
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err == nil && r.State.Closed() {
@@ -81,8 +79,6 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
 }
 
-// importVacant replaces names by ids and refuses vacants that are not r's
-// children.
 func (v *Directory) importVacant(ctx context.Context, by Asker, r *Record, p plan.Plan) (plan.Plan, error) {
 	p.Delegate = slices.Clone(p.Delegate)
 	known := map[string]identity.ID{}
@@ -105,7 +101,6 @@ func (v *Directory) importVacant(ctx context.Context, by Asker, r *Record, p pla
 	return p, nil
 }
 
-// own returns the record of a child of r that by knows, found by name or id.
 func (v *Directory) own(ctx context.Context, by Asker, r *Record, what string) (Record, error) {
 	child, err := v.Find(ctx, by, what)
 	if err != nil {
@@ -124,12 +119,11 @@ func (v *Directory) own(ctx context.Context, by Asker, r *Record, what string) (
 	return child, err
 }
 
-// fits checks the tree of plans below r with p, and the trees of the composites
-// above r.
+// fits checks the tree of plans below r with p, and the trees of the composites above r.
 func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, of: r, plan: p}
 	top := *r
-	for range plan.MaxDepth + 1 { // a composite further up would be too far above r in any case
+	for range plan.MaxDepth + 1 { // composites further above cannot reach this plan within MaxDepth
 		t.calls = 0
 		if err := t.walk(ctx, &top, nil); err != nil {
 			return err
@@ -147,15 +141,14 @@ func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	return nil
 }
 
-// tree is the plans below a composite, one of them replaced by a new plan.
+// tree consists of the plans below a composite, one of which is replaced with a new plan.
 type tree struct {
 	vacants *Directory
-	of      *Record // whose plan is new
+	of      *Record // composite with the new plan
 	plan    *plan.Plan
 	calls   int
 }
 
-// walk visits r and its delegates. path are the composites above r.
 func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
 		return problem.New(problem.Malformed, "plan: it would ask itself: %s", t.names(append(path, r)))
@@ -187,7 +180,7 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 			return err
 		}
 		if !ok {
-			continue // the child left this host; its delegation fails when it is made
+			continue // the child has left this host, so calls to it will fail
 		}
 		if err := t.walk(ctx, &child, path); err != nil {
 			return err
@@ -196,7 +189,6 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	return nil
 }
 
-// names joins the names of a path, from the top.
 func (t *tree) names(path []*Record) string {
 	all := make([]string, len(path))
 	for i, r := range path {
@@ -205,8 +197,6 @@ func (t *tree) names(path []*Record) string {
 	return strings.Join(all, " -> ")
 }
 
-// cardWords are the substrates on a card: those that the agent allows, or else the kind
-// of its substrate.
 func cardWords(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case s.Kind == plan.Kind:

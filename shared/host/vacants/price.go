@@ -13,11 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// SetPrice sets the price of a vacant's calls, from the next call on. Version, time and
-// fee of p are ignored: the price is the next version, which is kept for ever, and has
-// the host's fee of now. One commit changes version, record and, if the vacant is
-// published, listing. Setting the same terms again has no effect. The error is Conflict
-// for a vacant that is terminal or a closed child.
+// SetPrice sets the price of a vacant's calls from the next call on. It ignores version, time and
+// fee of p. The new price has the next version, which is stored forever, and the host's current
+// fee. One commit changes the version, the record and, if the vacant is published, the listing.
+// Setting the same terms again has no effect. If the vacant is terminal or a closed child, the
+// error is Conflict.
 func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price) (Record, error) {
 	p.Version, p.Fee, p.Set = 0, v.Fee, time.Time{}
 	if err := p.Check(); err != nil {

@@ -17,34 +17,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// PublishOptions are the changes of a publish. Nil fields are left unchanged.
+// PublishOptions contains the changes of a publication. Nil fields are left unchanged.
 type PublishOptions struct {
 	// By publishes the vacant. Only the operator may give it a slug that a vacant of another tenant
-	// gave up.
+	// has given up.
 	By         Asker
-	Capability *string // a new capability makes a new card
-	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
+	Capability *string // a new capability requires a new card
+	// Visibility defaults to PUBLIC if the vacant is hidden or not published.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
 	// Venue changes the venue in the vacant's listing.
 	Venue func(*listing.Venue) error
 
-	allowed []string // substrates, for the card; nil keeps the card's
+	// allowed contains the substrates for the card. If it is nil, the card's substrates do not
+	// change.
+	allowed []string
 }
 
-// ListingOptions replace the whole listing, but a nil Venue leaves the venue unchanged.
-// Package listing defines the fields and their limits.
+// ListingOptions replaces the complete listing, but a nil Venue leaves the venue unchanged. Package
+// listing defines the fields and their limits.
 type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
-	Price                  int64 // the vacant's, in micro-dollars, or 0
+	Price                  int64 // the vacant's price in micro-dollars, or 0
 	Venue                  *listing.Venue
 }
 
-// Publish lists a vacant in this host's registry. Card, register event and
-// listing are signed by the vacant and committed together with its record and
-// logbook entry. A LOCAL vacant that becomes visible becomes ACTIVE. Repeating
-// the same publication has no effect.
+// Publish lists a vacant in this host's registry. The vacant signs the card, the register event and
+// the listing, which are committed together with its record and a logbook entry. A LOCAL vacant
+// that becomes visible becomes ACTIVE. Repeating the same publication has no effect.
 func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOptions) (Record, registry.Receipt, error) {
 	if w.Capability != nil {
 		if err := checkCapability(*w.Capability); err != nil {
@@ -63,8 +64,7 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 	})
 }
 
-// Unpublish removes a vacant from search results. Callers that know its id can
-// still call it.
+// Unpublish removes a vacant from search results. Callers that know its id can still call it.
 func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
 	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
 		if g.Joined == 0 {
@@ -75,9 +75,8 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 	})
 }
 
-// republish publishes id with unchanged options and a card for the host's
-// current URL, and reports whether the card changed. A child that was closed
-// meanwhile is hidden.
+// republish publishes id with unchanged options and a card for the host's current URL. It reports
+// whether the card has changed. If the child has become closed since its publication, it is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		as := g.Signed
@@ -88,13 +87,12 @@ func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool
 	})
 	if problem.Is(err, problem.Conflict) {
 		if r, readErr := v.get(ctx, id); readErr == nil && r.State.Closed() {
-			return false, nil // terminal since: the vacant keeps its card
+			return false, nil // the vacant has become terminal and keeps its card
 		}
 	}
 	return err == nil && !receipt.Replayed, err
 }
 
-// published reports whether id is registered and its key not revoked.
 func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error) {
 	if v.Registry == nil {
 		return false, nil
@@ -103,11 +101,9 @@ func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error)
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// wished returns the options of a publication, given the current registration.
+// wished returns the options of a publication for the current registration.
 type wished func(*registry.Registration) (PublishOptions, error)
 
-// publish publishes with the options of w, and retries conflicts until ctx
-// ends. verb names the operation in errors.
 func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
@@ -137,8 +133,8 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	return r, receipt, nil
 }
 
-// late turns the refusal of event seq into a conflict if another event of id
-// took that position: the event must then be signed again for the next one.
+// late returns a conflict instead of err if another event of id has taken position seq. The event
+// must then be signed again for the next position.
 func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.Of(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
@@ -153,8 +149,7 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 	return err
 }
 
-// ready opens id's key before the registry's turn is taken, because opening may
-// be slow.
+// ready opens id's key before the registry's turn is taken, because opening may be slow.
 func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
@@ -163,8 +158,6 @@ func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.seed).Ready(ctx)
 }
 
-// publishOnce adds to tx a publication of r, whose name and substrate may have
-// changes that are committed with it.
 func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, w wished) (Record, registry.Receipt, error) {
 	id := r.ID
 	a, err := v.announce(ctx, r, verb, w)
@@ -172,7 +165,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 		return Record{}, registry.Receipt{}, err
 	}
 	if !a.news() {
-		// A registration of an older Vacancy has no name.
+		// The registration of an older release may have no name.
 		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
 			return Record{}, registry.Receipt{}, err
 		}
@@ -183,7 +176,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 		return Record{}, registry.Receipt{}, err
 	}
 	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
-	if err == nil && receipt.Replayed { // another writer published the same
+	if err == nil && receipt.Replayed { // another writer has published the same
 		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
@@ -195,8 +188,6 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
-// lockAll locks the logbooks of ids and takes the registry's turn. The returned
-// function releases both.
 func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	written, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
@@ -216,12 +207,11 @@ type announcement struct {
 	record     Record
 	from       lifecycle.State
 	card       card.Card
-	reg        registry.Registration // as it is stored
+	reg        registry.Registration // stored registration
 	visibility lifecycle.Visibility
-	listing    *listing.Listing // unsigned; nil if unchanged
+	listing    *listing.Listing // unsigned, or nil if unchanged
 }
 
-// announce decides the content of a vacant's next publication.
 func (v *Directory) announce(ctx context.Context, record Record, verb string, w wished) (a announcement, err error) {
 	a.record = record
 	r := &a.record
@@ -253,7 +243,7 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	a.by = wishes.By
 	a.visibility = *wishes.Visibility
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
-		r.State = lifecycle.Active // LOCAL would hide the vacant
+		r.State = lifecycle.Active // a LOCAL vacant is hidden
 	}
 	options, err := wishes.listing(&a.reg, r)
 	if err != nil {
@@ -263,9 +253,8 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	return a, nil
 }
 
-// ListedPrice returns the price in r's listings: the most that a call costs, in
-// micro-dollars. given is a price that the client wants to list; zero leaves it to the
-// host.
+// ListedPrice returns the price in r's listings, which is the maximum price of a call in
+// micro-dollars. given is the price in the client's listing, or zero if the client specified none.
 func (r *Record) ListedPrice(given int64) (int64, error) {
 	var hold int64
 	if r.Price != nil {
@@ -277,8 +266,8 @@ func (r *Record) ListedPrice(given int64) (int64, error) {
 	return hold, nil
 }
 
-// listing returns the listing's options with the price of r. They are nil if nothing
-// changes the listing.
+// listing returns the options of the listing with the price of r, or nil if the listing does not
+// change.
 func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingOptions, error) {
 	var given int64
 	options := ListingOptions{}
@@ -312,13 +301,12 @@ func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingO
 	return &options, nil
 }
 
-// listing returns the next listing of id, or nil if nothing changes. Versions
-// follow the clock, so that a version replaced by an operator's listing is not
-// used again.
 func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
 	if w == nil {
 		return nil
 	}
+	// The version is the time, so that a version that an operator's listing replaced is not used
+	// again.
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
@@ -332,22 +320,20 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	return &l
 }
 
-// news reports whether the announcement changes anything.
 func (a *announcement) news() bool {
 	g := &a.reg
 	return g.Joined == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.Signed != a.visibility ||
 		g.State != a.record.State || a.record.State != a.from || a.listing != nil
 }
 
-// sign signs the announcement.
 func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publication, error) {
 	id := a.record.ID
 	signer, err := v.signers.Signer(ctx, id, a.record.seed)
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// Use the count of the registration that was decided on: a fresh read could
-	// count an event that the decision does not know.
+	// The number of the registration is used on which the decision is based. A new read could
+	// include an event that the decision does not know.
 	seq := a.reg.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),

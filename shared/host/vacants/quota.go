@@ -9,8 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// useQuotas adds the use of quotas by a change of r to tx, or returns an error if a quota is too
-// small. The deletion of a vacant releases its part.
 func (v *Directory) useQuotas(ctx context.Context, tx *store.Tx, r *Record) error {
 	var count, bytes int64
 	switch {
@@ -36,8 +34,6 @@ func (v *Directory) useBytes(ctx context.Context, tx *store.Tx, tenant string, b
 	return v.Quotas.Add(ctx, tx, tenant, quota.Megabytes, bytes, func(context.Context, int64) (int64, error) { return 0, nil })
 }
 
-// countVacants returns a function that counts the vacants of a tenant that are not deleted, up to
-// a limit.
 func (v *Directory) countVacants(tenant string) func(context.Context, int64) (int64, error) {
 	return func(ctx context.Context, limit int64) (count int64, err error) {
 		for cursor := ""; count < limit; {

@@ -19,77 +19,72 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Record is a hosted vacant's record.
+// Record is the record of a hosted vacant.
 type Record struct {
 	ID         identity.ID
 	Name       string
 	State      lifecycle.State
 	Capability string
-	Substrate  string           // a substrate.Spec in its text form
-	By         outbound.Chooser // who set Substrate and Agent
-	// Agent is the version of the definition.Agent that answers by Substrate. Zero
-	// means an agent of defaults. It is not in force while the vacant answers by a
-	// plan.
+	Substrate  string           // string form of a substrate.Spec
+	By         outbound.Chooser // party that set Substrate and Agent
+	// Agent is the version of the definition.Agent that answers with Substrate. Zero means the
+	// default agent. It is not used while the vacant answers with a plan.
 	Agent   int
-	Card    []byte // the signed card's canonical blob
+	Card    []byte // canonical blob of the signed card
 	Created time.Time
-	Changed time.Time // when the record was last written
-	// Floor refuses calls and resets signed at or before it; zero for a vacant
-	// whose whole history is here. An imported vacant, or one restored from a
-	// backup, does not know what it accepted meanwhile; without the floor such
-	// an envelope could be sent and run again.
+	Changed time.Time // time of the last write of the record
+	// Floor is zero if the complete history of the vacant is on this host. Otherwise, calls and
+	// resets signed at or before Floor are refused. An imported or restored vacant does not know
+	// all envelopes that it has accepted, so without Floor such an envelope could be sent and run
+	// again.
 	Floor time.Time
-	// Restored is the time of the last restore from a backup that raised Floor, or the
-	// zero time.
+	// Restored is the time of the last restore from a backup that raised Floor, or the zero time.
 	Restored time.Time
-	// Tenant is the tenant that the vacant is hosted for; "" means the
-	// operator.
+	// Tenant is the tenant for which the vacant is hosted. "" means the operator.
 	Tenant string
-	// Parent, Closed, Reach and Outbound repeat the manifest in the registry,
-	// which changes in the same commit. Parent is nil unless the vacant is a
-	// child. Closed means that only parent and siblings may call it, until it
-	// graduates. Reach and Outbound are the signed values of a v2 manifest, or
-	// "".
+	// Parent, Closed, Reach and Outbound repeat the manifest in the registry, which changes in the
+	// same commit. Parent is nil unless the vacant is a child. Closed means that only the parent
+	// and siblings may call the vacant until it graduates. Reach and Outbound are the signed values
+	// of a v2 manifest, or "".
 	Parent   *identity.ID
 	Closed   bool
 	Reach    composite.Reachability
 	Outbound composite.Outbound
-	// Kin reports whether the vacant has a parent, or ever had children.
+	// Kin reports whether the vacant has a parent or has ever had children.
 	Kin bool
 	// Plain is the setting for callers without a key.
 	Plain Plain
-	// Price is the price of a call, or nil if none was ever set. A price of 0 keeps
-	// the number of the last version.
+	// Price is the price of a call, or nil if no price was ever set. A free price keeps the number
+	// of the last version.
 	Price *price.Price
-	// Work bounds a call. Zero means the host's bound.
+	// Work limits the duration of a call. Zero means the host's limit.
 	Work time.Duration
-	// Input are the media types of the files that the vacant's agent takes beside text
+	// Input lists the media types of the files that the vacant's agent accepts in addition to text
 	// (definition.Agent).
 	Input []string
-	// Memory reports whether the vacant's agent remembers the calls of a thread. In records of earlier programs it is
-	// false until the agent's next version.
+	// Memory reports whether the vacant's agent remembers the calls of a thread. In records of
+	// earlier programs it is false until the agent's next version.
 	Memory bool
-	// Stored is the number of bytes that the tenant's quota counts for the vacant: versions of its
-	// agent, and chains that it was imported with. Versions that an earlier program stored do not
-	// count.
+	// Stored is the number of bytes that the tenant's quota counts for the vacant, which are
+	// versions of its agent and chains from its import. Versions that an earlier program stored are
+	// not counted.
 	Stored int64
-	// Deleted is the time of the vacant's deletion, or the zero time. The
-	// record of a deleted vacant is a tombstone: id, name, kin, times and the
-	// state ARCHIVED.
+	// Deleted is the time of the vacant's deletion, or the zero time. The record of a deleted
+	// vacant is a tombstone, which contains the id, the name, the kin, the times and the state
+	// ARCHIVED.
 	Deleted time.Time
 
 	seed    []byte            // sealed
-	next    *definition.Agent // set by the next change of the record
+	next    *definition.Agent // next version, stored with the next change of the record
 	version uint64            // version of the document that was read
 }
 
-// Format prints name and short id for every verb, so not even the sealed seed
-// gets into a log line.
 func (r Record) Format(f fmt.State, _ rune) {
+	// Every verb prints only the name and the short id, so that log lines never contain the sealed
+	// seed.
 	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
 }
 
-// nameFor is r's name for the tenant of other.
 func (r *Record) nameFor(other *Record) string {
 	if r.Tenant != other.Tenant {
 		return "one of another tenant"
@@ -97,23 +92,19 @@ func (r *Record) nameFor(other *Record) string {
 	return r.Name
 }
 
-// IsDeleted reports whether r is a tombstone.
 func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 
-// HasKey reports whether r holds a sealed seed; a tombstone must not.
 func (r *Record) HasKey() bool { return len(r.seed) > 0 }
 
 // Plain is the setting for callers without a key. The zero Plain is PlainOpen.
 type Plain string
 
-// The values of Plain.
 const (
-	PlainOpen   Plain = ""       // each is a guest; it finds its tasks by their ids
-	PlainOff    Plain = "off"    // nothing
-	PlainShared Plain = "shared" // all are one guest, for tests
+	PlainOpen   Plain = ""       // each is a guest, who finds its tasks by their ids
+	PlainOff    Plain = "off"    // such callers are refused
+	PlainShared Plain = "shared" // all are the same guest, for tests
 )
 
-// ParsePlain parses open, off or shared.
 func ParsePlain(s string) (Plain, error) {
 	switch p := Plain(s); p {
 	case "open":
@@ -131,7 +122,6 @@ func (p Plain) String() string {
 	return string(p)
 }
 
-// CheckWork refuses a bound of calls that no vacant can have.
 func CheckWork(d time.Duration) error {
 	if d < call.MinWork || d > call.MaxWork {
 		return problem.Invalid("work", "1s to 14m", d.String())
@@ -139,8 +129,6 @@ func CheckWork(d time.Duration) error {
 	return nil
 }
 
-// ParseWork parses the bound of a vacant's calls, such as 5m. The empty text means the host's
-// bound.
 func ParseWork(s string) (d time.Duration, err error) {
 	if s == "" {
 		return 0, nil
@@ -174,15 +162,15 @@ type stored struct {
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
 	Kin      bool                   `json:"kin,omitempty"`
 	Plain    Plain                  `json:"plain,omitempty"`
-	// ByOperator is of vacants with a tenant.
+	// ByOperator is set only for vacants with a tenant.
 	ByOperator bool `json:"by_operator,omitempty"`
 
 	Price *price.Price  `json:"price,omitempty"`
 	Work  time.Duration `json:"work,omitempty"`
 	Input []string      `json:"input,omitempty"`
-	// Memory is absent from records of earlier programs, and means false.
+	// Memory is missing from records of earlier programs, which means false.
 	Memory bool `json:"memory,omitempty"`
-	// Stored is absent from records of earlier programs, and means 0.
+	// Stored is missing from records of earlier programs, which means 0.
 	Stored int64 `json:"stored,omitempty"`
 }
 
@@ -191,10 +179,10 @@ const format = 5
 
 var record = store.JSON[stored](format)
 
-// encodeRecord writes of a deleted vacant the tombstone only, so nothing destroyed can be
-// written back. The tombstone keeps the kin, because a deleted closed child stays concealed
-// from unrelated callers.
 func encodeRecord(r Record) ([]byte, error) {
+	// For a deleted vacant only the tombstone is encoded, so that destroyed data cannot be written
+	// back. It includes the kin, because a deleted closed child stays hidden from unrelated
+	// callers.
 	s := stored{
 		ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
 		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
@@ -242,8 +230,8 @@ func decodeRecord(d store.Doc) (Record, error) {
 	}, nil
 }
 
-// ChooserOf returns who counts as the chooser of what answers for a tenant's vacant that by has
-// set. Without a tenant it is the operator, because only the operator's key makes and changes
+// ChooserOf returns the effective chooser of the substrate or agent that by has set for a tenant's
+// vacant. If tenant is "", it is the operator, because only the operator's key creates and changes
 // such a vacant.
 func ChooserOf(tenant string, by outbound.Chooser) outbound.Chooser {
 	if tenant == "" {
@@ -252,8 +240,8 @@ func ChooserOf(tenant string, by outbound.Chooser) outbound.Chooser {
 	return by
 }
 
-// TenantOf returns the tenant of a vacant from its record or tombstone: "" for a vacant of the
-// operator, and where the record is missing or damaged, which verify reports.
+// TenantOf returns the tenant of a vacant from its record or tombstone. It is "" for a vacant of
+// the operator. It is also "" if the record is missing or damaged, which verify reports.
 func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, error) {
 	r, _, err := RecordDocs.Get(ctx, docs, RecordKey(id))
 	if problem.Is(err, problem.Damaged) {
@@ -262,14 +250,10 @@ func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, e
 	return r.Tenant, store.Problem(err)
 }
 
-// RecordKey is the key of id's record.
 func RecordKey(id identity.ID) store.Key { return RecordDocs.Key(id.String()) }
 
-// isOpen reports whether r is in service for everybody: neither terminal nor a
-// closed child.
 func (r *Record) isOpen() bool { return !r.State.Closed() && !r.Closed }
 
-// place is the record's place in the sparse index; zero for none.
 func (r *Record) place() store.Key {
 	if !r.isOpen() {
 		return store.Key{}
@@ -277,9 +261,8 @@ func (r *Record) place() store.Key {
 	return RecordDocs.Listed(r.Name)
 }
 
-// Limits of a new vacant.
 const (
-	MaxCapability = 16 << 10 // bytes; the whole card has at most card.MaxBlob
+	MaxCapability = 16 << 10 // bytes, within card.MaxBlob for the complete card
 )
 
 func checkCapability(text string) error {
@@ -289,10 +272,9 @@ func checkCapability(text string) error {
 	case len(text) > MaxCapability:
 		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
 	}
-	return nil // the card refuses control characters and invalid UTF-8
+	return nil // the card rejects control characters and invalid UTF-8
 }
 
-// sign signs r's card for the host's base URL.
 func sign(ctx context.Context, r *Record, base string, allowed []string, s identity.Signer) (card.Card, error) {
 	c, err := card.New(r.ID, r.Capability, allowed, endpoint(base, r.ID))
 	if err == nil {
@@ -305,5 +287,4 @@ func sign(ctx context.Context, r *Record, base string, allowed []string, s ident
 	return c, nil
 }
 
-// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -12,34 +12,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// How long, and of how many vacants, records are cached: a paused vacant may
-// answer for this long on other instances (PROTOCOL §6).
+// memoryTime and memoryItems limit the cache of records. A paused vacant may still answer on other
+// instances for memoryTime (PROTOCOL §6).
 const (
 	memoryTime  = time.Second
 	memoryItems = 1024
 )
 
-// Records reads the records of the vacants that are hosted here, and the host's
-// base URL. It needs no keys, substrates or registry, so all of these can be
-// built on it. It is safe for concurrent use.
+// Records reads the records of the vacants on this host, and the host's base URL. It does not
+// depend on keys, substrates or the registry, which can therefore use it. It is safe for concurrent
+// use.
 type Records struct {
 	Store store.Store
 	Now   func() time.Time
-	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
-	// "" means the URL that SetURL keeps in the store, for a host that learns
-	// its URL only when it is deployed; until then no card can be signed.
+	// URL is the host's base URL for callers, for example http://127.0.0.1:8080. If it is "", the
+	// URL is in the store, where SetURL stores it for a host that gets its URL when it is deployed.
+	// Before that, no card can be signed.
 	URL string
-	// Forget drops this process's caches of the store. It is called if the store
-	// came back from a backup while the process kept running, because the store
-	// then lacks some cached documents. With nil, only records are cached.
+	// Forget clears this process's caches of the store. It is called if the store was restored from
+	// a backup while the process was running, because the store then lacks some cached documents.
+	// If it is nil, only records are cached.
 	Forget func()
 
 	began  time.Time
 	memory memory
 }
 
-// NewRecords returns the records in s. The error is a problem of kind Usage for
-// a URL that callers cannot use.
 func NewRecords(s store.Store, now func() time.Time, url string) (*Records, error) {
 	if url != "" {
 		u, err := cleanURL(url)
@@ -51,8 +49,6 @@ func NewRecords(s store.Store, now func() time.Time, url string) (*Records, erro
 	return &Records{Store: s, Now: now, URL: url, began: now()}, nil
 }
 
-// read returns id's record from the store, strongly consistent; ok is false if
-// id is not hosted here.
 func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	r, d, err := RecordDocs.Get(ctx, v.Store, RecordKey(id))
 	if err != nil || d.Version == 0 {
@@ -62,36 +58,35 @@ func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	return r, true, nil
 }
 
-// bounded calls Forget if a record's bound is newer than all that this process
-// has seen. It was set, MaxSkew ahead, when the store came back from a backup;
-// a process that began well after that remembers nothing older.
+// bounded calls Forget if a record's floor is later than all floors that this process has seen. A
+// floor is set call.MaxSkew in the future when the store is restored from a backup. A process that
+// started well after the restore has no older data in its caches.
 func (v *Records) bounded(floor time.Time) {
-	const clocks = time.Minute // between the two processes
+	const clocks = time.Minute // maximum difference between the clocks of the two processes
 	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.bounded(floor) {
 		return
 	}
 	v.Forget()
 }
 
-// Show returns id's record, at most a second old; ok is false if id is not
-// hosted here.
+// Show returns id's record, which may be a second old. If id is not hosted here, ok is false.
 func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	return v.Lookup(ctx, id, false)
 }
 
-// Lookup is Show; if fresh is set, the record is read from the store, strongly consistent.
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
+	// If fresh is set, the record is read from the store with a strongly consistent read.
 	m, err := v.lookup(ctx, id, fresh)
 	return m.record, m.ok, err
 }
 
-// ShowNamed is Show by name. It reads as much for an unused name as for the name
-// of a vacant, so that the time of an answer does not reveal closed children.
+// ShowNamed is like Show for a name. It reads as much for an unused name as for a used one, so that
+// the duration does not reveal closed children.
 func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool, err error) {
 	if registry.CheckName(name) != nil {
 		return Record{}, false, nil
 	}
-	// No key has this id, so names and ids share one cache.
+	// No key has this id, so names and ids can share one cache.
 	key := identity.ID(sha256.Sum256([]byte("name\x00" + name)))
 	began := v.Now()
 	if m, known := v.memory.get(key, began); known {
@@ -115,7 +110,6 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 	return r, ok, nil
 }
 
-// IsEndpoint reports whether id is hosted here and called at endpoint at.
 func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
 	base, err := v.Base(ctx)
 	if err != nil || base == "" || at != endpoint(base, id) {
@@ -125,8 +119,7 @@ func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, at string) (bo
 	return ok && !r.IsDeleted(), err
 }
 
-// Base is the host's base URL; "" if it is kept in the store and nobody has
-// set it yet.
+// Base returns the host's base URL, or "" if the URL is in the store and has not been set.
 func (v *Records) Base(ctx context.Context) (string, error) {
 	if v.URL != "" {
 		return v.URL, nil
@@ -135,7 +128,6 @@ func (v *Records) Base(ctx context.Context) (string, error) {
 	return u.URL, store.Problem(err)
 }
 
-// lookup returns id's cached record, or reads it.
 func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
 	began := v.Now()
 	if !fresh {
@@ -153,16 +145,15 @@ func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remem
 	return m, nil
 }
 
-// memory caches records for memoryTime, counted from before they were read.
+// memory caches records for memoryTime, which starts before they are read.
 type memory struct {
 	mu         sync.Mutex
 	items      map[identity.ID]remembered
 	open       openIDs
-	generation uint64    // counts this instance's own writes
-	bound      time.Time // newest Floor of a record
+	generation uint64    // number of writes by this instance
+	bound      time.Time // latest Floor of a record
 }
 
-// bounded reports whether floor is the newest of all, and keeps it.
 func (m *memory) bounded(floor time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,13 +167,13 @@ func (m *memory) bounded(floor time.Time) bool {
 // openIDs caches the result of Open for one n.
 type openIDs struct {
 	ids   []identity.ID
-	n     int // zero if nothing is cached
+	n     int // zero if no result is cached
 	until time.Time
 }
 
 type remembered struct {
 	record Record
-	ok     bool // hosted here
+	ok     bool // whether it is hosted here
 	until  time.Time
 }
 
@@ -205,7 +196,6 @@ func (m *memory) opened(n int, now time.Time) ([]identity.ID, bool) {
 	return m.open.ids, m.open.n == n && now.Before(m.open.until)
 }
 
-// putOpen is put for the result of Open.
 func (m *memory) putOpen(o openIDs, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,9 +204,9 @@ func (m *memory) putOpen(o openIDs, generation uint64) {
 	}
 }
 
-// put caches a record that was read in a generation. If this instance has
-// written since, the read may be older than the write and is dropped: after
-// `pause` returns, this instance answers no call by the older record.
+// put caches a record that was read in a generation. If this instance has written since then, the
+// record may be older than the write and is not cached. Therefore, this instance does not answer
+// calls with an older record after a command such as pause has returned.
 func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,7 +217,7 @@ func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 		m.items = make(map[identity.ID]remembered)
 	}
 	if _, there := m.items[id]; !there && len(m.items) >= memoryItems {
-		// Make room: remove expired items, or any item if none has expired.
+		// Remove expired items to make room, or any items if none has expired.
 		now := r.until.Add(-memoryTime)
 		for id, r := range m.items {
 			if !now.Before(r.until) {
@@ -244,7 +234,6 @@ func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 	m.items[id] = r
 }
 
-// forget drops everything, after every write of this instance.
 func (m *memory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Revoke revokes a vacant's key by the vacant's own signature. Event,
-// registration and record, which becomes SUNK, change in one commit. It cannot
-// be undone. Repeating it has no effect.
+// Revoke revokes a vacant's key with the vacant's own signature. The event, the registration and
+// the record, which becomes SUNK, change in one commit. A revocation is final. Repeating it has no
+// effect.
 func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
@@ -35,7 +35,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err != nil {
 		return Record{}, none, store.Problem(err)
 	}
-	// Without a Vault the revocation did not update the record.
+	// Without a Vault, the revocation did not change the record.
 	r, err := v.get(ctx, id)
 	if err == nil && !r.State.Closed() {
 		r, err = v.Sink(ctx, id)
@@ -80,9 +80,8 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	return receipt, err
 }
 
-// AcceptRevocation stores a revocation that the holder of any key signed (see
-// registry.Revoke). If the vacant is hosted here, it becomes SUNK in the same
-// commit.
+// AcceptRevocation stores a revocation that the holder of any key has signed (see registry.Revoke).
+// If the vacant is hosted here, it becomes SUNK in the same commit.
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()

@@ -8,16 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RootKey is the key of the document that names the vacant at the host's own address.
 func RootKey() store.Key { return RootDocs.Key() }
 
-// root names the vacant at the host's own address, or nil.
+// root contains the vacant at the host's own address, or nil.
 type root struct {
 	Vacant *identity.ID `json:"vacant"`
 }
 
-// SetRoot makes a vacant the one at the host's own address. With nil, no vacant is
-// there.
+// SetRoot sets the vacant at the host's own address. If id is nil, no vacant has this address.
 func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	if id != nil {
 		switch r, err := v.get(ctx, *id); {
@@ -34,8 +32,8 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	}))
 }
 
-// Root returns the vacant at the host's own address: the one that SetRoot named, else
-// the only open one. ok is false if there is none.
+// Root returns the vacant at the host's own address, which is the vacant set by SetRoot or
+// otherwise the only open vacant. If neither exists, ok is false.
 func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err error) {
 	s, d, err := RootDocs.Get(ctx, v.Store, RootKey())
 	if err != nil {

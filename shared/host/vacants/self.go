@@ -8,18 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SelfKey is the key of the host's own identity.
 func SelfKey() store.Key { return SelfDocs.Key() }
 
-// self is the host's own identity.
 type self struct {
 	ID   identity.ID `json:"id"`
 	Seed []byte      `json:"seed"` // sealed
 }
 
-// Self returns the signer of the host's own identity: Config.Identity, or a key
-// that is created and sealed in the store on first use. If several instances
-// create one concurrently, all use the one that was stored.
+// Self returns the signer of the host's own identity, which is Config.Identity, or a key that is
+// created and stored sealed at its first use. If several instances create a key concurrently, all
+// of them use the key that was stored.
 func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
@@ -31,8 +29,6 @@ func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	return v.hostSigners.Signer(ctx, s.ID, s.Seed)
 }
 
-// SelfID returns the id of Self without opening a key. It reads the store once
-// only, because anybody can make a host name itself.
 func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 	if v.Identity != nil {
 		s, err := v.Identity(ctx)
@@ -46,6 +42,7 @@ func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 }
 
 func (v *Directory) self(ctx context.Context) (self, error) {
+	// The identity is read from the store only once, because anyone can make a host return its id.
 	if s := v.known.Load(); s != nil {
 		return *s, nil
 	}
@@ -63,11 +60,10 @@ func (v *Directory) self(ctx context.Context) (self, error) {
 	if err != nil {
 		return self{}, store.Problem(err)
 	}
-	v.known.Store(&s) // it never changes
+	v.known.Store(&s) // the identity never changes
 	return s, nil
 }
 
-// makeSelf returns a new identity.
 func (v *Directory) makeSelf(ctx context.Context) (self, error) {
 	key, err := identity.NewKey(v.Rand)
 	if err != nil {

@@ -19,30 +19,30 @@ import (
 
 // SpawnSpec describes a child to create.
 type SpawnSpec struct {
-	// By makes the child, and so chose Substrate and Agent, unless they are the
-	// parent's. The Vacants of the agent are some that By knows, or public ones.
+	// By creates the child and therefore chose Substrate and Agent, unless they are the parent's.
+	// By must know the Vacants of the agent unless they are public.
 	By     Asker
-	Parent identity.ID // hosted here
+	Parent identity.ID // hosted on this host
 	Path   composite.BirthPath
 	Name   string
-	// Capability and Substrate default to the parent's. A parent that answers
-	// by a plan has no substrate to inherit. Path D3 needs another capability,
-	// D5 another substrate.
+	// Capability and Substrate default to the parent's values. A parent that answers with a plan
+	// has no substrate to inherit. Path D3 requires a different capability, and D5 a different
+	// substrate.
 	Capability, Substrate string
-	// Agent is the child's own, whose Vacants may be names. Without one and without a
-	// Substrate it has its parent's.
+	// Agent is the child's own agent. Its Vacants may be names. If Agent is nil and Substrate is
+	// empty, the child has its parent's agent.
 	Agent  *definition.Agent
-	Tenant string // defaults to the parent's
-	// Tools of a D2 child are all tools that it may use, a subset of the
-	// parent's if the parent has a manifest. For the other paths they are added
-	// to the inherited tools.
+	Tenant string // defaults to the parent's tenant
+	// Tools contains all tools that a D2 child may use, which must be a subset of the parent's
+	// tools if the parent has a manifest. For the other paths, Tools are added to the inherited
+	// tools.
 	Tools []string
-	Rule  string       // D1: the added rule of conduct
-	With  *identity.ID // D4: the second parent, hosted here
-	// Reach and Outbound default by path. A closed child gets parent-only and
-	// no-external, or parent-permitted if its substrate is a URL, which is then
-	// one of its tools. Other children get public_a2a, and unrestricted or the
-	// policy of the parent's own manifest.
+	Rule  string       // added rule of conduct, for path D1
+	With  *identity.ID // second parent, on this host, for path D4
+	// Reach and Outbound have defaults that depend on the path. A closed child gets parent-only and
+	// no-external, or parent-permitted if its substrate is a URL, which then becomes one of its
+	// tools. Other children get public_a2a, and unrestricted or the policy of the parent's own
+	// manifest.
 	Reach    composite.Reachability
 	Outbound composite.Outbound
 }
@@ -50,13 +50,13 @@ type SpawnSpec struct {
 // closedPath is the birth path of closed children.
 const closedPath composite.BirthPath = "D2"
 
-// Spawn creates a child with its own key. Record, name and BIRTH entry of the
-// child, SPAWN entry of the parent, the manifest signed by both, its edge and
-// the registration that awaits the child's first publication are one commit. A
-// D2 child is closed and LOCAL; the others are open and ACTIVE. The parent must
-// be LOCAL or ACTIVE, with a key that is not revoked. A closed parent can only
-// have closed children, because an open child would bypass the gate. Repeating
-// the call returns the same child.
+// Spawn creates a child with its own key. One commit contains the record, the name and the BIRTH
+// entry of the child, the SPAWN entry of the parent, the manifest signed by both, its edge, and the
+// registration for the child's first publication.
+//
+// A D2 child is closed and LOCAL, and other children are open and ACTIVE. The parent must be LOCAL
+// or ACTIVE, and its key must not be revoked. A closed parent can have only closed children,
+// because an open child would bypass the gate. Repeating the call returns the same child.
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
 	none := composite.Manifest{}
 	if v.Registry == nil {
@@ -144,15 +144,16 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	return r, m, nil
 }
 
-// findChild returns the child that s describes and its current manifest if the child exists, or the zero
-// Record if the child can have its name. It does not compare what has changed since the birth.
+// findChild returns the child that s describes and its current manifest if the child exists, or the
+// zero Record if a child can get the name. It does not compare data that has changed since the
+// birth.
 func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	parent, err := v.get(ctx, s.Parent)
 	if err != nil {
 		return Record{}, none, err
 	}
-	// Before the vacant of the name is read, which may be this child, made concurrently.
+	// This check must precede the read by name, because the same child may be created concurrently.
 	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
 	r, err := v.ByName(ctx, Operator(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {

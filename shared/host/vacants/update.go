@@ -15,34 +15,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Changes are the arguments of Update. Nil fields are left unchanged.
+// Changes contains the arguments of Update. Nil fields are left unchanged.
 type Changes struct {
-	// By changes the vacant, and so chose Substrate and Agent. The Vacants of the agent
-	// are some that By knows, or public ones.
+	// By changes the vacant and therefore chose Substrate and Agent. By must know the Vacants of
+	// the agent unless they are public.
 	By               Asker
 	Name, Capability *string
-	Substrate        *string // a substrate.Spec in its text form, for an agent of defaults
-	// Agent is the next version of the agent, whose Vacants may be names. It goes
-	// with no Substrate.
+	Substrate        *string // string form of a substrate.Spec, for a default agent
+	// Agent is the next version of the agent. Its Vacants may be names. Agent and Substrate exclude
+	// each other.
 	Agent *definition.Agent
-	// After is the version of the agent that Agent was decided on. If the agent has
-	// another version now, Update fails. With nil, any version is replaced.
+	// After is the version of the agent on which the change is based. If the agent has another
+	// version now, Update fails. If After is nil, any version is replaced.
 	After *int
 	Plain *Plain
-	Work  *time.Duration // zero means the host's bound
-	// Seen is the Changed of the record that the changes were decided on. If
-	// the record has changed since, Update fails. With the zero time, any
-	// record is changed.
+	Work  *time.Duration // zero means the host's limit
+	// Seen is the Changed time of the record on which the changes are based. If the record has
+	// changed since then, Update fails. If Seen is zero, any record is changed.
 	Seen time.Time
 }
 
-// Update changes the name, capability, substrate, agent or settings of a vacant that is not
-// terminal. A card that names another capability or kind of substrate is signed
-// and, if the vacant is published, published in the same commit. The old name stays
-// reserved for the tenant. Calls that were accepted before are answered by the old
-// substrate and agent. Repeating the same changes has no effect. The refusals are
-// Conflict for a record changed since Seen or After, a taken name or a terminal
-// state, and Malformed.
+// Update changes the name, the capability, the substrate, the agent or settings of a vacant that is
+// not terminal. If the card changes, it is signed and, if the vacant is published, published in the
+// same commit. The old name stays reserved for the tenant. Calls that were already accepted are
+// answered with the old substrate and agent.
+//
+// Repeating the same changes has no effect. The error is Conflict if the record has changed since
+// Seen or After, the name is taken or the state is terminal, and Malformed for invalid changes.
 func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Record, error) {
 	if err := v.checkChanges(&c); err != nil {
 		return Record{}, err
@@ -69,8 +68,6 @@ func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Reco
 	return r, err
 }
 
-// checkChanges makes the checks that need no store, and brings the substrate into
-// the form in which records have it.
 func (v *Directory) checkChanges(c *Changes) error {
 	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil && c.Plain == nil && c.Work == nil {
 		return problem.Invalid("changes", "name, capability, substrate, agent, plain or work", "none of them")
@@ -177,9 +174,9 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	return after, v.addChange(ctx, tx, &after, e)
 }
 
-// chosenBy returns the party that chose r's substrate or agent, after c. A tenant
-// that sets the present value again chooses nothing; if the operator does, the
-// choice becomes the operator's.
+// chosenBy returns the party that chose r's substrate or agent after the change c. If a tenant sets
+// the current value again, the chooser stays the same. If the operator does, the operator becomes
+// the chooser.
 func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	set := c.Substrate != nil || c.Agent != nil
 	same := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)
@@ -189,8 +186,6 @@ func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	return ChooserOf(r.Tenant, c.By.chooser())
 }
 
-// setSubstrate sets the next version of r's agent, or a substrate, unless both are nil.
-// It returns the substrates for the card; nil means the substrates that the card names.
 func (r *Record) setSubstrate(text *string, next *definition.Agent) (allowed []string, err error) {
 	switch {
 	case next != nil:
@@ -207,8 +202,6 @@ func (r *Record) setSubstrate(text *string, next *definition.Agent) (allowed []s
 	return cardWords(spec, next), err
 }
 
-// rename adds to tx that r has the name in c, if it is another, and that the old name leads to no
-// vacant.
 func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Changes) error {
 	if c.Name == nil || *c.Name == r.Name {
 		return nil
@@ -230,14 +223,12 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Chan
 	return err
 }
 
-// done reports whether r has all changes.
 func (c *Changes) done(r *Record) bool {
 	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
 		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.Plain) &&
 		(c.Work == nil || *c.Work == r.Work)
 }
 
-// kindOf is the kind of a substrate that was checked.
 func kindOf(text string) string {
 	spec, _ := substrate.Parse(text)
 	return spec.Kind

@@ -17,12 +17,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The functions of this file bring documents of earlier programs to today's form, for package
-// upgrade. Each adds its writes to tx, and none for documents that have today's form.
+// The functions in this file convert documents of earlier programs to the current form, for package
+// upgrade. They add their writes to tx. For documents in the current form, they add no writes.
 
-// UpgradeSelf seals the host's identity as one of its own kind. An earlier program sealed it like the
-// seed of a vacant.
 func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
+	// An earlier program sealed the host's identity like the seed of a vacant.
 	s, d, err := SelfDocs.Get(ctx, tx, SelfKey())
 	if err != nil || d.Version == 0 {
 		return err
@@ -45,8 +44,8 @@ func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
 	return nil
 }
 
-// UpgradeRecord stores the record of a vacant in today's format and in the index of open vacants, and
-// counts the bytes that the tenant's quota did not count yet.
+// UpgradeRecord stores the record of a vacant in the current format and in the index of open
+// vacants. It also adds the bytes to the tenant's quota that earlier programs did not count.
 func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identity.ID) error {
 	d, err := tx.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
@@ -82,7 +81,6 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	return nil
 }
 
-// HasEarlierRecord reports whether the record of a vacant has the format of an earlier program.
 func HasEarlierRecord(ctx context.Context, from store.Reader, id identity.ID) (bool, error) {
 	d, err := from.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
@@ -92,14 +90,13 @@ func HasEarlierRecord(ctx context.Context, from store.Reader, id identity.ID) (b
 	return was < format, err
 }
 
-// recordFormat returns the format of a record, and sets it to today's, which has all members that
-// formats 2 to 4 had.
 func recordFormat(d *store.Doc) (was int, err error) {
+	// The current format has all members of formats 2 to 4, so only the number changes.
 	var members map[string]json.RawMessage
 	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &was) != nil || was < 1 || was >= format {
-		return was, nil // Parse says what is wrong
+		return was, nil // Parse reports the error
 	}
-	if was == 1 { // programs of format 1 knew none of these
+	if was == 1 { // programs of format 1 did not know these members
 		for _, name := range []string{"agent", "plain", "price"} {
 			delete(members, name)
 		}
@@ -109,10 +106,10 @@ func recordFormat(d *store.Doc) (was int, err error) {
 	return was, err
 }
 
-// UpgradeName lists the document of a name, or of a tombstone without a name, in the index of the
-// tenant of its vacant. It moves a name with capitals to NameKey. If a vacant has that key already,
-// the names of two vacants differ only by case: then the document stays, so that the name leads where
-// it led.
+// UpgradeName adds the document of a name, or of a tombstone without a name, to the index of its
+// vacant's tenant. It moves a name with capitals to NameKey. If another vacant already has this
+// key, the names differ only by case. The document then stays, so that the name still leads to the
+// same vacant.
 func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	d, err := tx.Doc(ctx, k)
 	if err != nil || d.Version == 0 {
@@ -124,7 +121,7 @@ func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	}
 	r, record, err := RecordDocs.Get(ctx, tx, RecordKey(id))
 	if err != nil || record.Version == 0 || !FormerDocs.Matches(k) && NameKey(r.Name) != k && exactKey(r.Name) != k {
-		return err // verify reports a name that leads nowhere
+		return err // verify reports a name that leads to no vacant
 	}
 	sort, also := r.Name, []string(nil)
 	switch holder, err := tx.Doc(ctx, NameKey(r.Name)); {
@@ -156,8 +153,8 @@ func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	return nil
 }
 
-// UpgradeSpellings is UpgradeName for names that differ only by case. NameKey becomes the key of one
-// that is in use, and of those the key of the oldest vacant.
+// UpgradeSpellings is like UpgradeName for names that differ only by case. The name of the oldest
+// vacant that is not deleted gets NameKey.
 func UpgradeSpellings(ctx context.Context, u store.Updater, keys []store.Key) error {
 	var records []Record
 	for _, k := range keys {

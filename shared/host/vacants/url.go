@@ -10,16 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// URLKey is the key of the host's base URL, for a host that learns its URL only
-// when it is deployed.
 func URLKey() store.Key { return URLDocs.Key() }
 
 type hostURL struct {
 	URL string `json:"url"`
 }
 
-// cleanURL returns a base URL without trailing slashes. The error, of kind
-// Usage, says why callers could not use it.
 func cleanURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -28,12 +24,10 @@ func cleanURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// endpoint is the URL under base that id's card tells callers to post to.
 func endpoint(base string, id identity.ID) string {
 	return base + "/v/" + id.String() + "/a2a/message/send"
 }
 
-// base is Base, with an error if the URL is not known yet: a card needs it.
 func (v *Directory) base(ctx context.Context) (string, error) {
 	u, err := v.Base(ctx)
 	if err == nil && u == "" {
@@ -42,9 +36,9 @@ func (v *Directory) base(ctx context.Context) (string, error) {
 	return u, err
 }
 
-// SetURL stores the base URL and signs again the cards that name another (see
-// Rebase). It returns their number. After a failure it can be repeated. If the
-// configuration fixes the URL, every other URL is refused.
+// SetURL stores the base URL and signs all cards again that contain a different URL (see Rebase).
+// It returns their number. After an error it can be repeated. If the configuration sets the URL,
+// every other URL is rejected.
 func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err error) {
 	base, err = cleanURL(base)
 	if err != nil {

@@ -1,12 +1,13 @@
-// Package a2awire is the JSON of A2A: version 1.0, version 0.3 over JSON-RPC, and 1.0
-// in snake case, which one client speaks. It is pure: bytes to package task's values
-// and back.
+// Package a2awire reads and writes the JSON of A2A: version 1.0, version 0.3 over JSON-RPC, and a
+// snake_case form of 1.0 that one client uses. It does no I/O. It converts between bytes and the
+// values of package task.
 //
-// The invariants: metadata and data stay the bytes that came, so that no number loses
-// digits; readers of 1.0 take both spellings of a member, ignore unknown ones and
-// treat null as absent, as ProtoJSON does; a member that is read and comes in both
-// spellings, or twice, is refused; nothing that one version cannot say is read as something
-// else. Answers of agents are read as package client/agents says.
+// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers of
+// 1.0 accept both spellings of a member, ignore unknown members and treat null as absent, as
+// ProtoJSON does. If a known member occurs twice or in both spellings, a reader of requests rejects
+// it, and a reader of answers uses the first one. If a version cannot express a value, the value is
+// not converted to a different one. Answers of agents are read according to the rules in package
+// client/agents.
 package a2awire
 
 import (
@@ -14,30 +15,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// MaxBody bounds a request in bytes: 256 KiB of files in base64 and what belongs to them. A task
-// is stored with its message, so the store's documents bound it (store.MaxData).
+// MaxBody limits the size of a request in bytes. It leaves room for 256 KiB of files in base64 and
+// the rest of the message. A task is stored with its message, so store.MaxData also limits a
+// request.
 const MaxBody = 346 << 10
 
-// Limits returns the bounds of a request.
 func Limits() canon.Limits {
 	l := canon.DefaultLimits()
 	l.Bytes, l.Lenient = MaxBody, true
 	return l
 }
 
-// Dialect is a way of writing A2A.
+// Dialect is a JSON form of A2A.
 type Dialect uint8
 
-// The dialects.
 const (
-	V1      Dialect = iota // 1.0
-	V1Snake                // 1.0 with members in snake case and the methods of 0.3
-	V03                    // 0.3
+	V1      Dialect = iota // version 1.0
+	V1Snake                // version 1.0 with snake_case members and the method names of 0.3
+	V03                    // version 0.3
 )
 
 type Operation uint8
 
-// The operations.
 const (
 	Send Operation = iota + 1
 	Stream
@@ -52,7 +51,8 @@ const (
 	ExtendedCard
 )
 
-// methods1 and methods03 are the method names of each version. They are disjoint.
+// methods1 and methods03 map the method names of each version to operations. No name is in both
+// maps.
 var (
 	methods1 = map[string]Operation{
 		"SendMessage": Send, "SendStreamingMessage": Stream, "GetTask": GetTask, "ListTasks": ListTasks,
@@ -70,8 +70,8 @@ var (
 	}
 )
 
-// Method returns the operation of a JSON-RPC method and the dialect of its version. ok
-// is false for a name that no version has.
+// Method returns the operation of a JSON-RPC method and the dialect of its version. If no version
+// has the method, ok is false.
 func Method(name string) (o Operation, d Dialect, ok bool) {
 	if o, ok = methods1[name]; ok {
 		return o, V1, true
@@ -80,7 +80,7 @@ func Method(name string) (o Operation, d Dialect, ok bool) {
 	return o, V03, ok
 }
 
-// states are the names of the states in 1.0.
+// states contains the names of the task states in version 1.0.
 var states = map[task.State]string{
 	task.Submitted: "TASK_STATE_SUBMITTED", task.Working: "TASK_STATE_WORKING", task.InputRequired: "TASK_STATE_INPUT_REQUIRED",
 	task.AuthRequired: "TASK_STATE_AUTH_REQUIRED", task.Completed: "TASK_STATE_COMPLETED", task.Canceled: "TASK_STATE_CANCELED",
@@ -89,13 +89,13 @@ var states = map[task.State]string{
 
 func (d Dialect) state(s task.State) string {
 	name, ok := states[s]
-	if d == V03 || !ok { // a state that an agent made up
+	if d == V03 || !ok { // an agent may use a state that A2A does not define
 		return string(s)
 	}
 	return name
 }
 
-// StateNames returns the names of the states in 1.0.
+// StateNames returns the names of the task states in version 1.0.
 func StateNames() []string {
 	var all []string
 	for _, s := range task.States() {
@@ -113,7 +113,7 @@ func (d Dialect) parseState(text string) (task.State, bool) {
 	return "", false
 }
 
-// roles are the names of the roles in 1.0.
+// roles contains the names of the roles in version 1.0.
 var roles = map[task.Role]string{task.User: "ROLE_USER", task.Agent: "ROLE_AGENT"}
 
 func (d Dialect) role(r task.Role) string {

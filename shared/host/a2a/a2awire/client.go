@@ -13,9 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// This file is the client's side: parameters that it writes, answers that it reads.
+// This file contains the client's side. It writes parameters and reads answers.
 
-// MethodName is the JSON-RPC method of an operation in a dialect.
 func MethodName(d Dialect, o Operation) string {
 	names := methods1
 	if d != V1 {
@@ -29,7 +28,6 @@ func MethodName(d Dialect, o Operation) string {
 	return ""
 }
 
-// SendParams returns the parameters of Send and Stream.
 func SendParams(d Dialect, q *SendRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
@@ -57,7 +55,6 @@ func SendParams(d Dialect, q *SendRequest) []byte {
 	return w.b
 }
 
-// TaskParams returns the parameters of GetTask, CancelTask and Subscribe.
 func TaskParams(d Dialect, q *TaskRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
@@ -69,7 +66,6 @@ func TaskParams(d Dialect, q *TaskRequest) []byte {
 	return w.b
 }
 
-// ListParams returns the parameters of ListTasks.
 func ListParams(d Dialect, q *ListRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
@@ -94,26 +90,26 @@ func ListParams(d Dialect, q *ListRequest) []byte {
 	return w.b
 }
 
-// Answer is a message of an agent: exactly one of the fields is set. In a stream,
-// Task and Context name the task of a Status or Artifact.
+// Answer is an answer of an agent or an element of its stream. Exactly one of Task, Status,
+// Artifact and Message is set. TaskID and Context identify the task of a Status or an Artifact.
 type Answer struct {
 	task.Event
 	Message         *task.Message
 	TaskID, Context string
 }
 
-// ErrUnknownAnswer is an answer of a kind that this client does not know.
+// ErrUnknownAnswer means that the answer is an object of an unknown kind.
 var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
 
 func newAnswerReader(d Dialect, raw []byte) *reader {
-	// Only their size bounds answers: side data may be deep and wide.
+	// Metadata may be deep and have many members, so in practice only the size limits answers.
 	l := canon.AnswerLimits()
 	l.Depth, l.Keys, l.Lenient = 256, l.Bytes, true
 	return &reader{canon.NewDecoder(raw, l), d, true}
 }
 
-// ReadAnswer reads the result of Send, or an element of a stream. The error is
-// ErrUnknownAnswer if the result is an object of another kind.
+// ReadAnswer parses the result of Send or an element of a stream. If the result is an object of an
+// unknown kind, the error is ErrUnknownAnswer.
 func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	r := newAnswerReader(d, raw)
 	if r.Kind() != canon.Object {
@@ -149,7 +145,8 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	return a, problem.Invalid("result", "one of task, message, statusUpdate, artifactUpdate", fmt.Sprint(n))
 }
 
-// readAnswer03 reads a result of 0.3. Its kind may come after its members, or be missing.
+// readAnswer03 parses a result of version 0.3. The member kind may follow the other members. If it
+// is missing, the kind is derived from the other members.
 func readAnswer03(raw []byte) (a Answer, err error) {
 	kind, has := "", map[string]bool{}
 	r := newAnswerReader(V03, raw)
@@ -196,7 +193,6 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	return a, err
 }
 
-// ReadTask reads the answer to GetTask and CancelTask.
 func ReadTask(d Dialect, raw []byte) (task.Task, error) {
 	r := newAnswerReader(d, raw)
 	t, err := r.task()
@@ -209,7 +205,6 @@ func ReadTask(d Dialect, raw []byte) (task.Task, error) {
 	return *t, nil
 }
 
-// ReadList reads the answer to ListTasks.
 func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 	r := newAnswerReader(d, raw)
 	p.Total = -1
@@ -244,7 +239,6 @@ func (r *reader) statusUpdate(a *Answer) error {
 	return stateIsThere(err, a.Status)
 }
 
-// stateIsThere refuses a status without a state.
 func stateIsThere(err error, s *task.Status) error {
 	if err == nil && s.State == "" {
 		err = problem.Invalid("status.state", "a state", "none")
@@ -266,7 +260,7 @@ func (r *reader) artifactUpdate(a *Answer) error {
 	return err
 }
 
-// task reads a task of an agent. Its id is needed while there is more to come.
+// task parses a task of an agent. Only a task in a terminal state may have no id.
 func (r *reader) task() (*task.Task, error) {
 	t := &task.Task{}
 	if r.Kind() != canon.Object {
@@ -301,7 +295,8 @@ func (r *reader) task() (*task.Task, error) {
 	return t, err
 }
 
-// optionalMessage reads a message that decides nothing. It returns nil for a message that cannot be read.
+// optionalMessage reads a message that does not affect the result. If the message cannot be parsed,
+// it returns nil.
 func (r *reader) optionalMessage() (*task.Message, error) {
 	raw, err := r.Span()
 	if err != nil {
@@ -326,7 +321,7 @@ func (r *reader) status(s *task.Status) error {
 				return err
 			}
 			text, err := r.String()
-			s.State = task.State(text) // a state of neither version is not an end
+			s.State = task.State(text) // an unknown state is not a terminal state
 			for _, d := range []Dialect{V1, V03} {
 				if state, ok := d.parseState(text); ok {
 					s.State = state
@@ -338,7 +333,7 @@ func (r *reader) status(s *task.Status) error {
 		"message":   func() (err error) { s.Message, err = r.optionalMessage(); return err },
 		"timestamp": r.text(&timestamp),
 	})
-	// Times without a zone are taken for UTC.
+	// A time without a zone is read as UTC.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(layout, timestamp); err == nil {
 			s.Time = at
@@ -347,7 +342,8 @@ func (r *reader) status(s *task.Status) error {
 	return err
 }
 
-// numbered are the states by their number in the enum of 1.0: ProtoJSON may send either.
+// numbered lists the states by their number in the enum of version 1.0, because ProtoJSON allows
+// names and numbers.
 var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
 
 func (r *reader) artifact() (a task.Artifact, err error) {
@@ -368,8 +364,8 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 	return a, err
 }
 
-// answerPart reads a part of an agent. A part that is not A2A's is its text, or else data:
-// the other parts are an answer, too.
+// answerPart reads a part of an agent's answer. If the part is not a valid A2A part, its text is
+// used. If it has no text, it becomes a data part, because the other parts are still an answer.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
 	raw, err := r.Span()
 	if err != nil {
@@ -382,7 +378,7 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	}
 	said := ""
 	one := newAnswerReader(r.d, raw)
-	var unread error // of a text that has half a character
+	var unread error // error of the text member, for example half of a surrogate pair
 	err = one.object(fields{"text": func() error { unread = one.text(&said)(); return unread }})
 	switch {
 	case unread != nil:
@@ -393,7 +389,7 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	return task.Part{Kind: task.Data, Data: raw}, nil
 }
 
-// RPCError is an error that an agent answers with.
+// RPCError is an error response of an agent.
 type RPCError struct {
 	Code    int64
 	Message string
@@ -404,14 +400,16 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// reasons are the codes of A2A's errors, which HTTP+JSON tells by their reasons.
+// reasons maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain only
+// the reason.
 var reasons = map[string]int64{
 	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
 	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,
 	"METHOD_NOT_FOUND": -32601, "INVALID_PARAMS": -32602, "INTERNAL_ERROR": -32603,
 }
 
-// ReadRESTError reads the error of a reply by HTTP+JSON. It returns nil for a body of another form.
+// ReadRESTError parses the error of an HTTP+JSON response. If the body has another form, it returns
+// nil.
 func ReadRESTError(body []byte) error {
 	var reply struct {
 		Error struct {
@@ -430,7 +428,8 @@ func ReadRESTError(body []byte) error {
 	return fault
 }
 
-// Info returns reason and metadata of the error's ErrorInfo, or nothing without one.
+// Info returns the reason and the metadata of the error's ErrorInfo, or "" and nil if Data does not
+// contain one.
 func (e *RPCError) Info() (reason string, metadata map[string]string) {
 	var all []struct {
 		Reason   string            `json:"reason"`
@@ -442,8 +441,8 @@ func (e *RPCError) Info() (reason string, metadata map[string]string) {
 	return all[0].Reason, all[0].Metadata
 }
 
-// ReadResponse reads a JSON-RPC response with an id, a number. The error is a *RPCError
-// if the agent answered with one.
+// ReadResponse parses the JSON-RPC response to the request with the numeric id. If the agent
+// answered with an error, the error is an *RPCError.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	r := newAnswerReader(V1, canon.TrimMark(raw))
 	var fault *RPCError
@@ -476,15 +475,16 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	return result, nil
 }
 
-// isID reports whether an agent's id is the id of a request, a number. Agents send 7 as "7" or 7.0,
-// or leave it out, which harms nothing: a reply by HTTP answers its request.
+// isID reports whether got, the id of a response, identifies the request with the numeric id. Some
+// agents send 7 as "7" or 7.0 or omit the id. This is safe, because an HTTP response belongs to its
+// request.
 func isID(got, id string) bool {
 	got = strings.Trim(got, `"`)
 	n, err := strconv.ParseFloat(got, 64)
 	return got == "" || got == "null" || err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
-// fault reads an error of an agent, of any form. It returns nil for null.
+// fault reads an error object of any form. For null, it returns nil.
 func (r *reader) fault() (*RPCError, error) {
 	raw, err := r.Span()
 	if err != nil || string(raw) == "null" {

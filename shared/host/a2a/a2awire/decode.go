@@ -14,53 +14,51 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// SendRequest asks for a message to be answered.
+// SendRequest contains the parameters of Send and Stream.
 type SendRequest struct {
 	Message task.Message
-	// HistoryLength bounds the messages of history in the answer. With nil, the
-	// server decides.
+	// HistoryLength limits the history messages in the answer. If it is nil, the server chooses the
+	// limit.
 	HistoryLength *int
-	// Immediately asks for the task as soon as it exists.
+	// Immediately requests that the server return the task as soon as it exists.
 	Immediately bool
-	// Push asks for the events of the task. With nil, nobody gets them.
+	// Push configures notifications about the task's events. If it is nil, no notifications are
+	// sent.
 	Push *task.PushConfig
-	// OutputModes are the media types that the client accepts. An empty list
-	// accepts every type.
+	// OutputModes lists the media types that the client accepts. If it is empty, the client accepts
+	// all types.
 	OutputModes []string
 }
 
-// TaskRequest names a task.
+// TaskRequest identifies a task.
 type TaskRequest struct {
 	ID            string
 	HistoryLength *int
 }
 
-// ListRequest selects tasks.
 type ListRequest struct {
 	Context       string
 	State         task.State
-	Size          int // DefaultPage if the client names none
+	Size          int // DefaultPage if the request has no pageSize
 	Token         string
 	HistoryLength *int
 	Since         time.Time
 	Artifacts     bool
 }
 
-// Page sizes of ListRequest.
 const (
 	DefaultPage = 50
 	MaxPage     = 100
 )
 
-// fields are the members that a reader knows, in camelCase.
+// fields maps the camelCase names of known members to the functions that read their values.
 type fields map[string]func() error
 
-// reader reads one document.
 type reader struct {
 	*canon.Decoder
 	d Dialect
-	// lenient readers take answers of agents: a member that decides nothing is skipped
-	// if its value is of another form.
+	// lenient readers parse answers of agents. They skip optional members whose value has an
+	// unexpected type.
 	lenient bool
 }
 
@@ -68,8 +66,7 @@ func newReader(d Dialect, params []byte) *reader {
 	return &reader{Decoder: canon.NewDecoder(params, Limits()), d: d}
 }
 
-// object reads an object, member by member. null counts as absent, but for the members
-// whose value it may be.
+// object reads an object. A null value counts as absent, except for members in nullable.
 func (r *reader) object(known fields, nullable ...string) error {
 	seen := make(map[string]bool, len(known))
 	return r.Object(func(key string) error {
@@ -92,7 +89,6 @@ func (r *reader) object(known fields, nullable ...string) error {
 	})
 }
 
-// camel returns the camelCase spelling of a member's name.
 func camel(key string) string {
 	if !strings.Contains(key, "_") {
 		return key
@@ -113,8 +109,8 @@ func camel(key string) string {
 	return b.String()
 }
 
-// skips reports whether the next value, which decides nothing, is skipped because it is
-// not of a kind.
+// skips reports whether the next value must be skipped because it is not of kind k. Only lenient
+// readers skip values.
 func (r *reader) skips(k canon.Kind) bool { return r.lenient && r.Kind() != k }
 
 func (r *reader) text(into *string) func() error {
@@ -127,7 +123,6 @@ func (r *reader) text(into *string) func() error {
 	}
 }
 
-// id reads an identifier of bounded length.
 func (r *reader) id(field string, into *string) func() error {
 	if r.lenient {
 		return r.text(into)
@@ -150,7 +145,6 @@ func (r *reader) flag(into *bool) func() error {
 	}
 }
 
-// length reads a historyLength.
 func (r *reader) length(into **int) func() error {
 	return func() error {
 		n, err := r.Int64()
@@ -166,7 +160,6 @@ func (r *reader) length(into **int) func() error {
 	}
 }
 
-// raw keeps an object as it came.
 func (r *reader) raw(field string, into *[]byte) func() error {
 	return func() (err error) {
 		if r.skips(canon.Object) {
@@ -180,7 +173,7 @@ func (r *reader) raw(field string, into *[]byte) func() error {
 	}
 }
 
-// kept reads a value that is stored, or shown, as it came.
+// kept reads a value whose original bytes are stored or shown.
 func (r *reader) kept() ([]byte, error) {
 	if r.lenient {
 		return r.Span()
@@ -207,7 +200,6 @@ func (r *reader) texts(field string, into *[]string) func() error {
 	}
 }
 
-// DecodeSend reads the parameters of Send and Stream.
 func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	r := newReader(d, params)
 	there, blocking := false, true
@@ -243,7 +235,6 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	return q, err
 }
 
-// whole reads the document; nil parameters are an empty object.
 func (r *reader) whole(known fields) error {
 	if r.Kind() != canon.Object {
 		return r.Mismatch("an object of parameters")
@@ -254,7 +245,6 @@ func (r *reader) whole(known fields) error {
 	return r.End()
 }
 
-// DecodeTask reads the parameters of GetTask, CancelTask and Subscribe.
 func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 	r := newReader(d, params)
 	err = r.whole(fields{"id": r.id("id", &q.ID), "historyLength": r.length(&q.HistoryLength)})
@@ -264,7 +254,6 @@ func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 	return q, err
 }
 
-// DecodeList reads the parameters of ListTasks.
 func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 	r := newReader(d, params)
 	q.Size = DefaultPage
@@ -306,14 +295,13 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			q.Since = at
 			return nil
 		},
-		"lastUpdatedAfter": func() error { return r.Skip() }, // of drafts
+		"lastUpdatedAfter": func() error { return r.Skip() }, // member of earlier drafts
 	})
 	return q, err
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }
 
-// message reads a message.
 func (r *reader) message() (m task.Message, err error) {
 	role, kind := "", ""
 	known := fields{
@@ -346,7 +334,7 @@ func (r *reader) message() (m task.Message, err error) {
 		}
 	}
 	if r.lenient && m.Role == "" {
-		m.Role = task.Agent // whatever the agent calls itself
+		m.Role = task.Agent // agents may use other role names
 	}
 	switch {
 	case m.Role == "":
@@ -359,7 +347,6 @@ func (r *reader) message() (m task.Message, err error) {
 	return m, nil
 }
 
-// part reads a part of a message or artifact.
 func (r *reader) part(field string) (p task.Part, err error) {
 	if r.lenient {
 		return r.answerPart(field)
@@ -390,7 +377,6 @@ func (r *reader) part(field string) (p task.Part, err error) {
 	return p, err
 }
 
-// part03 reads a part of 0.3.
 func (r *reader) part03(field string) (p task.Part, err error) {
 	kind, said, uri, text, file, hasBytes := "", "", "", false, false, false
 	var bytes, data []byte
@@ -426,7 +412,7 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 	return p, nil
 }
 
-// bytes reads base64, in either alphabet and with or without padding.
+// bytes reads base64 in the standard or the URL alphabet, with or without padding.
 func (r *reader) bytes(field string, into *[]byte) func() error {
 	return func() error {
 		s, err := r.String()
@@ -443,7 +429,6 @@ func (r *reader) bytes(field string, into *[]byte) func() error {
 	}
 }
 
-// any keeps a value as it came.
 func (r *reader) any(into *[]byte) func() error {
 	return func() (err error) {
 		*into, err = r.kept()

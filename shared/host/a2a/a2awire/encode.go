@@ -11,13 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// writer writes one JSON document of a dialect.
 type writer struct {
 	b []byte
 	d Dialect
 }
 
-// key begins a member of the current object.
 func (w *writer) key(name string) {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
@@ -28,7 +26,7 @@ func (w *writer) key(name string) {
 	w.b = append(canon.AppendString(w.b, name), ':')
 }
 
-// Snake returns the snake_case spelling of a member's name.
+// Snake converts a member name to snake_case.
 func Snake(name string) string {
 	var b strings.Builder
 	for _, c := range name {
@@ -46,7 +44,6 @@ func (w *writer) text(name, s string) {
 	w.b = canon.AppendString(w.b, s)
 }
 
-// optional writes a text that is not empty.
 func (w *writer) optional(name, s string) {
 	if s != "" {
 		w.text(name, s)
@@ -79,7 +76,6 @@ func (w *writer) object(name string, f func()) {
 	w.b = append(w.b, '}')
 }
 
-// list writes an array of n elements.
 func (w *writer) list(name string, n int, f func(i int)) {
 	if name != "" {
 		w.key(name)
@@ -100,14 +96,11 @@ func (w *writer) texts(name string, all []string) {
 	}
 }
 
-// Time writes a time as A2A does.
 func Time(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// SendResult returns the answer to Send that is a task.
 func SendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
 
-// MessageResult returns the answer to Send, or the element of a stream, that is a
-// message.
+// MessageResult encodes a message as the answer to Send or as an element of a stream.
 func MessageResult(d Dialect, m *task.Message) []byte {
 	w := &writer{d: d}
 	if d == V03 {
@@ -121,14 +114,14 @@ func MessageResult(d Dialect, m *task.Message) []byte {
 	return w.b
 }
 
-// Task returns a task, the answer to GetTask and CancelTask.
+// Task encodes a task as the answer to GetTask and CancelTask.
 func Task(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}
 	w.task(t, someArtifacts)
 	return w.b
 }
 
-// StreamResult returns an event of t as an element of a stream.
+// StreamResult encodes an event of t as an element of a stream.
 func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	w := &writer{d: d}
 	write, name := func() { w.task(e.Task, someArtifacts) }, "task"
@@ -149,8 +142,8 @@ func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	return w.b
 }
 
-// ListResult returns the answer to ListTasks. With artifacts, each task has the member, which
-// may be empty; without, none has.
+// ListResult encodes the answer to ListTasks. If artifacts is set, each task has the member
+// artifacts, which may be empty. Otherwise, no task has this member.
 func ListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
@@ -174,12 +167,12 @@ func (w *writer) kind(kind string) {
 	}
 }
 
-// shown is whether a task has the member for its artifacts.
+// shown specifies whether an encoded task has the member artifacts.
 type shown byte
 
 const (
 	noArtifacts   shown = iota
-	someArtifacts       // if it has any
+	someArtifacts       // only if the task has artifacts
 	allArtifacts
 )
 
@@ -247,8 +240,8 @@ func (w *writer) part(p *task.Part) {
 	})
 }
 
-// part03 writes a part of 0.3. 0.3 allows only objects as data, so other data becomes
-// the member value of an object.
+// part03 encodes a part in version 0.3, which allows only objects as data. Other data becomes the
+// member "value" of an object.
 func (w *writer) part03(p *task.Part) {
 	w.object("", func() {
 		switch p.Kind {

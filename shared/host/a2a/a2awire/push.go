@@ -8,14 +8,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// PushRequest names a push configuration of a task, or has one.
+// PushRequest identifies or contains a push configuration of a task.
 type PushRequest struct {
 	Task   string
-	ID     string // of the configuration
+	ID     string // id of the configuration
 	Config task.PushConfig
 }
 
-// pushConfig are the members of a configuration. 1.0 has the task's id among them.
+// pushConfig returns the readers for the members of a configuration. In version 1.0, the task's id
+// is one of them.
 func (r *reader) pushConfig(c *task.PushConfig, of *string) fields {
 	c.Dialect = uint8(r.d)
 	known := fields{
@@ -43,7 +44,7 @@ func (r *reader) pushConfig(c *task.PushConfig, of *string) fields {
 	return known
 }
 
-// pushOfTask are the members of a configuration together with the task's id.
+// pushOfTask returns the readers for a configuration together with the task's id.
 func (r *reader) pushOfTask(q *PushRequest) fields {
 	config := r.pushConfig(&q.Config, &q.Task)
 	if r.d != V03 {
@@ -57,7 +58,6 @@ func (r *reader) pushOfTask(q *PushRequest) fields {
 	}}
 }
 
-// DecodePushCreate reads the parameters of CreatePushConfig.
 func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
 	err = r.whole(r.pushOfTask(&q))
@@ -71,8 +71,6 @@ func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	return q, err
 }
 
-// DecodePush reads the parameters of GetPushConfig, ListPushConfigs and
-// DeletePushConfig.
 func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
 	if d == V03 {
@@ -86,8 +84,8 @@ func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	return q, err
 }
 
-// PushParams returns the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. The id of the
-// configuration is empty for ListPushConfigs.
+// PushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. For
+// ListPushConfigs, id is empty.
 func PushParams(d Dialect, of, id string) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
@@ -102,14 +100,12 @@ func PushParams(d Dialect, of, id string) []byte {
 	return w.b
 }
 
-// ReadPushConfig reads the answer to CreatePushConfig and GetPushConfig.
 func ReadPushConfig(d Dialect, raw []byte) (task.PushConfig, error) {
 	r, q := newAnswerReader(d, raw), PushRequest{}
 	err := r.whole(r.pushOfTask(&q))
 	return q.Config, urlIsThere(err, &q.Config)
 }
 
-// urlIsThere refuses a configuration without a URL.
 func urlIsThere(err error, c *task.PushConfig) error {
 	if err == nil && c.URL == "" {
 		err = problem.Invalid("url", "where notifications are sent", "none")
@@ -117,7 +113,7 @@ func urlIsThere(err error, c *task.PushConfig) error {
 	return err
 }
 
-// ReadPushConfigs reads the answer to ListPushConfigs, and the token of the next page.
+// ReadPushConfigs parses the answer to ListPushConfigs. It also returns the token of the next page.
 func ReadPushConfigs(d Dialect, raw []byte) (all []task.PushConfig, next string, err error) {
 	r := newAnswerReader(d, raw)
 	list := func() error {
@@ -131,22 +127,21 @@ func ReadPushConfigs(d Dialect, raw []byte) (all []task.PushConfig, next string,
 			return urlIsThere(err, &q.Config)
 		})
 	}
-	if r.Kind() == canon.Array { // of 0.3
+	if r.Kind() == canon.Array { // version 0.3
 		return all, "", errors.Join(list(), r.End())
 	}
 	err = r.whole(fields{"configs": list, "nextPageToken": r.text(&next)})
 	return all, next, err
 }
 
-// PushConfig returns a configuration of a task, the parameters of CreatePushConfig, and the answer to it
-// and to GetPushConfig.
+// PushConfig encodes a configuration of a task, which is the parameters of CreatePushConfig and the
+// answer to CreatePushConfig and GetPushConfig.
 func PushConfig(d Dialect, of string, c *task.PushConfig) []byte {
 	w := &writer{d: d}
 	w.pushConfig(of, c)
 	return w.b
 }
 
-// PushConfigs returns the answer to ListPushConfigs.
 func PushConfigs(d Dialect, of string, all []task.PushConfig) []byte {
 	w := &writer{d: d}
 	list := func(name string) { w.list(name, len(all), func(i int) { w.pushConfig(of, &all[i]) }) }
@@ -172,7 +167,7 @@ func (w *writer) pushConfig(of string, c *task.PushConfig) {
 	})
 }
 
-// receiver writes a configuration without the task's id, unless of is one.
+// receiver encodes a configuration. It includes the task's id unless of is empty.
 func (w *writer) receiver(name, of string, c *task.PushConfig) {
 	w.object(name, func() {
 		w.optional("taskId", of)

@@ -11,16 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Extension is the URI of the vacant protocol as an extension of A2A, and the key of
-// envelopes in metadata.
+// Extension is the URI of the vacant protocol as an A2A extension, and the metadata key of
+// envelopes.
 const Extension = "urn:vacant:v1"
 
-// PriceUnit is the unit of prices in cards: a millionth of a dollar.
+// PriceUnit is the unit of prices in cards, a millionth of a dollar.
 const PriceUnit = "micro-USD"
 
-// Signed returns the envelope in a message's metadata, rebuilt from the parts of the
-// message that its signature covers, or nil for a message without an envelope. The
-// envelope is not verified.
+// Signed returns the envelope in a message's metadata. It rebuilds the signed content from the
+// parts of the message. If the message has no envelope, Signed returns nil. It does not verify the
+// envelope.
 func Signed(m *task.Message) (*envelope.Envelope, error) {
 	block, err := metadataMember(m.Metadata, Extension)
 	if err != nil || block == nil {
@@ -57,7 +57,7 @@ func Signed(m *task.Message) (*envelope.Envelope, error) {
 	return &e, nil
 }
 
-// SignedMessage is the message that carries an envelope; Signed rebuilds it.
+// SignedMessage returns the message that carries an envelope. It is the inverse of Signed.
 func SignedMessage(e *envelope.Envelope) task.Message {
 	m := task.Message{Role: task.User, Metadata: envelope.AppendMetadata(nil, e)}
 	if id := e.Payload.MessageID; id != nil {
@@ -79,8 +79,7 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// Cut returns why the answer in a message ends before its end, as its metadata says; "" if they
-// do not.
+// Cut returns the reason in the metadata why the answer is incomplete, or "" if there is none.
 func Cut(m *task.Message) (why string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
 	if err == nil && json.Unmarshal(member, &why) != nil {
@@ -89,8 +88,7 @@ func Cut(m *task.Message) (why string) {
 	return why
 }
 
-// metadataMember returns a member of a metadata object as it came, or nil for a
-// missing member.
+// metadataMember returns the original bytes of a metadata member, or nil if it is missing.
 func metadataMember(metadata []byte, name string) (member []byte, err error) {
 	if metadata == nil {
 		return nil, nil

@@ -19,34 +19,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// claimed is the time for which one try keeps other processes away.
+// claimed is the time for which other processes do not try a configuration after a try has started.
 const claimed = timeout + 5*time.Second
 
-// delivery is a request to a receiver. It holds nothing of the task but its own bodies.
+// delivery is a request to a receiver. It contains the encoded bodies but not the task, so that
+// waiting deliveries use little memory.
 type delivery struct {
-	through int // number of the last event that it tells of
+	through int // number of the last event that it reports
 	piece   bool
-	end     bool // it tells the end of the task
-	bytes   int  // that the task may send, this delivery included
+	end     bool // whether it reports the end of the task
+	bytes   int  // limit for all deliveries of the task together, including this one
 
 	media string
 	body  []byte // nil if it is larger than maxBody
-	bare  []byte // without texts
+	bare  []byte // body without texts
 }
 
-// next returns the next delivery of a configuration; nil while there is nothing to tell. A
-// delivery that is tried again has the same events.
+// next returns the next delivery of a configuration, or nil if no events remain. A repeated
+// delivery contains the same events.
 func next(one *task.Push, b *task.Backlog) *delivery {
 	if one.Through > 0 {
 		if d := within(one, b, b.Events[:min(one.Through, len(b.Events))]); d != nil {
 			return d
 		}
-		one.Through, one.Try = 0, 0 // its pieces were withdrawn
+		one.Through, one.Try = 0, 0 // the artifacts among its events were withdrawn
 	}
 	return within(one, b, b.Events)
 }
 
-// within returns the next delivery of some events of a task.
 func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 	if one.Whole {
 		return pack(one, b, task.Event{Task: b.At(len(events))}, len(events))
@@ -54,7 +54,7 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 	for i := one.Delivered; i < len(events); i++ {
 		e := events[i].Event
 		last := b.State.Terminal() && i == len(b.Events)-1
-		state := task.Working // of a piece of an artifact
+		state := task.Working // state for a piece of an artifact
 		switch {
 		case e.Task != nil:
 			state = e.Task.Status.State
@@ -72,7 +72,7 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 				joined.Join(events[i].Artifact)
 			}
 			if one.Count >= maxLive && one.Through == 0 && i == len(b.Events)-1 {
-				return nil // the rest of it comes with the next status
+				return nil // the artifact waits for the next status event
 			}
 			e = task.Event{Artifact: &joined}
 		}
@@ -81,18 +81,17 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 	return nil
 }
 
-// follows reports whether an event is to be joined to the pieces before it.
 func follows(c *task.Chunk, e task.Event) bool {
 	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoined
 }
 
-// pack renders a delivery: in 0.3 the task, in 1.0 the event.
 func pack(one *task.Push, b *task.Backlog, e task.Event, through int) *delivery {
 	d := &delivery{through: through, piece: e.Artifact != nil, end: b.State.Terminal() && through == len(b.Events), bytes: BytesOfTask(b.Size)}
 	if !d.end {
 		d.bytes /= 2
 	}
 	c := &one.Config
+	// Version 0.3 delivers the task, and version 1.0 delivers the event.
 	if dialect := a2awire.Dialect(c.Dialect); dialect == a2awire.V03 {
 		d.media = "application/json"
 		now := b.At(through)
@@ -110,21 +109,20 @@ func pack(one *task.Push, b *task.Backlog, e task.Event, through int) *delivery 
 		d.bare = a2awire.StreamResult(dialect, first, e)
 	}
 	if len(d.body) > maxBody {
-		d.body = nil // it is not kept while the delivery waits for its receiver
+		d.body = nil // do not keep it in memory while the delivery waits for its receiver
 	}
 	return d
 }
 
-// bare is a task without its texts.
 func bare(t *task.Task) *task.Task {
 	return &task.Task{ID: t.ID, Context: t.Context, Status: task.Status{State: t.Status.State, Time: t.Status.Time}}
 }
 
-// errGivenUp means that a configuration has no more deliveries.
+// errGivenUp means that no more deliveries follow for a configuration.
 var errGivenUp = errors.New("the deliveries have ended")
 
-// try tries a delivery once, and stores the result. after is the time before the next
-// try, if this one failed. The error is errGivenUp or an error of Keep.
+// try sends a delivery once and stores the result. If the delivery failed, after is the time until
+// the next try. The error is errGivenUp or an error of Keep.
 func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after time.Duration, err error) {
 	one.Busy, one.Through = p.Now().Add(claimed), d.through
 	body, why := d.body, error(nil)
@@ -140,7 +138,7 @@ func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after ti
 		return 0, err
 	}
 	switch {
-	case why != nil && d.piece: // the artifact is read from the task
+	case why != nil && d.piece: // the receiver can read the artifact from the task
 		if errors.Is(why, task.ErrSpent) {
 			one.Count = max(one.Count, maxLive)
 		}
@@ -177,17 +175,14 @@ func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after ti
 	return 0, p.Tasks.Keep(ctx, one, task.Spend{})
 }
 
-// delivered notes that a delivery is done with.
 func (p *Pusher) delivered(one *task.Push, d *delivery) {
 	one.Delivered, one.Through, one.Try, one.Whole, one.Busy = d.through, 0, 0, false, time.Time{}
 }
 
-// logEnd logs why events of a task are not delivered.
 func (p *Pusher) logEnd(ctx context.Context, one *task.Push, why error) {
 	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", why.Error()))
 }
 
-// send sends a delivery once. retryAfter is the time that a receiver asks for before the next try.
 func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) (retryAfter time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -198,7 +193,7 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 	}
 	if c.Token != "" {
 		header.Set("A2A-Notification-Token", c.Token)
-		header.Set("X-A2A-Notification-Token", c.Token) // its name in 0.3
+		header.Set("X-A2A-Notification-Token", c.Token) // name of the header in version 0.3
 	}
 	err = p.Sign(ctx, one.Task.Vacant, func(s identity.Signer) error {
 		protected, signature, err := jws.Sign(ctx, s, body,
@@ -211,7 +206,7 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 	}
 	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
 	switch {
-	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest
+	case problem.Is(err, problem.TooLarge): // the status was 2xx, and the body is not used
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -223,7 +218,8 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 	return 0, nil
 }
 
-// retryAfter returns the time of Retry-After, at most maxRetryAfter. It is zero without a valid one.
+// retryAfter returns the wait in the Retry-After header, limited to maxRetryAfter, or zero if the
+// header is missing or invalid.
 func (p *Pusher) retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	var wait time.Duration
@@ -235,7 +231,6 @@ func (p *Pusher) retryAfter(h http.Header) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// hostOf is the host of a caller's URL, without port.
 func hostOf(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {

@@ -13,22 +13,19 @@ import (
 )
 
 const (
-	// handleTime bounds the work on one notice: what is left is done by the next one. A
-	// receiver that is slow keeps others waiting for no more than this.
+	// handleTime limits the time that is spent on one notice. The next notice continues the work. A
+	// slow receiver therefore delays other receivers by at most this time.
 	handleTime = 20 * time.Second
-	// A task whose turn runs is looked at again after FirstLook, and ever more seldom
-	// while nothing happens. The begin and the end of a turn bring notices of their own.
+	// While a turn runs, its task is checked after FirstLook. As long as no event arrives, the
+	// interval doubles up to lastLook. The start and the end of a turn send their own notices.
 	FirstLook, lastLook = 5 * time.Second, 30 * time.Second
 )
 
-// lookAfter is the time before a task is looked at again of which nothing new was found so
-// often.
 func lookAfter(idle int) time.Duration { return min(FirstLook<<min(idle, 8), lastLook) }
 
-// Handle delivers the events that a notice tells of, for a process that runs only while
-// it handles a message. It neither waits for events nor sleeps between tries: it sends
-// itself another notice. The error is task.ErrAgain or one of the store if the
-// notice is to come again.
+// Handle delivers the events that a notice announces. It is for a process that runs only while it
+// handles a message. Instead of waiting for events or the next try, Handle sends another notice. If
+// the error is task.ErrAgain or an error of the store, the notice must be handled again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTime+timeout)
 	defer cancel()
@@ -40,21 +37,22 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	b, err := p.Tasks.Backlog(ctx, n)
 	switch {
 	case errors.Is(err, task.ErrAgain) && n.Slot > 0:
-		return nil // the task was there before: it has expired
+		return nil // the task existed earlier and has expired
 	case err != nil:
 		return err
 	}
-	var g errgroup.Group // what fails with one configuration stops no other
+	// An error of one configuration must not stop the others, so the group has no context.
+	var g errgroup.Group
 	for i := range b.Open {
 		one := &b.Open[i]
 		if n.SetAt != 0 && n.SetAt != one.SetAt {
-			continue // the configuration was replaced, and has notices of its own
+			continue // the configuration was replaced and has its own notices
 		}
 		next := task.Notice{Task: n.Task, Slot: one.Slot(), Idle: n.Idle, SetAt: one.SetAt}
 		g.Go(func() error {
 			err := p.catchUp(ctx, one, &b, next)
 			if store.IsConflict(err) {
-				// It was removed, or another process delivers.
+				// The configuration was removed, or another process delivers its events.
 				return p.later(ctx, one, next, FirstLook)
 			}
 			return err
@@ -67,7 +65,6 @@ func (p *Pusher) later(ctx context.Context, one *task.Push, n task.Notice, after
 	return p.Notices.SendAfter(ctx, n.String(), one.Sender(), after)
 }
 
-// catchUp delivers what one configuration has not got.
 func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n task.Notice) error {
 	until := p.Now().Add(handleTime - timeout)
 	tried := !one.Busy.IsZero()
@@ -107,7 +104,7 @@ func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n
 		}
 	}
 	if b.State != task.Working {
-		return nil // the next turn brings a notice
+		return nil // the next turn sends a notice
 	}
 	after := lookAfter(n.Idle)
 	n.Idle++

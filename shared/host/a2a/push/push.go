@@ -1,11 +1,11 @@
-// Package push delivers the events of tasks to the URLs that callers gave.
+// Package push delivers the events of tasks to URLs of callers.
 //
-// The invariants: the events of a configuration are delivered in their order, the next after
-// the one before, each at least once unless a bound is reached; the end of a task is always
-// told, if need be without its texts. No try begins after its configuration was removed or
-// replaced. What a caller's URL does delays no other sender's deliveries: waits between tries take no
-// slot, and slots are shared by sender and by host of the URL. A delivery goes where the vacant
-// itself may go, and follows no redirect.
+// The events of a configuration are delivered one after the other in their order, each at least
+// once unless a limit is reached. The end of a task is always delivered, if necessary without
+// texts. No try starts after its configuration was removed or replaced. A slow URL of one sender
+// does not delay the deliveries of other senders, because a delivery that waits for its next try
+// occupies no slot, and slots are limited per sender and per host of the URL. A delivery may only
+// go where the vacant itself may connect, and it follows no redirects.
 package push
 
 import (
@@ -20,75 +20,73 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of deliveries.
 const (
-	// MaxDeliveries bounds the deliveries of a configuration, statuses not counted. The
-	// last one is reserved for the end of the task.
+	// After MaxDeliveries-1 deliveries, a configuration gets only statuses and no more artifacts.
+	// The last delivery is reserved for the end of the task.
 	MaxDeliveries = 100
-	// maxLive is the number of deliveries after which pieces of an artifact wait for the
-	// next status instead of being delivered as they come.
+	// maxLive is the number of deliveries after which pieces of an artifact are delivered with the
+	// next status and no longer as they arrive.
 	maxLive = MaxDeliveries / 2
-	// maxJoined ends a delivery of joined pieces, in bytes.
+	// maxJoined limits the size in bytes of joined pieces in one delivery.
 	maxJoined = 256 << 10
-	// maxBody is the size of a delivery in bytes. A larger one is sent without its texts.
+	// maxBody limits the size of a delivery in bytes. A larger delivery is sent without its texts.
 	maxBody = 1 << 20
 
-	// All deliveries of a task together may send taskBytes, and taskTimes the size of its
-	// events. Failed tries count. Half of the sum is reserved for the end of the task.
+	// The deliveries of a task together, including failed tries, may send taskBytes plus taskTimes
+	// the size of its events. Half of this sum is reserved for the end of the task.
 	taskBytes = 64 << 10
 	taskTimes = task.MaxPushConfigs
-	// Bytes that all tasks of a sender together may send in an hour.
+	// addressBytes and accountBytes limit the bytes that all tasks of a sender may send per hour.
 	addressBytes = 64 << 20
 	accountBytes = 1 << 30
 
 	timeout   = 10 * time.Second
 	maxReply  = 4 << 10
-	maxHeader = 2 << 10 // bytes of token and credentials
+	maxHeader = 2 << 10 // limit in bytes for each of token, scheme and credentials
 	maxURL    = 2 << 10
 )
 
-// BytesOfTask returns the number of bytes that the deliveries of a task may send, given
-// the stored size of its events. Statuses without texts are not counted.
+// BytesOfTask returns the number of bytes that the deliveries of a task may send, given the stored
+// size of its events. Statuses without texts are not counted.
 func BytesOfTask(size int) int { return taskBytes + taskTimes*size }
 
-// maxRetryAfter limits the wait that a receiver may ask for.
+// maxRetryAfter limits the wait that a receiver may request.
 const maxRetryAfter = time.Hour
 
-// backoff are the times before the tries after the first, unless the receiver asks for more.
+// backoff lists the pauses before the second and later tries. A receiver may request a longer
+// pause.
 var backoff = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 125 * time.Second}
 
-// SignatureHeader carries the vacant's signature: a JWS without its payload, which is
-// the body. Its protected header names the URL and the time.
+// SignatureHeader carries the vacant's signature, a JWS whose payload is detached because it is the
+// body. The protected header contains the URL and the time.
 const SignatureHeader = "Vacancy-Notification"
 
-// Client sends requests: an *outbound.Client.
+// Client sends requests. *outbound.Client implements it.
 type Client interface {
 	Permit(ctx context.Context, as outbound.Actor, url string) error
 	Do(ctx context.Context, as outbound.Actor, r outbound.Request) (outbound.Reply, error)
 }
 
-// Config holds the dependencies of a Pusher.
 type Config struct {
 	Tasks  *task.Engine
 	Client Client
-	// Sign calls fn with the signer of a vacant.
-	Sign func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
-	// AllowLoopback allows http URLs of this machine.
+	Sign   func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+	// AllowLoopback allows http URLs on this machine.
 	AllowLoopback bool
 	Log           *slog.Logger
 	Now           func() time.Time
-	// Notices takes notices that Handle gets after a while. With nil, Run delivers
-	// instead.
+	// Notices sends delayed notices to Handle. If it is nil, Run delivers the events.
 	Notices task.Notices
 }
 
-// Pusher delivers, by Run or by Handle.
+// Pusher delivers events in Run or Handle.
 type Pusher struct {
 	Config
 	schedule
 }
 
-// New returns a Pusher. In a process that runs it, Tasks tells it of configurations.
+// New returns a Pusher. If Notices is nil, Tasks reports configurations to the Pusher, which must
+// Run.
 func New(c Config) *Pusher {
 	p := &Pusher{Config: c, schedule: newSchedule()}
 	if c.Notices == nil {
@@ -97,7 +95,7 @@ func New(c Config) *Pusher {
 	return p
 }
 
-// Check returns why a configuration for a task of a vacant is refused.
+// Check returns an error unless a configuration for a task of a vacant is acceptable.
 func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConfig) error {
 	if len(c.URL) > maxURL {
 		return problem.Invalid("url", "at most 2048 bytes", "more")
@@ -111,7 +109,7 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 	case here && p.AllowLoopback:
 	case u.Scheme != "https":
 		return problem.Invalid("url", "an https URL", u.Scheme)
-	case here, reason != "": // names are resolved when they are dialled, and refused then
+	case here, reason != "": // host names are resolved and checked when a delivery connects
 		return problem.Invalid("url", "a public address", "another")
 	}
 	for field, text := range map[string]string{"token": c.Token, "authentication.scheme": c.Scheme, "authentication.credentials": c.Credentials} {

@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// again is the delay before a failed step at the store is repeated.
+	// again is the delay before a failed operation of the store is repeated.
 	again = time.Second
-	// pieceGap is the least time between two looks at a task whose answer comes in pieces.
+	// pieceGap is the minimum time between two checks of a task whose answer arrives in pieces.
 	pieceGap = time.Second
-	// maxLoaded bounds the tasks in memory. A delivery holds only its body.
+	// maxLoaded limits the tasks in memory. A delivery itself contains only its bodies.
 	maxLoaded = 4
-	// The configurations that Run knows. Others stay in the store until there is room.
+	// maxEntries and maxEntriesOfSender limit the configurations that Run knows. Others remain in
+	// the store until there is room.
 	maxEntries         = 16 << 10
 	maxEntriesOfSender = maxEntries / 16
-	// scanGap is the least time between two reads of all configurations in the store.
+	// scanGap is the minimum time between two scans of all configurations in the store.
 	scanGap = 10 * time.Second
 )
 
-// schedule holds the configurations known to Run whose deliveries have not
-// ended.
+// schedule contains the configurations known to Run whose deliveries have not ended.
 type schedule struct {
 	woken  chan struct{}
-	loaded chan struct{} // a token for each task in memory
+	loaded chan struct{} // semaphore for the tasks in memory
 
 	mu      sync.Mutex
 	pending map[task.Ref]bool // tasks that may have new configurations
-	missed  bool              // the store has configurations for which there was no room
-	scan    bool              // all configurations in the store are to be read
-	scanned time.Time         // when they were read last
-	waiting bool              // a timer wakes Run for the next scan
+	missed  bool              // whether the store has configurations that did not fit
+	scan    bool              // whether all configurations in the store must be read
+	scanned time.Time         // time of the last scan
+	waiting bool              // whether a timer will wake Run for the next scan
 	entries map[place]*entry
 	slots   slots
 }
@@ -47,7 +47,7 @@ func newSchedule() schedule {
 		entries: map[place]*entry{}, slots: newSlots()}
 }
 
-// place names the slot of a task that stores a configuration.
+// place identifies the slot of a task in which a configuration is stored.
 type place struct {
 	task task.Ref
 	slot int
@@ -58,23 +58,22 @@ type entry struct {
 	place
 	from  *sender
 	host  string
-	holds [3]bounded // while serving: what its slot counts for
+	holds [3]bounded // while serving: shares that its slot uses
 	state entryState
-	again bool       // while serving: the configuration or its task has changed
+	again bool       // while serving: whether the configuration or its task has changed
 	stop  func()     // while waiting: ends the wait
-	kept  *task.Push // progress that is not kept yet
-	idle  int        // how often nothing was there
+	kept  *task.Push // progress that is not stored yet
+	idle  int        // number of checks since the last event
 }
 
 type entryState uint8
 
 const (
-	waiting entryState = iota // for a time, or for an event of its task
-	ready                     // for a slot
+	waiting entryState = iota // waits for a time or for an event of its task
+	ready                     // waits for a slot
 	serving
 )
 
-// look has Run look for configurations of a task.
 func (p *Pusher) look(r task.Ref) {
 	p.mu.Lock()
 	if len(p.pending) < maxEntries {
@@ -89,12 +88,12 @@ func (p *Pusher) look(r task.Ref) {
 func (p *Pusher) wake() {
 	select {
 	case p.woken <- struct{}{}:
-	default: // Run will look anyway
+	default: // Run is already about to check
 	}
 }
 
-// Run delivers until ctx ends, and returns when the tries under way have ended. It serves
-// the configurations in the store, and those that this process adds.
+// Run delivers events until ctx ends. It returns when the current tries have ended. It serves the
+// configurations in the store and those that this process adds.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -115,14 +114,13 @@ func (p *Pusher) logFault(ctx context.Context, err error) {
 	p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
 }
 
-// collect reads the configurations that are not known yet.
 func (p *Pusher) collect(ctx context.Context) (err error) {
 	pending, scan := p.due()
 	defer func() {
 		if err != nil {
 			p.mu.Lock()
 			if scan {
-				p.scan, p.scanned = true, time.Time{} // again with the next try
+				p.scan, p.scanned = true, time.Time{} // repeat the scan with the next try
 			}
 			maps.Copy(p.pending, pending)
 			p.mu.Unlock()
@@ -145,7 +143,8 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 	return nil
 }
 
-// due returns what is to be read now. A scan too soon after the last one waits.
+// due returns what must be read now. If the last scan was less than scanGap ago, the next one
+// waits.
 func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +165,6 @@ func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
 	return pending, true
 }
 
-// add has new configurations looked at, and known ones if their tasks may have changed.
 func (p *Pusher) add(open []task.Push, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +196,7 @@ func (p *Pusher) add(open []task.Push, changed bool) {
 	}
 }
 
-// ready has a configuration wait for a slot. p.mu is held.
+// ready queues a configuration for a slot. The caller must hold p.mu.
 func (p *Pusher) ready(e *entry) {
 	if e.stop != nil {
 		e.stop()
@@ -208,7 +206,6 @@ func (p *Pusher) ready(e *entry) {
 	p.slots.wait(e)
 }
 
-// rise ends a wait.
 func (p *Pusher) rise(e *entry) {
 	p.mu.Lock()
 	if e.state == waiting && p.entries[e.place] == e {
@@ -218,8 +215,6 @@ func (p *Pusher) rise(e *entry) {
 	p.wake()
 }
 
-// dispatch serves configurations while there are slots for them. Each slot that is given
-// back is given to the next one.
 func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,16 +235,16 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// outcome of a look at a configuration: Run forgets it, or looks again at once, after a time,
-// or when its task changes.
+// outcome specifies whether Run still knows a configuration and when it is served again: at once,
+// after a time, or when until returns.
 type outcome struct {
 	known bool
 	after time.Duration
-	until func(ctx context.Context) // returns when the task is to be looked at
-	drop  func()                    // is called instead of until if Run looks again at once
+	until func(ctx context.Context) // returns when the task must be checked
+	drop  func()                    // called instead of until if Run serves it again at once
 }
 
-// settle does what an outcome says. p.mu is held.
+// settle applies an outcome. The caller must hold p.mu.
 func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
 	switch {
 	case e.again, next.known && next.after == 0 && next.until == nil:
@@ -284,9 +279,8 @@ func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sy
 	}
 }
 
-// serve makes the next try of a configuration.
 func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
-	changed, done := p.Tasks.Changes(e.task) // before the task is read
+	changed, done := p.Tasks.Changes(e.task) // must precede the read of the task
 	follows := false
 	defer func() {
 		if !follows {
@@ -324,7 +318,7 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 		e.kept = nil
 	}
 	if !state.Active() {
-		return outcome{} // until the next turn
+		return outcome{} // the next turn reports the task again
 	}
 	follows = true
 	most := lookAfter(e.idle)
@@ -333,8 +327,8 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, most) }, drop: done}
 }
 
-// prepare reads a task and renders the next delivery. Both are nil if the configuration has
-// ended.
+// prepare reads a task and encodes the next delivery. If the configuration has ended, one and d are
+// nil.
 func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *delivery, state task.State, err error) {
 	select {
 	case p.loaded <- struct{}{}:
@@ -354,9 +348,8 @@ func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *deli
 	return &read, next(&read, &b), b.State, nil
 }
 
-// fault decides how to go on after an error of the store. A configuration that was removed
-// or replaced is read again.
 func (p *Pusher) fault(ctx context.Context, err error) outcome {
+	// If the configuration was removed or replaced, it is read again.
 	if store.IsConflict(err) {
 		return outcome{known: true}
 	}
@@ -366,7 +359,6 @@ func (p *Pusher) fault(ctx context.Context, err error) outcome {
 	return outcome{known: true, after: again}
 }
 
-// end ends the deliveries of a configuration.
 func (p *Pusher) end(ctx context.Context, one *task.Push) outcome {
 	if err := p.Tasks.EndPush(ctx, one); err != nil {
 		return p.fault(ctx, err)
@@ -374,8 +366,8 @@ func (p *Pusher) end(ctx context.Context, one *task.Push) outcome {
 	return outcome{}
 }
 
-// follow returns when a task is to be looked at again: at once when no turn of it runs any
-// more, after pieceGap when another piece of its answer came, after most in any case.
+// follow returns when a task must be checked: at once if its turn has ended, pieceGap after the
+// start of follow if pieces is set and an event has arrived, and after most at the latest.
 func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, most time.Duration) {
 	defer func() { done() }()
 	began, look := time.Now(), time.NewTimer(most)

@@ -6,40 +6,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// A slot is held for the time of one try.
+// A slot is held for the duration of one try. These constants limit the slots in total, per host
+// and per sender.
 const (
 	maxAtOnce   = 128
 	maxOfHost   = maxAtOnce / 4
 	maxOfSender = maxAtOnce / 8
-	// maxOfSenderHost leaves slots to the other hosts of a sender if a host hangs.
+	// maxOfSenderHost leaves slots for the other hosts of a sender if one host hangs.
 	maxOfSenderHost = maxOfSender / 4
 )
 
-// share is a sender, a host of URLs, or a sender's host.
+// share is a sender, a host of URLs, or a host of one sender.
 type share struct {
 	sender task.Sender
 	host   string
 }
 
-// slots decides which configuration has the next slot. The senders take turns. Of a sender's
-// configurations the one goes first whose host has the fewest of the sender's slots.
+// slots decides which configuration gets the next slot. The senders take turns. Among the
+// configurations of a sender, the one whose host has the fewest of the sender's slots is first.
 type slots struct {
 	taken   int
 	byShare map[share]int
 	senders map[task.Sender]*sender
-	ring    []*sender // those with configurations that wait for a slot
+	ring    []*sender // senders with configurations that wait for a slot
 }
 
-// sender is a sender with configurations.
 type sender struct {
 	id      task.Sender
-	entries int      // that Run knows
-	ready   []*entry // that wait for a slot
+	entries int      // configurations that Run knows
+	ready   []*entry // configurations that wait for a slot
 }
 
 func newSlots() slots { return slots{byShare: map[share]int{}, senders: map[task.Sender]*sender{}} }
 
-// sender returns the sender of an id.
 func (s *slots) sender(id task.Sender) *sender {
 	from := s.senders[id]
 	if from == nil {
@@ -49,7 +48,6 @@ func (s *slots) sender(id task.Sender) *sender {
 	return from
 }
 
-// wait has a configuration wait for a slot.
 func (s *slots) wait(e *entry) {
 	if len(e.from.ready) == 0 {
 		s.ring = append(s.ring, e.from)
@@ -57,15 +55,14 @@ func (s *slots) wait(e *entry) {
 	e.from.ready = append(e.from.ready, e)
 }
 
-// bounded is a share with the most slots that it may hold.
+// bounded is a share and the maximum number of its slots.
 type bounded struct {
 	share
 	most int
 }
 
-// shares returns the shares that a slot of e counts for. The share of the sender's host comes first,
-// because take compares it.
 func (e *entry) shares() [3]bounded {
+	// take compares the first share, so it must be the sender's host.
 	return [...]bounded{
 		{share{e.from.id, e.host}, maxOfSenderHost},
 		{share{sender: e.from.id}, maxOfSender},
@@ -73,8 +70,7 @@ func (e *entry) shares() [3]bounded {
 	}
 }
 
-// take gives a slot to the next configuration, or returns nil if no configuration may
-// have one.
+// take gives a slot to the next configuration. If no configuration may have one, take returns nil.
 func (s *slots) take() *entry {
 	if s.taken >= maxAtOnce {
 		return nil
@@ -110,7 +106,6 @@ func (s *slots) take() *entry {
 	return nil
 }
 
-// give takes a slot back.
 func (s *slots) give(e *entry) {
 	s.taken--
 	for _, b := range e.holds {
@@ -120,7 +115,6 @@ func (s *slots) give(e *entry) {
 	}
 }
 
-// forget drops a sender without configurations.
 func (s *slots) forget(from *sender) {
 	if from.entries == 0 {
 		delete(s.senders, from.id)

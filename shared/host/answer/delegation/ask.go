@@ -15,9 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ask calls a child with a task and returns the answer, and why it was cut off. If another call of the
-// same parent takes the position, it signs for the next one, until the
-// deadline.
+// ask sends a task to a child and returns the answer, and the reason why it may be incomplete. If
+// another call of the same parent takes the position, ask signs the task for the next position. It
+// retries until the deadline.
 func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.Cut, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.tip(ctx, pair)
@@ -47,7 +47,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 		}
 		out := r.send(ctx, &e)
 		switch {
-		case out.Reply != nil: // now, or in reply to the same bytes before
+		case out.Reply != nil: // a reply to this request or to an earlier one with the same bytes
 			return out.Reply.Payload.Text(), out.Cut, nil
 		case out.Problem == nil:
 			return "", "", problem.New(problem.Damaged, "it was answered with nothing")
@@ -61,7 +61,6 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 	}
 }
 
-// tip reads the end of the pair's chain.
 func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	row, err := r.Store.Tip(ctx, p.Requests())
 	if err != nil {
@@ -77,11 +76,11 @@ func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	return req.Tip(), nil
 }
 
-// send sends e, and the same bytes again while their outcome is unknown: they
-// may have been accepted, and then nothing else may take their place.
 func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
 	for try := 1; ; try++ {
 		out := r.calls.Send(ctx, e.To, e)
+		// If the outcome is unknown, the host may have accepted the envelope. Another envelope must
+		// not take its position, so the same bytes are sent again.
 		unknown := out.Problem != nil && out.Reply == nil && (out.State == call.Pending || out.Problem.Kind == problem.Unavailable)
 		if !unknown || try == store.MaxTries || r.backOff(ctx, try) != nil {
 			return out

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// combine makes one answer of at least one result. An answer that repeats results is cut off if
-// one of them is.
+// combine combines results, which must not be empty, into one answer. If a result is incomplete, an
+// answer that repeats it is marked as incomplete.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
 	repeated := results
 	switch a := &r.plan.Aggregate; a.How {
@@ -47,8 +47,8 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 	return text, err
 }
 
-// list is a JSON array of the answers, like the reference's combiner makes.
 func list(results []result) string {
+	// The combiner of the reference implementation returns the same JSON array.
 	dst := []byte{'['}
 	for i, res := range results {
 		if i > 0 {
@@ -59,9 +59,8 @@ func list(results []result) string {
 	return string(append(dst, ']'))
 }
 
-// vote is the most frequent answer, ignoring white space around it; of equally
-// frequent ones the earliest.
 func vote(results []result) string {
+	// White space around an answer is ignored. Among the most frequent answers, the earliest wins.
 	votes := map[string]int{}
 	for _, res := range results {
 		votes[strings.TrimSpace(res.text)]++
@@ -75,8 +74,6 @@ func vote(results []result) string {
 	return best
 }
 
-// bySubstrate lets another substrate combine the answers. It is told the kinds
-// of the tasks but not the children's ids, which are the parent's own business.
 func (r *run) bySubstrate(ctx context.Context, results []result) (string, error) {
 	spec, err := substrate.Parse(r.plan.Aggregate.Substrate)
 	if err != nil {
@@ -86,6 +83,8 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 	if err != nil {
 		return "", err
 	}
+	// The substrate gets the kinds of the tasks, but not the children's ids, which are private to
+	// the parent.
 	q := r.question
 	dst := canon.AppendString([]byte(`{"input":`), q.Text())
 	dst = append(dst, `,"results":[`...)

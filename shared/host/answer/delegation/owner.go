@@ -10,14 +10,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Delegated is a child's answer to a task that the owner of its parent delegated.
+// Delegated is a child's answer to a task that its parent's owner delegated.
 type Delegated struct {
 	Text           string
-	Request, Reply identity.Hash // of both envelopes
+	Request, Reply identity.Hash // hashes of the envelopes
 }
 
-// Delegate lets a vacant ask one of its children for its owner, in the steps of a plan with one
-// delegation. by pays for the calls that answer the task, within its limits.
+// Delegate lets parent's owner delegate a task to a child, in the same steps as a plan with one
+// delegation. The account in by pays for the calls that answer the task, within its limits.
 func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (Delegated, error) {
 	ctx, w := deeper(ctx, parent)
 	paid := &paidCalls{host: calls, by: by}
@@ -26,15 +26,14 @@ func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by c
 	return Delegated{res.cut.Remark(res.text), paid.request, paid.reply}, late(ctx, err)
 }
 
-// paidCalls implements Calls for first requests with a credential, and records the hashes of the last
-// call.
+// paidCalls implements Calls. It adds the credential to each call, and records the hashes of the
+// last call.
 type paidCalls struct {
 	host           *call.Host
 	by             call.Credential
 	request, reply identity.Hash
 }
 
-// Send implements Calls.
 func (p *paidCalls) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome {
 	out := p.host.SendWith(ctx, route, e, call.Options{Credential: p.by})
 	p.request, p.reply = out.Hash, identity.Hash{}

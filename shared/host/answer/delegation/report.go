@@ -14,30 +14,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Recent is the number of a child's last decided calls that a Report reads.
+// Recent is the number of a child's last decided calls that Report reads.
 const Recent = 50
 
-// atOnce bounds how many children a Report reads concurrently.
+// atOnce limits the children that Report reads concurrently.
 const atOnce = 8
 
-// Child is a child, with figures of its parent's calls to it.
+// Child is a child with statistics of its parent's calls to it.
 type Child struct {
 	Record vacants.Record
-	Calls  uint64 // accepted in all
-	// Decided is the number of last decided calls that were read, Failures the
-	// number of those calls without an answer. Median is the median latency of
-	// the answered calls, or zero.
+	Calls  uint64 // number of accepted calls
+	// Decided is the number of recent decided calls that were read, and Failures is the number of
+	// them that have no answer. Median is the median latency of the answered calls, or zero if
+	// there are none.
 	Decided, Failures int
 	Median            time.Duration
 }
 
-// Kin lists the hosted children of a parent; *vacants.Directory implements it.
+// Kin lists the hosted children of a parent. *vacants.Directory implements it.
 type Kin interface {
 	Children(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
 
-// Report returns a page of parent's children that by knows, and the
-// cursor of the next page. It reads two tips and one page of rows of each.
+// Report returns a page of parent's children that by may see, and the cursor of the next page. For
+// each child it reads two tips and one page of rows.
 func Report(ctx context.Context, by vacants.Asker, k Kin, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
 	records, next, err := k.Children(ctx, by, parent, cursor, n)
 	if err != nil {
@@ -58,7 +58,6 @@ func Report(ctx context.Context, by vacants.Asker, k Kin, s store.Store, parent 
 	return all, next, nil
 }
 
-// look reads the rows of a pair.
 func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Record) (Child, error) {
 	c, pair := Child{Record: r}, call.Pair{Caller: parent, Vacant: r.ID}
 	tip, err := s.Tip(ctx, pair.Requests())
@@ -72,7 +71,7 @@ func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Reco
 	if err != nil {
 		return c, damaged(pair, err)
 	}
-	c.Calls = last.Position - last.Epoch // each reset is a row and begins an epoch
+	c.Calls = last.Position - last.Epoch // each reset is a row and starts an epoch
 	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
 		return c, unavailable(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// run is one call of a composite.
+// run answers one call of a composite.
 type run struct {
 	*Runner
 	host
@@ -28,15 +28,14 @@ type run struct {
 	plan     *plan.Plan
 }
 
-// result is a child's answer.
 type result struct {
 	child            identity.ID
 	kind, task, text string
 	cut              call.Cut
 }
 
-// sequential calls one child after the other, like the reference.
 func (r *run) sequential(ctx context.Context) (results []result, failed error) {
+	// The reference implementation also calls the children in their order.
 	previous := ""
 	for i := range r.plan.Delegate {
 		d := &r.plan.Delegate[i]
@@ -56,20 +55,20 @@ func (r *run) sequential(ctx context.Context) (results []result, failed error) {
 	return results, failed
 }
 
-// parallel calls all children at once and waits for all: a call under way
-// cannot be cancelled, and a function must not be frozen during one.
 func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 	type outcome struct {
 		result
 		err error
 	}
+	// All calls must end, because a running call cannot be canceled, and a function must not be
+	// frozen during a call.
 	all := make([]outcome, len(r.plan.Delegate))
 	var wait sync.WaitGroup
 	for i := range r.plan.Delegate {
 		d := &r.plan.Delegate[i]
 		wait.Go(func() {
 			defer func() {
-				if p := recover(); p != nil { // fail the call, not the process
+				if p := recover(); p != nil { // the call fails, but the process continues
 					all[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
 				}
 			}()
@@ -87,7 +86,7 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 	return results, failed
 }
 
-// delegate calls one child: steps 1 to 4 in the package's doc.
+// delegate calls one child (steps 1 to 4 in the package documentation).
 func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (result, error) {
 	child, err := identity.ParseID(d.Child)
 	if err != nil {
@@ -97,8 +96,8 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	if err := r.walk.spend(); err != nil {
 		return res, err
 	}
-	// A child that cannot answer is refused before anything is written. The pipeline would refuse, too,
-	// but a terminal vacant signs no logbook entry.
+	// A child that cannot answer is refused before entries are written. The pipeline would also
+	// refuse the call, but a terminal vacant cannot sign a logbook entry.
 	c, err := r.inTime(ctx, child)
 	switch {
 	case err != nil:
@@ -122,8 +121,8 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	return res, about(child, err)
 }
 
-// inTime returns the record of a vacant, if there is time to ask it: as much as a slow vacant
-// may take.
+// inTime returns the record of a vacant. It returns an error if the remaining time is shorter than
+// the time that the vacant may take.
 func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
 		return vacants.Record{}, problem.New(problem.Deadline, "too little time is left to ask")
@@ -138,14 +137,13 @@ func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error
 	return c, err
 }
 
-// about says whose failure err is.
 func about(child identity.ID, err error) error {
 	if err == nil {
 		return nil
 	}
 	p := problem.Of(err)
 	if p.Kind.IsFailure() && p.Text() == p.Kind.Row().Text {
-		// The pipeline prefixes the same words about the parent.
+		// The pipeline adds the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
 	return problem.Within(p.Kind, "child "+child.Short(), err)

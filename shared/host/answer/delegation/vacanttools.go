@@ -18,19 +18,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// toolPrefix begins the name of the tool that asks a vacant.
 const toolPrefix = "vacant__"
 
-// schema describes the one argument of these tools.
+// schema describes the argument of the tools that ask vacants.
 const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
-// VacantTools offers a tool for each vacant of this host that the agent of asker may
-// ask now: others are left out, whatever they were when the agent was set. It returns
-// the context in which one call uses them: the calls that it makes, and those that they make, are
-// counted as the delegations of plans are.
+// VacantTools returns a tool for each vacant of this host that the agent of asker may ask now. It
+// omits the other vacants in asked. The returned context counts the calls of the tools, and the
+// calls that they cause, as delegations.
 //
-// The asker signs each question on its own chain with the vacant, which answers by
-// its own rules. Config.Guard decides what the asker itself may reach.
+// The asker signs each question for its own chain with the vacant, which answers by its own rules.
+// Config.Guard decides which vacants the asker may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
 	ctx, w := deeper(ctx, asker)
 	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
@@ -45,7 +43,8 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			continue
 		}
 		if err := one.reach(ctx, &is); err != nil {
-			if problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError { // not a refusal
+			// Other errors are refusals, which only omit the tool.
+			if problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError {
 				return ctx, loop.Offer{}, err
 			}
 			offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(toolPrefix + is.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.Of(err).Text())), Change: "vacants without it"})
@@ -79,8 +78,8 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 	return ctx, offer, nil
 }
 
-// askVacant asks a vacant that need not be a child. In a task, a vacant that waits for the answer itself is not asked.
 func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (string, error) {
+	// In a dispatched task, a vacant that waits for this answer must not be asked.
 	if slices.Contains(r.walk.path, id) && task.IsDispatched(ctx) {
 		return "", problem.New(problem.Conflict, "it waits for this answer: agents that ask each other in a circle get no answer")
 	}
@@ -101,7 +100,6 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 	return cut.Remark(text), err
 }
 
-// reach refuses a vacant that the asker may not reach. A parent reaches its children.
 func (r *run) reach(ctx context.Context, is *vacants.Record) error {
 	if r.Guard == nil || is.Parent != nil && *is.Parent == r.question.Vacant {
 		return nil

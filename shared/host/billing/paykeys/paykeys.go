@@ -1,6 +1,6 @@
-// Package paykeys is the keys of the provider of payments: the one that the host calls it
-// with, and the one by which it signs its webhooks. They are sealed for a context of their
-// own, so that no other part of a host opens them.
+// Package paykeys stores the keys of the payment provider: the key for its API, and the key that
+// signs its webhooks. They are sealed in a separate context, so that other parts of a host cannot
+// open them.
 package paykeys
 
 import (
@@ -19,26 +19,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The names of the keys.
 const (
-	Stripe        = "stripe"         // of its API: secret or restricted
-	StripeWebhook = "stripe-webhook" // signs its webhooks
+	Stripe        = "stripe"         // secret or restricted key of the API
+	StripeWebhook = "stripe-webhook" // signs webhooks
 )
 
-// SignatureHeader is the header of a webhook's signature: t=SECONDS,v1=HEX.
+// SignatureHeader is the header of a webhook's signature, t=SECONDS,v1=HEX.
 const SignatureHeader = "Stripe-Signature"
 
-// stripeHost is where the key of Stripe's API is sent, unless its setting names another
-// host, for tests.
+// stripeHost is the host that gets the API key, unless the key's setting names another host for
+// tests.
 const stripeHost = "api.stripe.com"
 
-// prefixes lists the beginnings of valid values.
+// prefixes lists the prefixes of valid keys.
 var prefixes = map[string][]string{
 	Stripe:        {"sk_live_", "sk_test_", "rk_live_", "rk_test_"},
 	StripeWebhook: {"whsec_"},
 }
 
-// KeyDocs are the documents of the keys.
+// KeyDocs contains the keys.
 var KeyDocs = kind.Docs()
 
 var kind = secrets.Kind{
@@ -57,19 +56,17 @@ var kind = secrets.Kind{
 	},
 }
 
-// New returns the keys in a store.
 func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *secrets.Secrets {
 	return secrets.New(kind, s, v, now, rand)
 }
 
-// IsLive reports whether a key of Stripe's API moves real money.
 func IsLive(key string) bool { return strings.Contains(key, "_live_") }
 
-// Config holds the parts of a host that a provider of payments needs.
+// Config contains the dependencies of a payment provider.
 type Config struct {
 	Keys   *secrets.Secrets
 	Client *outbound.Client
-	Self   func(context.Context) (identity.ID, error) // who the host is
-	Base   func(context.Context) (string, error)      // its URL, for pages that payers return to
+	Self   func(context.Context) (identity.ID, error) // identity of the host
+	Base   func(context.Context) (string, error)      // URL of the host, to which payers return
 	Now    func() time.Time
 }

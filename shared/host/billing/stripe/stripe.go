@@ -1,9 +1,9 @@
-// Package stripe takes payments by Stripe: pages of its Checkout, and its webhooks about
-// payments.
+// Package stripe accepts payments with Stripe. It creates Checkout pages and handles Stripe's
+// webhooks about payments.
 //
-// The invariants: an account is credited only by a webhook that Stripe signed with the
-// host's own key, and that names this host. Keys are sent to the host that they are bound
-// to, and nowhere else. Stripe's text about a failure goes to the log, not to the payer.
+// An account is credited only by a webhook that Stripe signed with the host's own key and that
+// contains this host's id. Keys are sent only to the host to which they are bound. Stripe's error
+// messages are logged but not shown to the payer.
 package stripe
 
 import (
@@ -31,24 +31,24 @@ import (
 )
 
 const (
-	// tolerance is how old or early the signature of a webhook may be.
+	// tolerance is the maximum difference between the time of a webhook's signature and the host's
+	// clock.
 	tolerance = 300 * time.Second
-	// timeout bounds a request to Stripe.
+	// timeout limits a request to Stripe.
 	timeout  = 15 * time.Second
 	currency = "usd"
-	// The metadata of a payment. Payers cannot set metadata, as they can some other members.
+	// Payers cannot set the metadata of a payment, in contrast to some other members.
 	metaHost    = "vacancy_host"
 	metaAccount = "vacancy_account"
 )
 
-// Payments takes payments by Stripe.
+// Payments accepts payments with Stripe.
 type Payments struct{ paykeys.Config }
 
-// New returns the Payments of a host.
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// keys returns the key of the API and the key of webhooks. It fails unless both are
-// set, because nobody should make a payment that no webhook credits.
+// keys returns the key of the API and the key of webhooks. It fails unless both are set, because
+// otherwise no webhook would credit a payment.
 func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
 	if err == nil {
@@ -60,7 +60,6 @@ func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 	return key, signs, err
 }
 
-// Checkout implements billing.Payments.
 func (p *Payments) Checkout(ctx context.Context, account string, amount money.Amount, idempotency string) (out billing.Checkout, err error) {
 	key, _, err := p.keys(ctx)
 	if err != nil {
@@ -93,28 +92,28 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 	return billing.Checkout{ID: session.ID, URL: session.URL, Amount: amount, Expires: time.Unix(session.ExpiresAt, 0).UTC()}, nil
 }
 
-// client is a client of the API at a host.
 func (p *Payments) client(key, host string) *api.Client {
 	u := url.URL{Scheme: "https", Host: host}
-	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP does not leave it
+	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP does not leave this machine
 		u.Scheme = "http"
 	}
 	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
 		HTTPClient: p.Client.As(outbound.Itself(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
-		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull},
-		MaxNetworkRetries: api.Int64(0), // its waits do not heed the context; payers try again
+		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
+		// The waits of the library ignore the context, and payers can retry.
+		MaxNetworkRetries: api.Int64(0),
 		EnableTelemetry:   api.Bool(false),
 	})}))
 }
 
-// session is the page of a payment. The metadata is at the payment, too, for the operator,
-// who sees it at Stripe.
+// session returns the parameters of a payment page. The payment also has the metadata, so that the
+// operator sees it in Stripe.
 func session(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
 	meta := map[string]string{metaHost: self.String(), metaAccount: account}
 	done := strings.TrimRight(base, "/") + billing.CheckoutPath
 	s := &api.CheckoutSessionCreateParams{
 		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &done, CancelURL: api.String(done + "?cancelled=true"), Metadata: meta,
-		// The payer pays the amount in the currency of accounts.
+		// The payer must pay in the currency of accounts.
 		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)},
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: meta},
 		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Quantity: api.Int64(1), PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
@@ -122,7 +121,7 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 			ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Credit for account " + account[:min(len(account), 12)])},
 		}}},
 	}
-	// The library tells the name and the kernel of this machine otherwise.
+	// Otherwise, the library would send the name and the kernel of this machine.
 	s.Headers = http.Header{"X-Stripe-Client-User-Agent": {"{}"}}
 	if idempotency != "" {
 		sum := sha256.Sum256([]byte(account + "\x1f" + idempotency))
@@ -131,8 +130,8 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 	return s
 }
 
-// failure returns the error that a payer sees for a failure of the API. Stripe's
-// answer may repeat the key, so it is hidden.
+// failure returns the error for the payer after a failure of the API. It hides the key, which
+// Stripe's answer may contain.
 func failure(err error, key string) error {
 	var answer *api.Error
 	if errors.As(err, &answer) {
@@ -150,7 +149,6 @@ func failure(err error, key string) error {
 	return problem.Wrap(problem.Unavailable, cause, "the provider of payments does not answer as it should")
 }
 
-// Event implements billing.Payments.
 func (p *Payments) Event(ctx context.Context, signature string, body []byte) (out billing.Event, err error) {
 	key, signs, err := p.keys(ctx)
 	if err != nil {
@@ -159,7 +157,7 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	if err := p.fresh(signature); err != nil {
 		return out, err
 	}
-	// Only members are read that all versions of the API have alike.
+	// The parsed members are the same in all versions of the API.
 	e, err := webhook.ConstructEventWithOptions(body, signature, signs, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
@@ -185,9 +183,8 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	return out, nil
 }
 
-// fresh checks the time of a signature, by the clock of the host. The time is signed with
-// the body. A second one is refused, because it could be another than the one that is
-// verified.
+// fresh checks the time of a signature with the host's clock. The time is signed with the body. A
+// second time is rejected, because the verified time could then be a different one.
 func (p *Payments) fresh(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")
@@ -211,7 +208,6 @@ func (p *Payments) fresh(signature string) error {
 	return nil
 }
 
-// object reads the object of an event. what names it in the error.
 func object(what string, raw json.RawMessage, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		return problem.Wrap(problem.Malformed, err, "data.object: expected a %s", what)
@@ -219,8 +215,6 @@ func object(what string, raw json.RawMessage, into any) error {
 	return nil
 }
 
-// paid reads a session of Checkout. Sessions of other hosts and businesses are
-// ignored.
 func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.Event, err error) {
 	var s api.CheckoutSession
 	if err := object("session of Checkout", raw, &s); err != nil {
@@ -240,18 +234,15 @@ func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.E
 	return billing.Event{Payment: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
 }
 
-// refundedTotal reads a charge of which something was refunded.
 func refundedTotal(raw json.RawMessage) (out billing.Event, err error) {
 	var c api.Charge
 	if err := object("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
-		return out, err // in another currency it is of another business
+		return out, err // a charge in another currency belongs to another business
 	}
 	amount, err := cents("amount_refunded", c.Currency, c.AmountRefunded)
 	return billing.Event{Payment: c.PaymentIntent.ID, RefundedTotal: amount}, err
 }
 
-// refunded reads a refund. A refund may fail after it succeeded, and none leaves the states
-// failed and canceled. In every other state the payer has the money or is to get it.
 func refunded(raw json.RawMessage) (out billing.Event, err error) {
 	var r api.Refund
 	if err := object("refund", raw, &r); err != nil || r.PaymentIntent == nil || cmp.Or(r.Currency, currency) != currency {
@@ -260,17 +251,19 @@ func refunded(raw json.RawMessage) (out billing.Event, err error) {
 	if r.ID == "" {
 		return out, problem.Invalid("data.object.id", "an id", "none")
 	}
+	// A refund may fail after it has succeeded. The states failed and canceled are final. In every
+	// other state, the payer has received or will receive the money.
 	failed := r.Status == api.RefundStatusFailed || r.Status == api.RefundStatusCanceled
 	amount, err := cents("amount", r.Currency, r.Amount)
 	return billing.Event{Payment: r.PaymentIntent.ID, Refund: r.ID, Refunded: billing.Refund{Amount: amount, Failed: failed}}, err
 }
 
-// disputed reads a dispute. A mere inquiry moves no money.
 func disputed(raw json.RawMessage) (out billing.Event, err error) {
 	var d api.Dispute
 	if err := object("dispute", raw, &d); err != nil || d.PaymentIntent == nil || cmp.Or(d.Currency, currency) != currency {
 		return out, err
 	}
+	// An inquiry, which has none of these states, moves no money.
 	var state billing.DisputeState
 	switch d.Status {
 	case api.DisputeStatusNeedsResponse, api.DisputeStatusUnderReview:
@@ -289,7 +282,6 @@ func disputed(raw json.RawMessage) (out billing.Event, err error) {
 	return billing.Event{Payment: d.PaymentIntent.ID, Dispute: d.ID, Disputed: billing.Dispute{Amount: amount, State: state}}, err
 }
 
-// cents is an amount of the API.
 func cents(field string, in api.Currency, n int64) (money.Amount, error) {
 	field = "data.object." + field
 	switch {

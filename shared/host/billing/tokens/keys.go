@@ -23,19 +23,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Times of key sets.
 const (
 	// refreshAge is the age at which keys are refreshed.
 	refreshAge = 10 * time.Minute
-	// maxAge limits the age of the keys that are used while the issuer does not answer.
+	// maxAge limits the age of keys that are used while the issuer does not answer.
 	maxAge = time.Hour
-	// fetchInterval is the shortest time between two fetches of an issuer's keys by a process.
+	// fetchInterval is the minimum time between two fetches of an issuer's keys by a process.
 	fetchInterval = 30 * time.Second
-	// fetchTime bounds a fetch, which is of two documents.
+	// fetchTime limits a fetch, which reads two documents.
 	fetchTime = 5 * time.Second
 )
 
-// Limits of what an issuer sends.
+// Limits of the data that an issuer sends.
 const (
 	maxReply = 256 << 10
 	maxKeys  = 100
@@ -47,20 +46,19 @@ type keySet struct {
 	mu      sync.Mutex // not held during a fetch
 	keys    []key
 	fetched time.Time // start of the fetch of keys
-	tried   time.Time // start of the last fetch, failed or not
+	tried   time.Time // start of the last fetch, even if it failed
 	unfit   string    // error in the issuer's metadata, or ""
-	// busy is closed when the running fetch ends. If no fetch runs, busy is nil.
+	// busy is closed when the running fetch ends. If no fetch is running, busy is nil.
 	busy chan struct{}
 }
 
 // key is a key that verifies signatures.
 type key struct {
 	id     string
-	alg    string // the only algorithm that it is for; "" for each that fits
+	alg    string // only algorithm of the key, or "" if every suitable one is allowed
 	public any    // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
 }
 
-// fits reports whether a key may have signed with an algorithm.
 func (k *key) fits(alg jose.SignatureAlgorithm) bool {
 	if k.alg != "" && k.alg != string(alg) {
 		return false
@@ -74,14 +72,14 @@ func (k *key) fits(alg jose.SignatureAlgorithm) bool {
 	return alg == jose.EdDSA
 }
 
-// verify checks the signature of a token. If the keys of this process do not verify it, verify
-// refreshes them, because an issuer may give its new key no kid, or the kid of the old key.
+// verify checks the signature of a token. If the cached keys do not verify it, verify refreshes
+// them, because an issuer's new key may have no kid or the kid of the old key.
 func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h header) error {
 	sig, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return refuse("the token is not a signed JWT")
 	}
-	var failed time.Time // when the keys that do not verify the token were fetched
+	var failed time.Time // time at which the keys that did not verify the token were fetched
 	for range 2 {
 		keys, fetched, err := c.keys(ctx, i, h, failed)
 		if err != nil {
@@ -100,14 +98,15 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 	return refuse("the signature of the token does not verify with the key of %s", i.Issuer)
 }
 
-// keys returns the keys of an issuer that may have signed with a header, and when they were fetched.
-// A header without kid takes the only key that fits. If the keys were fetched at failed, keys refreshes
-// them, unless this process began a fetch less than fetchInterval ago. While another request refreshes the
-// keys, keys returns keys younger than maxAge, unless they were fetched at failed.
+// keys returns the keys of an issuer that may have signed a token with a header, and when they were
+// fetched. If the header has no kid, exactly one key must be suitable. If the keys were fetched at
+// failed, keys refreshes them, unless this process started a fetch less than fetchInterval ago.
+// While another request refreshes the keys, keys returns keys younger than maxAge, unless they were
+// fetched at failed.
 func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[i.Issuer]
-	if s == nil { // the operator added the issuer, so there are few sets
+	if s == nil { // the number of sets is small, because the operator adds issuers
 		s = &keySet{}
 		c.sets[i.Issuer] = s
 	}
@@ -116,9 +115,9 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 	defer s.mu.Unlock()
 	var err error // error of this request's fetch
 	for {
-		// Lambda may stop the monotonic clock between two requests.
+		// AWS Lambda may stop the monotonic clock between two requests.
 		now := c.Now().Round(0)
-		if s.tried.After(now) { // the clock was set back: the keys stay usable, but are refreshed
+		if s.tried.After(now) { // the clock was set back, so the keys stay usable but are refreshed
 			s.tried = time.Time{}
 			if s.fetched.After(now.Add(-refreshAge)) {
 				s.fetched = now.Add(-refreshAge)
@@ -149,7 +148,8 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			return nil, s.fetched, err
 		case s.unfit != "":
 			return nil, s.fetched, refuse("the host cannot use the issuer: %s", s.unfit)
-		case age >= maxAge, s.tried.After(s.fetched): // the last fetch failed, so the issuer may have the key
+		// The last fetch failed, so the issuer may have the key.
+		case age >= maxAge, s.tried.After(s.fetched):
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
 			return nil, s.fetched, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
@@ -175,7 +175,7 @@ func (s *keySet) find(h header) (found []key) {
 	return found
 }
 
-// refresh fetches the keys of an issuer for all requests. The caller holds s.mu, which refresh
+// refresh fetches the keys of an issuer for all requests. The caller must hold s.mu, which refresh
 // releases during the fetch.
 func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now time.Time) error {
 	s.tried, s.busy = now, make(chan struct{})
@@ -186,7 +186,8 @@ func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now
 	keys, err := func() ([]key, error) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		// The fetch outlasts a sender that hangs up, who would otherwise keep the keys from others.
+		// The fetch continues if the sender of this request hangs up. Otherwise, this sender could
+		// prevent the fetch for all requests.
 		end := time.Now().Add(fetchTime)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 			end = deadline
@@ -206,8 +207,8 @@ func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now
 	return nil
 }
 
-// fetch returns the keys that an issuer publishes. The error is Malformed if the issuer does not
-// describe itself as the host needs it.
+// fetch returns the keys that an issuer publishes. If the issuer's metadata is not suitable for the
+// host, the error is Malformed.
 func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -225,7 +226,7 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err
 		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", at, maxKeys, len(set.Keys))
 	}
 	for _, raw := range set.Keys {
-		// Keys for encryption, of other kinds, or that do not parse are ignored.
+		// Encryption keys, keys of other types, and keys that cannot be parsed are ignored.
 		if k, err := parse(raw); err == nil {
 			keys = append(keys, k)
 		}
@@ -236,14 +237,11 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err
 	return keys, nil
 }
 
-// Reach fetches the keys of an issuer, and returns how many of them verify signatures. It does not
-// cache them.
 func (c *Checker) Reach(ctx context.Context, i *billing.Issuer) (int, error) {
 	keys, err := c.fetch(ctx, i)
 	return len(keys), err
 }
 
-// keysURL asks an issuer where its keys are.
 func (c *Checker) keysURL(ctx context.Context, i *billing.Issuer) (string, error) {
 	var failed []error
 	for _, at := range billing.IssuerMetadata(i.Issuer) {
@@ -262,7 +260,7 @@ func (c *Checker) keysURL(ctx context.Context, i *billing.Issuer) (string, error
 		}
 		failed = append(failed, err)
 	}
-	// A document that does not fit explains more than a document that is missing.
+	// The error of an unsuitable document is more helpful than the error of a missing document.
 	if at := slices.IndexFunc(failed, func(err error) bool { return problem.Is(err, problem.Malformed) }); at >= 0 {
 		return "", failed[at]
 	}
@@ -276,7 +274,7 @@ func sameOrigin(a, b string) bool {
 }
 
 // reader returns the actor of a request for a document of an issuer. The operator chose the URLs at
-// the issuer's own origin, the issuer all others.
+// the issuer's own origin, and the issuer chose all others.
 func reader(i *billing.Issuer, at string) outbound.Actor {
 	if !sameOrigin(i.Issuer, at) {
 		return outbound.Itself(outbound.Stranger)
@@ -288,7 +286,6 @@ func reader(i *billing.Issuer, at string) outbound.Actor {
 	return as
 }
 
-// get fetches a document of JSON.
 func (c *Checker) get(ctx context.Context, as outbound.Actor, at string, into any) error {
 	r, err := c.Client.Do(ctx, as, outbound.Request{Method: http.MethodGet, URL: at, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
 	switch {
@@ -310,7 +307,7 @@ func parse(raw []byte) (k key, err error) {
 	if err := json.Unmarshal(raw, &about); err != nil {
 		return k, err
 	}
-	// Certificates decide nothing here, and a key may have one that does not parse.
+	// Certificates are not used, and a key may contain a certificate that cannot be parsed.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return k, err

@@ -1,23 +1,24 @@
-// Package tokens checks tokens of issuers that the operator added: companies' logins and other
+// Package tokens checks tokens of issuers that the operator added, such as company logins and other
 // providers of OpenID Connect or OAuth 2.
 //
-// The rules:
+// A token is accepted if it meets these rules:
 //
-//   - A token is a JWT in three parts, at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA.
-//     Its header names neither keys (jku, jwk, x5u, x5c) that count here nor extensions (crit).
-//   - Its iss is exactly an issuer that the operator added. Nothing is fetched for another one.
-//   - The signature is checked with a key of the issuer's set, which package outbound fetches.
-//   - aud has an audience that the operator gave, or the URL that is called. exp lies ahead, and
-//     nbf and iat do not, within a minute.
-//   - Its scopes are the scopes of its issuer. A token with the claim scope or scp has only the
-//     scopes that the claim names.
-//   - Exactly one issuer of the host's accounts fits: its claims are required. Its claim for
-//     subjects is a text of 1 to 255 bytes.
+//   - It is a JWT in three parts with at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA. Keys
+//     in its header (jku, jwk, x5u, x5c) are ignored, and extensions (crit) are rejected.
+//   - Its iss is exactly an issuer that the operator added. The host sends no requests to other
+//     issuers.
+//   - A key in the issuer's key set, which package outbound fetches, verifies the signature.
+//   - aud contains an audience that the operator set, or the called URL. exp is in the future, and
+//     nbf and iat are not, with a tolerance of one minute.
+//   - Its scopes are the scopes of its issuer. A claim scope or scp restricts them to the scopes
+//     that the claim contains.
+//   - It has the required claims of exactly one issuer among the host's accounts. Its subject claim
+//     is a string of 1 to 255 bytes.
 //
-// Every other token is refused with Unauthorized. If the issuer's keys cannot be read, the error
-// is Unavailable: the token may be good.
+// Every other token is rejected with Unauthorized. If the issuer's keys cannot be read, the error
+// is Unavailable, because the token may be valid.
 //
-// Errors never quote a token. They name the issuer and the claim that is wrong.
+// Errors never contain a token. They name the issuer and the wrong claim.
 package tokens
 
 import (
@@ -42,18 +43,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Limits of tokens.
 const (
 	maxToken   = 8 << 10
 	maxSubject = 255 // bytes
 	leeway     = time.Minute
 )
 
-// algorithms are the algorithms of signatures that count.
+// algorithms lists the accepted signature algorithms.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// types are the values of typ that a token may have, in lower case. A token of another type was
-// made for something else, such as a logout.
+// types lists the accepted values of typ in lower case. A token of another type has a different
+// purpose, for example a logout.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 // Checker checks tokens. It is safe for concurrent use.
@@ -61,26 +61,22 @@ type Checker struct {
 	billing.TokensConfig
 
 	mu   sync.Mutex
-	sets map[string]*keySet // by issuer
+	sets map[string]*keySet // key sets by issuer
 }
 
-// New returns a Checker.
 func New(c billing.TokensConfig) *Checker {
 	return &Checker{TokensConfig: c, sets: map[string]*keySet{}}
 }
 
-// ForBilling is New for billing.Config.
 func ForBilling(c billing.TokensConfig) billing.Tokens { return New(c) }
 
-// Looks reports whether a secret has the form of a token.
 func (c *Checker) Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
 
-// Check returns who sends a request with a token.
+// Check returns the subject that sends a request with a token.
 func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (billing.Subject, error) {
 	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
 }
 
-// CheckFor is Check for a request whose resources are known.
 func (c *Checker) CheckFor(ctx context.Context, token string, resources []string) (billing.Subject, error) {
 	return c.check(ctx, token, func() ([]string, error) { return resources, nil })
 }
@@ -101,7 +97,7 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	if len(all) == 0 {
 		return s, refuse("tokens of the issuer %.200q do not count here", claims.issuer)
 	}
-	i := all[0] // all have the same URL, so the same keys
+	i := all[0] // all have the same URL and therefore the same keys
 	i.Private = slices.ContainsFunc(all, func(i billing.Issuer) bool { return i.Private })
 	if err := c.verify(ctx, token, &i, h); err != nil {
 		return s, err
@@ -137,7 +133,6 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name, Scopes: claims.scopes(fits[0].Scopes)}, nil
 }
 
-// scopes returns the rights of a token whose issuer may have some.
 func (c *claims) scopes(of []billing.Scope) (granted []billing.Scope) {
 	scope, scoped := c.texts["scope"]
 	scp, alsoScoped := c.texts["scp"]
@@ -152,32 +147,31 @@ func (c *claims) scopes(of []billing.Scope) (granted []billing.Scope) {
 	return granted
 }
 
-// SubjectID stands for a subject of an issuer in rows and owners.
+// SubjectID returns the id of an issuer's subject in rows and owners.
 func SubjectID(issuer, subject string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "vacancy subject v1\x1f%d\x1f%s\x1f%s", len(issuer), issuer, subject))
 	return hex.EncodeToString(sum[:call.SubjectSize])
 }
 
-// refuse is an error for a token that does not count.
 func refuse(format string, args ...any) error {
 	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
 }
 
-// header has the members of a token's header that decide.
+// header contains the used members of a token's header.
 type header struct {
 	alg jose.SignatureAlgorithm
 	kid string
 }
 
-// claims are the claims of a token.
+// claims contains the claims of a token.
 type claims struct {
 	issuer string
-	times  map[string]float64 // exp, nbf and iat, in seconds since 1970
+	times  map[string]float64 // exp, nbf and iat in seconds since 1970
 	texts  map[string][]string
 }
 
-// read parses a token and does not check its signature.
 func read(token string) (h header, c claims, err error) {
+	// read does not verify the signature.
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return h, c, refuse("expected a token in three parts")
@@ -202,7 +196,7 @@ func read(token string) (h header, c claims, err error) {
 			typ, err = d.String()
 		case "crit":
 			return problem.Invalid("crit", "none, because this host knows no extensions", "some")
-		default: // jku, jwk, x5u and x5c, too: keys are the issuer's
+		default: // also jku, jwk, x5u and x5c, because only the issuer's keys are used
 			err = d.Skip()
 		}
 		return err
@@ -229,13 +223,13 @@ func read(token string) (h header, c claims, err error) {
 		switch v.Kind() {
 		case canon.String:
 			c.texts[key] = []string{v.Text()}
-			if key == "scope" || key == "scp" { // a list, in one text (RFC 8693 §4.2)
+			if key == "scope" || key == "scp" { // a list in one string (RFC 8693 §4.2)
 				c.texts[key] = strings.Fields(v.Text())
 			}
 		case canon.Array:
 			c.texts[key] = nil
 			for _, item := range v.Items() {
-				if item.Kind() == canon.String { // other items decide nothing
+				if item.Kind() == canon.String { // other items are ignored
 					c.texts[key] = append(c.texts[key], item.Text())
 				}
 			}
@@ -260,7 +254,6 @@ func read(token string) (h header, c claims, err error) {
 	return h, c, nil
 }
 
-// text returns a claim that is one text.
 func (c *claims) text(name string) (string, bool) {
 	if all := c.texts[name]; len(all) == 1 {
 		return all[0], true
@@ -268,7 +261,6 @@ func (c *claims) text(name string) (string, bool) {
 	return "", false
 }
 
-// inTime refuses a token that counts no more, or not yet.
 func (c *claims) inTime(now time.Time) error {
 	seconds := float64(now.UnixMilli()) / 1000
 	if exp := c.times["exp"]; math.IsNaN(exp) || exp+leeway.Seconds() <= seconds {
@@ -282,7 +274,6 @@ func (c *claims) inTime(now time.Time) error {
 	return nil
 }
 
-// instant spells seconds since 1970, which may be any number.
 func instant(seconds float64) string {
 	if math.Abs(seconds) > 1e11 {
 		return fmt.Sprintf("%.0f", seconds)
@@ -290,7 +281,8 @@ func instant(seconds float64) string {
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
-// names reports whether an audience is a resource, or a URL below a resource that ends with a slash.
+// names reports whether an audience is a resource, or a URL below a resource that ends with a
+// slash.
 func names(aud, resource string) bool {
 	at, isTree := strings.CutSuffix(resource, "/")
 	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), at)
@@ -300,14 +292,14 @@ func names(aud, resource string) bool {
 	return isTree && below[0] == '/' && len(below) > 1 && path.Clean(below) == below && !strings.ContainsAny(below, "?#%")
 }
 
-// fit tells why a token is not for an issuer of an account; nil if it is.
+// fit returns the reason why a token does not match an issuer of an account, or nil if it matches.
 func (c *claims) fit(i *billing.Issuer, called []string) error {
 	accepts := func(aud string) bool {
 		return slices.Contains(i.Audiences, aud) || slices.ContainsFunc(called, func(resource string) bool { return names(aud, resource) })
 	}
 	if !slices.ContainsFunc(c.texts["aud"], accepts) {
 		want := i.Audiences
-		if len(called) > 0 { // the others are other spellings
+		if len(called) > 0 { // the others are other spellings of the same URL
 			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)
 		}
 		return refuse("the token is for another audience: expected %s in aud", strings.Join(want, " or "))

@@ -193,7 +193,8 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
-	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10) // approximate size of the record
+	// The budget is charged with the approximate size of the record.
+	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		t.lacks("one of its children is not hosted here")

@@ -22,13 +22,13 @@ import (
 )
 
 // Vacants returns the records of hosted vacants, which may be a second old. *vacants.Records
-// implements it.
+// implements Vacants.
 type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
 
 // Manifests returns the manifests of children with strongly consistent reads. *registry.Registry
-// implements it.
+// implements Manifests.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
@@ -39,8 +39,8 @@ type Guard struct {
 	Manifests Manifests
 }
 
-// Permit is an outbound.Guard. For a vacant without a parent it reads only the cached record. For a
-// child it also reads the child's manifest and, unless the callee is its parent, the callee's
+// Permit implements outbound.Guard. For a vacant without a parent it reads only the cached record.
+// For a child it also reads the child's manifest and, unless the callee is its parent, the callee's
 // manifest.
 func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
 	id, _ := as.Vacant()
@@ -91,9 +91,9 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 	return []identity.ID{callee}, nil
 }
 
-// atItsEndpoint returns an error unless target is at the endpoint in the callee's own card.
-// Otherwise a child could reach any server under the name of its parent.
 func atItsEndpoint(callee *card.Card, target string) error {
+	// If target could be at a different endpoint than the callee's own card contains, a child could
+	// reach any server under the name of its parent.
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
 	}

@@ -68,8 +68,9 @@ func (a *Attempt) State() State {
 type storedAttempt struct {
 	Submission json.RawMessage `json:"submission"`
 	Policy     gate.Policy     `json:"policy"`
-	Began      int64           `json:"began"` // Unix microseconds, as for all times in stored documents
-	Due        int64           `json:"due"`
+	// Began is in Unix microseconds, like all times in stored documents.
+	Began int64 `json:"began"`
+	Due   int64 `json:"due"`
 }
 
 func (a *Attempt) encode() ([]byte, error) {

@@ -63,7 +63,9 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 type hosts struct {
 	parent, child bool
 	tenant        string
-	asleep        error // reason why a party cannot take part: it answers no calls, or the parent is a closed child
+	// asleep is the reason why a party cannot take part: it answers no calls, or the parent is a
+	// closed child.
+	asleep error
 }
 
 func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {

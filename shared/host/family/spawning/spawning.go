@@ -65,8 +65,6 @@ type taken struct {
 	At    int64         `json:"at"` // Unix microseconds
 }
 
-// Check returns an error of kind Clock or BadSignature unless r is current and signed by its
-// parent. It does not read the store.
 func (q *Requests) Check(r *composite.SpawnRequest) error {
 	now := q.Now()
 	if off := r.Time.Sub(now); off > Skew || off < -Skew {
@@ -92,7 +90,7 @@ func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gon
 }
 
 func unavailable(err error) error {
-	// A conflict is also temporary, so it is Unavailable too.
+	// A conflict is also temporary, so its kind is Unavailable.
 	var known *problem.Error
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -140,10 +138,10 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 	return &s, nil
 }
 
-// count appends name to the requested names. If there are too many names and they were not checked
-// within Recount, it first removes the names of deleted children. Names that were requested within
-// Window are kept, because their children may not be created yet.
 func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
+	// If there are too many names that were not checked within Recount, the names of deleted
+	// children are removed first. Names that were requested within Window are kept, because their
+	// children may not be created yet.
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
 	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount
 	if counted {

@@ -16,7 +16,8 @@ type Chooser uint8
 const (
 	Stranger Chooser = iota // URL in a card, a registration or a push configuration
 	Tenant                  // URL set with a key of the tenant's account
-	Operator                // URL set by the operator of the host, or by people on their own machine
+	// URL set by the operator of the host, or by people on their own machine.
+	Operator
 )
 
 // Actor is the origin of an outbound request: the host itself or one of its vacants, together with

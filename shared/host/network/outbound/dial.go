@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Resolver resolves names; *net.Resolver implements it.
+// Resolver resolves names. *net.Resolver implements it.
 type Resolver interface {
-	// LookupNetIP returns the addresses of host; network is "ip".
+	// LookupNetIP returns the addresses of host. The argument network is "ip".
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 

@@ -100,7 +100,7 @@ func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
 			DialContext:            d.dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // so that the limit applies to the bytes on the network
+			DisableCompression:     true, // limits the bytes on the network
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    maxIdlePerHost,

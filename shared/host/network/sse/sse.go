@@ -47,7 +47,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 		}
 		var data, line []byte
 		var name, began, id string // began is the name at the start of the data
-		some := false              // whether a data field was read; its value may be empty
+		some := false              // whether a data field was read, because its value may be empty
 		renamed := false           // whether the name was read after data
 		joined := false            // whether the lines of data form one event
 		for {
@@ -112,13 +112,12 @@ func beginsAnother(data, line []byte) bool {
 // lines reads lines that end with LF, CRLF or CR.
 type lines struct {
 	*bufio.Reader
-	cr bool // whether the last line ended with CR; a LF after it may arrive much later
+	cr bool // whether the last line ended with CR, because its LF may arrive much later
 }
 
-// next appends the next line to line, without its line end. At the end of the input the error is
-// io.EOF, even if the last line has no line end.
 func (l *lines) next(line []byte, most int) ([]byte, error) {
 	for {
+		// At the end of the input, the error is io.EOF, even if the last line has no line end.
 		c, err := l.ReadByte()
 		if err != nil {
 			return line, err

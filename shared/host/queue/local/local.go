@@ -1,9 +1,9 @@
-// Package local is a queue in the host's own store, for a host that runs in one
+// Package local implements a queue in the host's own store. It is for a host that runs in one
 // process.
 //
-// The invariant: a message that was sent is handled at least once, also if the process
-// ends in between. It is deleted after its handler returned nil, or after one process
-// refused it for longer than queue.Patience.
+// Each message is handled at least once, even if the process ends before or during its handling. A
+// message is deleted after its handler has returned nil, or after one process has refused it for
+// longer than queue.Patience.
 package local
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// again is the time between two tries.
+// again is the pause before a failed message or a failed read of the queue is repeated.
 const again = 500 * time.Millisecond
 
-// MessageDocs are the messages, in the order of sending: the time, and a random id.
+// MessageDocs contains the messages. A key is the time of sending and a random id.
 var MessageDocs = store.Kind[message]{
 	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.Unread},
 	Codec: store.Codec[message]{
@@ -35,34 +35,30 @@ var MessageDocs = store.Kind[message]{
 	},
 }
 
-// message is a message and its sender.
 type message struct {
 	text string
 	of   task.Sender
 }
 
-// ofSender is between a message and its sender.
+// ofSender separates a message from its sender.
 const ofSender = "\n"
 
-// sentForm is the time in the key of a message.
+// sentForm is the format of the time in a message's key.
 const sentForm = "20060102T150405.000000"
 
-// Queue implements task.Queue.
 type Queue struct {
 	with store.Updater
 	now  func() time.Time
 	sent chan struct{}
 }
 
-// New returns the queue of a store.
 func New(u store.Updater, now func() time.Time) *Queue {
 	return &Queue{with: u, now: now, sent: make(chan struct{}, 1)}
 }
 
 func (q *Queue) updater() store.Updater { return q.with }
 
-// Send implements task.Queue: settle wakes Run, or deletes the message of a task that was
-// refused.
+// Send implements task.Queue.
 func (q *Queue) Send(ctx context.Context, text string, of task.Sender) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
@@ -81,7 +77,7 @@ func (q *Queue) Send(ctx context.Context, text string, of task.Sender) (settle f
 			q.wake()
 			return
 		}
-		// If this fails, Run drops it later.
+		// If this deletion fails, Run drops the message later.
 		_ = q.updater().Commit(context.WithoutCancel(ctx), store.Delete{Key: k, If: 1})
 	}, nil
 }
@@ -89,12 +85,13 @@ func (q *Queue) Send(ctx context.Context, text string, of task.Sender) (settle f
 func (q *Queue) wake() {
 	select {
 	case q.sent <- struct{}{}:
-	default: // Run will look anyway
+	default: // Run is already about to read the queue
 	}
 }
 
-// Run passes messages to handle until ctx ends. It returns once all handlers have returned.
-// A message is handled while each of its shares has room, and keeps no later message waiting.
+// Run passes messages to handle until ctx ends. It returns once all handlers have returned. It
+// handles a message as soon as each of its shares has room. Messages that wait for room do not
+// delay later messages.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
 	defer w.running.Wait()
@@ -118,19 +115,20 @@ type worker struct {
 	handle  func(context.Context, string) error
 	running sync.WaitGroup
 
-	mu   sync.Mutex
-	busy map[string]bool // sorts of messages that are handled now, or were refused less than again before
-	used map[string]int  // how many of them, by share
-	// refused are the times at which handlers first refused messages. The time of sending would not
-	// do, because a message waits for its shares, and a turn runs for minutes.
+	mu sync.Mutex
+	// busy contains the sort keys of messages that are being handled or must not be retried yet.
+	busy map[string]bool
+	used map[string]int // number of running messages by share
+	// refused contains the time at which a handler first refused a message. The time of sending is
+	// not suitable, because a message waits for its shares and a turn runs for minutes.
 	refused map[string]time.Time
-	// past are the sorts of messages whose handlers returned since the page under way was
-	// read. The page may still have them, although they were deleted.
+	// past contains the sort keys of messages whose handlers have returned since the current page
+	// was read. The page may still contain these messages, although they are deleted.
 	past map[string]bool
 }
 
-// deliver starts handlers for messages that no handler has and whose shares have room. The end
-// of a handler wakes Run for the messages whose shares had no room.
+// deliver starts handlers for messages that are not being handled and whose shares have room. When
+// a handler returns, it wakes Run if a share was full.
 func (w *worker) deliver(ctx context.Context) error {
 	w.forget()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.All(), store.MaxPage) {
@@ -155,12 +153,11 @@ func (w *worker) deliver(ctx context.Context) error {
 			}
 			w.running.Go(func() { w.one(of, d, m.text, shares) })
 		}
-		w.forget() // before the next page is read
+		w.forget() // must precede the read of the next page
 	}
 	return nil
 }
 
-// one handles a message and deletes it if it is done with.
 func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []task.Share) {
 	err := w.handle(ctx, message)
 	if errors.Is(err, task.ErrWaiting) {
@@ -180,14 +177,13 @@ func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []
 	if err != nil {
 		time.AfterFunc(again, func() {
 			w.mu.Lock()
-			delete(w.busy, d.Key.Sort) // the message is handled again
+			delete(w.busy, d.Key.Sort) // allows the next try
 			w.mu.Unlock()
 			w.queue.wake()
 		})
 	}
 }
 
-// firstRefused notes that a message is refused, and returns when it was refused first.
 func (w *worker) firstRefused(sort string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +193,6 @@ func (w *worker) firstRefused(sort string) time.Time {
 	return w.refused[sort]
 }
 
-// done deletes a message.
 func (w *worker) done(ctx context.Context, d store.Doc) error {
 	if err := w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version}); err != nil {
 		return err
@@ -232,9 +227,9 @@ func (w *worker) take(sort string, shares []task.Share) bool {
 	return true
 }
 
-// give gives the shares of a message back. A message that is not done is not handled again yet,
-// because in a full share, whose end wakes Run, it would come at once, over and over. full reports
-// whether one of the shares had no room.
+// give releases the shares of a message. It reports whether one of them was full. An unfinished
+// message remains busy. Otherwise, Run would retry it in an endless loop, because the end of a
+// handler in a full share wakes Run.
 func (w *worker) give(sort string, shares []task.Share, done bool) (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package queuetest is the contract of queues.
+// Package queuetest tests the contract of queues.
 package queuetest
 
 import (
@@ -12,18 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// Subject is a queue under test.
 type Subject struct {
 	task.Queue
-	// Run delivers messages to handle until ctx ends and all handlers have returned.
 	Run func(ctx context.Context, handle func(context.Context, string) error)
-	// Patience is the time for which a refused message comes again.
+	// Patience is the time for which a refused message is retried.
 	Patience time.Duration
-	// Late bounds the time that a message takes to come.
+	// Late is the maximum time until a message is delivered.
 	Late time.Duration
 }
 
-// Contract runs the tests that every queue passes. in runs one of them, maybe in a bubble.
+// Contract runs the tests that every queue must pass. in runs a single test, for example in a
+// synctest bubble.
 func Contract(t *testing.T, in func(*testing.T, func(*testing.T)), open func(*testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"WhatIsHandledIsDone": testDone, "ARefusedMessageComesAgain": testAgain, "ARefusedMessageIsDroppedInTheEnd": testDropped,
@@ -35,7 +34,7 @@ func Contract(t *testing.T, in func(*testing.T, func(*testing.T)), open func(*te
 	}
 }
 
-// handled notes messages.
+// handled records messages.
 type handled struct {
 	mu  sync.Mutex
 	all []string
@@ -54,7 +53,6 @@ func (h *handled) read() []string {
 	return slices.Clone(h.all)
 }
 
-// wait waits until n messages were handled.
 func (h *handled) wait(t *testing.T, s *Subject, n int) []string {
 	t.Helper()
 	for until := time.Now().Add(s.Late); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
@@ -66,7 +64,7 @@ func (h *handled) wait(t *testing.T, s *Subject, n int) []string {
 	return nil
 }
 
-// run delivers until the test ends, or stop is called.
+// run delivers messages until the test ends or stop is called.
 func (s *Subject) run(t *testing.T, handle func(context.Context, string) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)
@@ -90,7 +88,7 @@ func (s *Subject) send(t *testing.T, message string) {
 
 func testDone(t *testing.T, s Subject) {
 	const odd = "0123abcd#guest#00ff#1#2#3"
-	s.send(t, odd) // before anybody listens
+	s.send(t, odd) // sent before a consumer runs
 	var got handled
 	handle := func(_ context.Context, m string) error { got.add(m); return nil }
 	stop := s.run(t, handle)
@@ -101,7 +99,7 @@ func testDone(t *testing.T, s Subject) {
 	}
 	got.wait(t, &s, len(want))
 	stop()
-	s.run(t, handle) // another process finds nothing
+	s.run(t, handle) // another process receives no messages
 	time.Sleep(s.Patience)
 	all := got.read()
 	if len(all) != len(want) {

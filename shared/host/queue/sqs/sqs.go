@@ -1,10 +1,11 @@
-// Package sqs is a queue at Amazon SQS, for a host whose workers are started by their
-// messages.
+// Package sqs implements a queue with Amazon SQS. It is for a host whose workers are started by
+// their messages.
 //
-// The invariants: a message is handled at least once, and deleted only after its handler
-// returned nil or after it was refused for longer than Patience. The message of a turn whose shares have
-// no room comes again until the turn begins or fails. If its task may wait for longer than the queue delivers a message, a
-// new message replaces it. A message that meets a fault comes again until the queue gives it to its queue of dead letters.
+// Each message is handled at least once. It is deleted only after its handler has returned nil, or
+// after it was refused for longer than Patience. The message of a turn whose shares have no room is
+// redelivered until the turn starts or fails. If a task may wait for longer than SQS redelivers a
+// message, a new message replaces the old one. A message whose handling fails is redelivered until
+// SQS moves it to the dead-letter queue.
 package sqs
 
 import (
@@ -27,26 +28,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Config holds a queue and its client.
 type Config struct {
 	Client *sqs.Client
-	URL    string // of the queue
+	URL    string // URL of the queue
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Patience is the time after its first delivery for which a message is tried again if its handler
-	// refuses it with task.ErrAgain. Zero means queue.Patience.
+	// Patience is the time after the first delivery for which a message is retried if its handler
+	// returns task.ErrAgain. If it is zero, queue.Patience is used.
 	Patience time.Duration
 }
 
-// Queue implements task.Queue and task.Notices. Its messages reach Handle by way of Lambda.
+// Queue implements task.Queue and task.Notices. A Lambda function passes its messages to Handle.
 type Queue struct {
 	Config
 
-	mu       sync.Mutex
-	nextRoom map[task.Sender]time.Time // time of the next free place in the line of an account; "" is the line of other callers
+	mu sync.Mutex
+	// nextRoom contains the next free time in the line of each account. The key "" is the common
+	// line of other callers.
+	nextRoom map[task.Sender]time.Time
 }
 
-// New returns a Queue.
 func New(c Config) *Queue {
 	c.Patience = cmp.Or(c.Patience, queue.Patience)
 	return &Queue{Config: c, nextRoom: map[task.Sender]time.Time{}}
@@ -54,14 +55,13 @@ func New(c Config) *Queue {
 
 const (
 	perTry = 3 * time.Second
-	// idleTime is short, because connections die while a function is frozen.
+	// idleTime is short because connections break while a function is frozen.
 	idleTime = 20 * time.Second
 	maxTries = 3
 )
 
-// NewClient makes a client with timeouts and retries that suit a call: what is sent twice
-// is handled twice, which handlers bear.
 func NewClient(cfg aws.Config) *sqs.Client {
+	// A message that is sent twice is handled twice, which handlers tolerate, so retries are safe.
 	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = idleTime })
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
@@ -70,20 +70,18 @@ func NewClient(cfg aws.Config) *sqs.Client {
 	})
 }
 
-// Send implements task.Queue. A message whose task is never stored is refused by its
-// handler until it is dropped.
 func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
+	// If the task is never stored, the handler refuses the message until it is dropped.
 	return func(context.Context, bool) {}, q.SendAfter(ctx, message, of, 0)
 }
 
-// maxDelay is the longest delay of a message at SQS.
+// maxDelay is the maximum delay of a message in SQS.
 const maxDelay = 15 * time.Minute
 
-// SendAfter stores a message that is delivered after a while, in whole seconds. The sender is
-// the message's group: if a sender keeps the consumers busy, SQS delivers the messages of
-// other senders first. The sender "" has no group.
 func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, after time.Duration) error {
 	in := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(after, maxDelay) / time.Second)}
+	// The sender is the message group. If one sender keeps the consumers busy, SQS delivers the
+	// messages of other senders first.
 	if of != "" {
 		in.MessageGroupId = aws.String(string(of))
 	}
@@ -93,23 +91,23 @@ func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, a
 	return nil
 }
 
-// Message is a message as it was received.
+// Message is a received message.
 type Message struct {
 	Body    string
 	Receipt string
 	First   time.Time // time of the first delivery
-	Count   int       // how often it was received, this time included
+	Count   int       // number of deliveries, including this one
 }
 
-// longestWait is the longest time before a message comes again.
+// longestWait is the maximum time before a message is redelivered.
 const longestWait = 30 * time.Second
 
-// wait is the time before a message that was received n times comes again.
 func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
 
-// roomWait returns the time for which the message of a turn without room is hidden: until its place in
-// the line of such messages of this process, or until the turn has failed. Each account has a line, so that it does not
-// wait behind others. The lines of accounts share one rate. Callers without an account have one line together.
+// roomWait returns the time for which the message of a turn without room stays hidden. It ends at
+// the message's place in the line of this process, or when the turn has failed. Each account has
+// its own line, so that it does not wait behind other accounts. The lines of accounts share one
+// rate. All callers without an account share one line.
 func (q *Queue) roomWait(message string, first time.Time, account bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,8 +131,8 @@ func (q *Queue) roomWait(message string, first time.Time, account bool) time.Dur
 	return wait
 }
 
-// Handle passes a message to handle and reports whether it is done with. Otherwise it
-// comes again: soon, because Handle shortens the time for which it is hidden.
+// Handle passes a message to handle. It reports whether the message may be deleted. For any other
+// message, Handle shortens the visibility timeout, so that the message is redelivered soon.
 func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (done bool, err error) {
 	err = handle(ctx, m.Body)
 	hidden := wait(m.Count)
@@ -155,7 +153,8 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 		return true, nil
 	}
 	in := &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.URL, ReceiptHandle: &m.Receipt, VisibilityTimeout: int32(hidden / time.Second)}
-	if _, failed := q.Client.ChangeMessageVisibility(ctx, in); failed != nil { // it comes later
+	// If this fails, the message is redelivered after the queue's own visibility timeout.
+	if _, failed := q.Client.ChangeMessageVisibility(ctx, in); failed != nil {
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue comes late", slog.String("cause", failed.Error()))
 	}
 	return false, err

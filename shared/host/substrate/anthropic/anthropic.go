@@ -1,9 +1,8 @@
-// Package anthropic is the substrate behind Anthropic's messages: at Anthropic, and at
-// servers that speak as it does.
+// Package anthropic is the substrate for models with Anthropic's Messages API, at Anthropic or on
+// other servers with this API.
 //
-// The invariant: the request contains the model's name, the conversation, the owner's
-// settings for the model, the owner's secret, and nothing else: no id, no envelope,
-// nothing of the host's environment.
+// A request contains only the model's name, the conversation, the owner's settings for the model
+// and the owner's secret. It contains no id, no envelope and no data from the host's environment.
 package anthropic
 
 import (
@@ -22,16 +21,15 @@ import (
 )
 
 const (
-	// version of the API, which is a date.
+	// version is the version of the API, which is a date.
 	version = "2023-06-01"
-	// maxTokens bounds an answer if the agent sets no bound: the API requires a
-	// number, and every model since Claude 3.5 takes this one.
+	// maxTokens is the limit of an answer if the agent sets no limit. The API requires a limit, and
+	// all models since Claude 3.5 accept this one.
 	maxTokens = 8192
 )
 
-// Kinds are the kinds of this package. Requests go through client as the vacant,
-// so client's guard may refuse them.
 func Kinds(client *outbound.Client) substrate.Kinds {
+	// client sends requests on behalf of the vacant, so its guard may refuse them.
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindAnthropic: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindAnthropic, Argument: argument}
@@ -43,7 +41,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is a model at a server.
+// server is a model on a server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -51,8 +49,8 @@ type server struct {
 	model     string
 }
 
-// Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
-// refuses to answer.
+// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
+// model refuses to answer.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
@@ -68,13 +66,14 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 
 // request is the body of a request.
 type request struct {
-	Model        string        `json:"model"`
-	MaxTokens    int           `json:"max_tokens"`
-	System       string        `json:"system,omitempty"`
-	Messages     []message     `json:"messages"`
-	Stream       bool          `json:"stream"`
-	Tools        []tool        `json:"tools,omitempty"`
-	ToolChoice   *toolChoice   `json:"tool_choice,omitempty"` // none, or as the model likes
+	Model     string    `json:"model"`
+	MaxTokens int       `json:"max_tokens"`
+	System    string    `json:"system,omitempty"`
+	Messages  []message `json:"messages"`
+	Stream    bool      `json:"stream"`
+	Tools     []tool    `json:"tools,omitempty"`
+	// ToolChoice is none, or nil if the model may choose.
+	ToolChoice   *toolChoice   `json:"tool_choice,omitempty"`
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 }
 
@@ -83,7 +82,7 @@ type message struct {
 	Content []block `json:"content"`
 }
 
-// block is a part of a message: a text, an image, the use of a tool, or its result.
+// block is a part of a message: a text, an image, a tool call or its result.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -96,7 +95,7 @@ type block struct {
 	Source    *source         `json:"source,omitempty"`
 }
 
-// source has the bytes of an image.
+// source contains the bytes of an image.
 type source struct {
 	Type      string `json:"type"`
 	MediaType string `json:"media_type"`
@@ -117,7 +116,6 @@ type outputConfig struct {
 	Effort substrate.Effort `json:"effort"`
 }
 
-// bodyOf is the body of a request.
 func (s *server) bodyOf(r *substrate.Request) any {
 	body := request{Model: s.model, MaxTokens: cmp.Or(r.MaxTokens, maxTokens), System: r.System, Stream: true}
 	if r.JSON {
@@ -127,7 +125,7 @@ func (s *server) bodyOf(r *substrate.Request) any {
 		body.OutputConfig = &outputConfig{r.Effort}
 	}
 	for _, t := range r.Turns {
-		if blocks := blocksOf(&t); len(blocks) > 0 { // the API refuses a message of nothing
+		if blocks := blocksOf(&t); len(blocks) > 0 { // the API rejects an empty message
 			role := "user"
 			if t.Role == substrate.Agent {
 				role = "assistant"
@@ -144,7 +142,6 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-// blocksOf are the parts of a turn.
 func blocksOf(t *substrate.Turn) (all []block) {
 	if t.Text != "" {
 		all = append(all, block{Type: "text", Text: t.Text})
@@ -161,30 +158,29 @@ func blocksOf(t *substrate.Turn) (all []block) {
 	return all
 }
 
-// event has the members of a stream's event that are read for every type. Read reads the other
-// members by the type, because types that are unknown here may have any.
+// event contains the members of a stream event that exist for every type. Read decodes the other
+// members by type, because unknown types may have any members.
 type event struct {
 	Type  string
 	Usage lax.Of[usage]
 }
 
-// usage is a server's report. Absent numbers keep their earlier value.
+// usage is a server's usage report. Absent numbers keep their earlier values.
 type usage struct {
-	In      lax.Count `json:"input_tokens"` // without the cache's tokens
+	In      lax.Count `json:"input_tokens"` // without cached tokens
 	Out     lax.Count `json:"output_tokens"`
 	Written lax.Count `json:"cache_creation_input_tokens"`
 	Cached  lax.Count `json:"cache_read_input_tokens"`
 }
 
-// answer reads an answer.
+// answer parses an answer.
 type answer struct {
 	remote.Blocks
-	told                  bool // what the question used
-	counted               bool // a number was reported
+	told                  bool // whether the usage of the question was reported
+	counted               bool // whether the server has sent a number
 	in, out, wrote, cache int
 }
 
-// Read implements remote.Answer.
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	var e event
 	if json.Unmarshal(data, &e) != nil {
@@ -192,15 +188,15 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	switch e.Type {
 	case "message_start":
-		// It is told with what follows: a server that fails right after it may be
-		// asked again, as if it had said nothing.
+		// The usage is reported with the next event. If the server fails immediately after
+		// message_start, the request may then be repeated as if the server had not answered.
 		var is struct {
 			Message lax.Of[struct {
 				Usage lax.Of[usage]
 				Why   remote.Reason `json:"stop_reason"`
 			}]
 		}
-		_ = json.Unmarshal(data, &is) // it takes any value
+		_ = json.Unmarshal(data, &is) // accepts every value
 		a.count(&is.Message.Value.Usage.Value)
 		return nil, a.Because(is.Message.Value.Why)
 	case "content_block_start":
@@ -220,7 +216,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		events, err = a.goOn(is.Delta)
 		return append(a.tell(false), events...), err
 	case "content_block_stop":
-		a.BeginText() // servers may leave out the next beginning
+		a.BeginText() // servers may omit the next content_block_start
 	case "message_delta":
 		var is struct {
 			Delta struct {
@@ -234,7 +230,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		return a.tell(true), a.Because(is.Delta.Why)
 	case "message_stop":
 		return nil, io.EOF
-	case "message": // a whole answer
+	case "message": // complete answer
 		var is struct {
 			Content []json.RawMessage
 			Why     remote.Reason `json:"stop_reason"`
@@ -251,10 +247,9 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		a.count(&e.Usage.Value)
 		return append(events, a.tell(true)...), a.Because(is.Why)
 	}
-	return nil, nil // ping, and what later versions add
+	return nil, nil // ping, and events of later versions
 }
 
-// count keeps the numbers of u.
 func (a *answer) count(u *usage) {
 	for to, n := range map[*int]lax.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
 		n.Keep(to)
@@ -262,8 +257,8 @@ func (a *answer) count(u *usage) {
 	}
 }
 
-// tell returns the event of what was used so far, if there are numbers: once before the text,
-// and again at each report.
+// tell returns the usage so far, if the server has sent numbers. It returns the usage once before
+// the text, and after each report (again).
 func (a *answer) tell(again bool) []substrate.Event {
 	if !a.counted || a.told && !again {
 		return nil
@@ -272,10 +267,10 @@ func (a *answer) tell(again bool) []substrate.Event {
 	return []substrate.Event{substrate.Usage{In: a.in + a.wrote + a.cache, Out: a.out, Cached: a.cache}}
 }
 
-// begin reads the beginning of a block, or a whole one.
+// begin parses the start of a block or a complete block.
 func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 	var is lax.Of[struct{ Type string }]
-	_ = json.Unmarshal(block, &is) // it takes any value
+	_ = json.Unmarshal(block, &is) // accepts every value
 	switch is.Value.Type {
 	case "text", "thinking", "":
 		a.BeginText()
@@ -290,7 +285,7 @@ func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 			return nil, remote.Unreadable()
 		}
 		arguments := remote.Arguments(use.Input)
-		if arguments == "{}" { // its pieces may follow
+		if arguments == "{}" { // the pieces of the arguments may follow
 			arguments = ""
 		}
 		return nil, a.BeginCall(substrate.ToolCall{ID: cmp.Or(use.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: use.Name, Arguments: arguments})
@@ -299,7 +294,6 @@ func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 	return nil, nil
 }
 
-// goOn reads more of a block.
 func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 	if a.IsSkipped() {
 		return nil, nil
@@ -308,7 +302,7 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 		Type  lax.Of[string]
 		Piece json.RawMessage `json:"partial_json"`
 	}
-	_ = json.Unmarshal(delta, &is) // a delta of another form has neither
+	_ = json.Unmarshal(delta, &is) // is stays empty if the delta has another form
 	switch is.Type.Value {
 	case "text_delta", "thinking_delta", "":
 		if is.Piece == nil {
@@ -316,7 +310,7 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 		}
 	case "input_json_delta":
 	default:
-		return nil, nil // a signature, and what later versions add
+		return nil, nil // signatures, and deltas of later versions
 	}
 	if more := remote.Arguments(is.Piece); more != "" {
 		return nil, a.AddArguments(more)
@@ -324,7 +318,6 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 	return nil, nil
 }
 
-// said reads the text and the thoughts of a block or of a delta.
 func (a *answer) said(data []byte) (events []substrate.Event, err error) {
 	var is struct {
 		Text     string

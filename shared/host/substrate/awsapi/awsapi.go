@@ -1,8 +1,8 @@
-// Package awsapi is the substrate of Lambda functions, and what it shares with other
-// substrates that are reached by the AWS SDK, with the host's own credentials.
+// Package awsapi is the substrate for Lambda functions. It also contains code for other substrates
+// that use the AWS SDK with the host's own credentials.
 //
-// The invariants: the guard of the vacant is asked for the one URL of its substrate
-// before a request is sent. A request is sent once. No proxy is used.
+// Before a request is sent, the guard of the vacant is asked for the URL of its substrate. A
+// request is sent only once. Proxies are not used.
 package awsapi
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// idleTime is the time for which an idle connection is reused. It is short, because
-// connections die while a Lambda function is frozen.
+// idleTime is the time for which an idle connection is reused. It is short because connections
+// break while a Lambda function is frozen.
 const idleTime = 20 * time.Second
 
-// HTTPClient returns a client for requests that may not be sent twice.
+// HTTPClient returns a client for requests that must not be sent twice.
 func HTTPClient() aws.HTTPClient {
 	return limited{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = nil
@@ -34,12 +34,12 @@ func HTTPClient() aws.HTTPClient {
 	})}
 }
 
-// limited bounds bodies of answers to outbound.MaxStream bytes.
+// limited limits the bodies of answers to outbound.MaxStream bytes.
 type limited struct{ aws.HTTPClient }
 
-// Do sends r without the WriteTo of its body: the SDK (smithy-go v1.28.8) closes a body
-// when the answer begins, after which WriteTo fails, and net/http cuts the answer.
 func (l limited) Do(r *http.Request) (*http.Response, error) {
+	// The body must not have a method WriteTo. The SDK (smithy-go v1.28.8) closes the body when the
+	// answer starts. WriteTo then fails, and net/http truncates the answer.
 	if r.Body != nil {
 		r = r.WithContext(r.Context())
 		r.Body = struct{ io.ReadCloser }{r.Body}
@@ -51,7 +51,6 @@ func (l limited) Do(r *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-// Permitted asks the guard of the vacant for the URL of its substrate.
 func Permitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
 	if err := client.Permit(ctx, outbound.Vacant(r.Vacant, r.By), s.Endpoint()); err != nil {
 		return substrate.Unreached(err)
@@ -59,8 +58,8 @@ func Permitted(ctx context.Context, client *outbound.Client, r *substrate.Reques
 	return nil
 }
 
-// Failure gives an error of the SDK the kind of a substrate's. The operator sees the code
-// and the message of an answer.
+// Failure converts an error of the SDK to an error of a substrate. The operator sees the code and
+// the message of the answer.
 func Failure(ctx context.Context, err error) error {
 	var answer *awshttp.ResponseError
 	var api smithy.APIError
@@ -76,22 +75,21 @@ func Failure(ctx context.Context, err error) error {
 		switch {
 		case api.ErrorCode() == modelError:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
-		// The account must subscribe to a model of a third party at AWS Marketplace, or must describe
-		// its use case. Functions have no right to do either.
+		// The account must subscribe to third-party models in AWS Marketplace or describe its use
+		// case. Functions have no permission for either.
 		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
 		}
 		return substrate.Answered(answer.HTTPStatusCode(), answer.Response.Header, said, cause)
-	case errors.As(err, &api): // within a stream
+	case errors.As(err, &api): // error within a stream
 		return substrate.Answered(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
 }
 
-// modelError is Bedrock's code for status 424.
+// modelError is Bedrock's error code for status 424.
 const modelError = "ModelErrorException"
 
-// withinStream is the error of an exception that ends a stream.
 func withinStream(code string) error {
 	switch code {
 	case "ThrottlingException", "throttlingException":

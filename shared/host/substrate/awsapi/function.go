@@ -14,9 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Functions is the kind of Lambda functions, which follow the agent contract: the event
-// is the question, the answer the object {"text", "usage"}. client's guard may refuse a
-// function.
 func Functions(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	api := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, HTTPClient()
@@ -29,14 +26,14 @@ func Functions(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	}}
 }
 
+// function is a Lambda function that follows the agent contract. The event is the question, and the
+// answer is the object {"text", "usage"}.
 type function struct {
 	client *outbound.Client
 	api    *lambda.Client
 	spec   substrate.Spec
 }
 
-// Infer invokes the function once. Its errors have the same kinds as an HTTP agent's; a
-// function that fails is SubstrateUnavailable.
 func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, err := f.ask(ctx, &r)

@@ -1,8 +1,7 @@
-// Package bedrock is the substrate of models at Amazon Bedrock, over ConverseStream and with
-// the host's own AWS credentials.
+// Package bedrock is the substrate for models in Amazon Bedrock. It uses ConverseStream and the
+// host's own AWS credentials.
 //
-// The invariant: the request contains the model's id, the conversation, the owner's settings
-// for the model, and nothing else.
+// A request contains only the model's id, the conversation and the owner's settings for the model.
 package bedrock
 
 import (
@@ -26,11 +25,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
-// Kinds is the kind of this package. client's guard may refuse a model.
 func Kinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	api := bedrockruntime.NewFromConfig(cfg, func(o *bedrockruntime.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
-		o.BearerAuthTokenProvider, o.AuthSchemePreference = nil, nil // the SDK's own, from the environment
+		// The client ignores tokens in the environment.
+		o.BearerAuthTokenProvider, o.AuthSchemePreference = nil, nil
 	})
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindBedrock: func(argument string) (substrate.Substrate, error) {
@@ -49,10 +48,10 @@ type model struct {
 	spec      substrate.Spec
 }
 
-// Infer streams the model's answer. The kinds of its errors are SubstrateUnavailable if
-// Bedrock cannot be reached or the model is out of order, SubstrateBusy for a throttle,
-// SubstrateTooLarge for a long stream, SubstrateRefused for a refusal, and
-// SubstrateMisconfigured for any other answer, such as a model without a grant.
+// Infer streams the model's answer. The kind of an error is SubstrateUnavailable if Bedrock is
+// unreachable or the model fails, SubstrateBusy if requests are throttled, SubstrateTooLarge if the
+// stream is too long, SubstrateRefused for a refusal, and otherwise SubstrateMisconfigured, for
+// example for a model without a grant.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if err := awsapi.Permitted(ctx, m.client, &r, m.spec); err != nil {
@@ -96,13 +95,12 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// ownProtocol gives a stream its own buffer: the SDK (smithy-go v1.28.8) has one for a
-// client, in which streams at once would overwrite each other's events.
 func ownProtocol(o *bedrockruntime.Options) {
+	// Each stream needs its own buffer. The SDK (smithy-go v1.28.8) has one buffer per client, in
+	// which concurrent streams would overwrite each other's events.
 	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }
 
-// input is the request for r.
 func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput {
 	in := &bedrockruntime.ConverseStreamInput{ModelId: &m.spec.Argument}
 	system := r.System
@@ -110,19 +108,20 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 		system = remote.AskForJSON(system)
 	}
 	if r.Final && len(r.Tools) > 0 {
-		system = remote.AskForAnswer(system) // Bedrock has no tool choice of none
+		system = remote.AskForAnswer(system) // Bedrock has no tool choice "none"
 	}
 	if system != "" {
 		in.System = []types.SystemContentBlock{&types.SystemContentBlockMemberText{Value: system}}
 	}
 	if r.MaxTokens > 0 {
-		in.InferenceConfig = &types.InferenceConfiguration{MaxTokens: aws.Int32(int32(r.MaxTokens))} // at most 2^20
+		// MaxTokens is at most 2^20, so it fits.
+		in.InferenceConfig = &types.InferenceConfiguration{MaxTokens: aws.Int32(int32(r.MaxTokens))}
 	}
 	if r.Effort != "" && !r.Omits("outputConfig") {
 		in.OutputConfig = &types.OutputConfig{Effort: aws.String(string(r.Effort))}
 	}
 	for _, t := range r.Turns {
-		if blocks := blocksOf(&t); len(blocks) > 0 { // Bedrock refuses a message of nothing
+		if blocks := blocksOf(&t); len(blocks) > 0 { // Bedrock rejects an empty message
 			role := types.ConversationRoleUser
 			if t.Role == substrate.Agent {
 				role = types.ConversationRoleAssistant
@@ -143,7 +142,6 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 	return in
 }
 
-// documentOf is a JSON value as the SDK sends it.
 func documentOf(raw json.RawMessage) document.Interface {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -152,7 +150,6 @@ func documentOf(raw json.RawMessage) document.Interface {
 	return document.NewLazyDocument(v)
 }
 
-// blocksOf are the parts of a turn.
 func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
 	if t.Text != "" {
 		all = append(all, &types.ContentBlockMemberText{Value: t.Text})
@@ -174,7 +171,7 @@ func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
 	return all
 }
 
-// modelAnswer reads an answer.
+// modelAnswer parses an answer.
 type modelAnswer struct{ remote.Blocks }
 
 func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
@@ -194,7 +191,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 		}
 		return a.piece(e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
-		a.BeginText() // Bedrock sends no beginning of a text
+		a.BeginText() // Bedrock sends no start event for a text
 	case *types.ConverseStreamOutputMemberMessageStop:
 		return nil, a.Because(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
 	case *types.ConverseStreamOutputMemberMetadata:
@@ -204,10 +201,9 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 			return []substrate.Event{substrate.Usage{In: n(u.InputTokens) + n(u.CacheWriteInputTokens) + cached, Out: n(u.OutputTokens), Cached: cached}}, nil
 		}
 	}
-	return nil, nil // what later versions add
+	return nil, nil // events of later versions
 }
 
-// piece reads more of a block.
 func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error) {
 	switch d := d.(type) {
 	case *types.ContentBlockDeltaMemberText:

@@ -1,6 +1,6 @@
-// Package conformance is the substrate of vacants under test by the conformance kits of
-// A2A: the beginning of a message's id, or else of its text, selects the behaviour that
-// the kits expect. No other vacant should use it.
+// Package conformance is the substrate of vacants that A2A conformance kits test. The prefix of a
+// message's id or, if it does not match, of its text selects the behaviour that the kits expect.
+// Other vacants should not use this substrate.
 package conformance
 
 import (
@@ -21,11 +21,10 @@ import (
 // Kind is the kind of this substrate in a substrate.Spec.
 const Kind = "conformance"
 
-// parking is the argument for the kit of A2A 0.3, whose ordinary messages are to leave
-// a task that waits for the next one.
+// parking is the argument for the kit of A2A 0.3. After an ordinary message, this kit expects a
+// task that waits for the next message.
 const parking = "0.3"
 
-// New makes the substrate of a spec.
 func New(argument string) (substrate.Substrate, error) {
 	if argument != "" && argument != parking {
 		return nil, problem.Invalid("substrate", Kind+" or "+Kind+":"+parking, argument)
@@ -33,16 +32,16 @@ func New(argument string) (substrate.Substrate, error) {
 	return agent{parks: argument == parking}, nil
 }
 
-// Options tell handlers how the kits expect a vacant to answer. Other vacants have the zero Options.
+// Options tells handlers how the kits expect a vacant to answer. Other vacants have the zero
+// Options.
 type Options struct {
 	SharesTasks bool // callers without a key share their tasks
-	HasJSON     bool // the vacant takes and answers JSON, because the kits send messages with data
-	OldErrors   bool // errors have the statuses of A2A 1.0.0, and the errors of streams are JSON, not events
-	PureCard    bool // the kit refuses a card with members of 0.3, and asks for no version
-	HasBare     bool // some messages are answered by a message instead of a task
+	HasJSON     bool // the vacant accepts and returns JSON, because the kits send data
+	OldErrors   bool // errors have the statuses of A2A 1.0.0, and errors of streams are JSON
+	PureCard    bool // the kit rejects a card with members of 0.3 and sends no version
+	HasBare     bool // some messages are answered with a message instead of a task
 }
 
-// OptionsOf returns the options of a record's substrate.
 func OptionsOf(text string) Options {
 	spec, err := substrate.Parse(text)
 	if err != nil || spec.Kind != Kind {
@@ -51,17 +50,18 @@ func OptionsOf(text string) Options {
 	return Options{SharesTasks: true, HasJSON: true, OldErrors: true, PureCard: spec.Argument != parking, HasBare: true}
 }
 
-// IsBare reports whether a message is answered by a message instead of a task. The task is stored all the same.
+// IsBare reports whether a message is answered with a message instead of a task. The task is
+// nevertheless stored.
 func (o Options) IsBare(m *task.Message) bool { return o.HasBare && behaviourOf(m).bare }
 
 // behaviour is the agent's reaction to a message.
 type behaviour struct {
 	prefix  string
-	says    string        // the message of the status at the end
-	state   task.State    // at the end; "" means completed
-	takes   time.Duration // before it ends
+	says    string        // message of the final status
+	state   task.State    // final state, where "" means completed
+	takes   time.Duration // time until the task ends
 	chunks  []task.Chunk
-	bare    bool // the answer is a message without a task
+	bare    bool // whether the answer is a message without a task
 	failure string
 }
 
@@ -87,10 +87,10 @@ var (
 	}
 )
 
-// multiTurn is the prefix of a conversation of several turns.
+// multiTurn is the prefix of a conversation with several turns.
 const multiTurn = "tck-multi-turn"
 
-// behaviours by prefix; of two that fit, the longer one counts.
+// behaviours lists the behaviours by prefix. The longest matching prefix is used.
 var behaviours = []behaviour{
 	{prefix: "tck-complete-task", says: "Hello from TCK"},
 	{prefix: "tck-message-response", says: "Direct message response", bare: true},
@@ -113,7 +113,8 @@ var behaviours = []behaviour{
 	{prefix: "test-resubscribe-message-id", says: "done", takes: long},
 }
 
-// behaviourOf finds the behaviour of a message: by its id, then by its text.
+// behaviourOf returns the behaviour for a message. It matches the prefixes with the message's id,
+// and then with its text.
 func behaviourOf(m *task.Message) behaviour {
 	if m == nil {
 		return behaviour{}
@@ -141,9 +142,9 @@ func behaviourOf(m *task.Message) behaviour {
 
 type agent struct{ parks bool }
 
-// behaviourOf decides by the prefix of each message. A message without one completes its task,
-// but a conversation of several turns goes on until it is told "done", and the kit of 0.3 wants
-// all its tasks to go on.
+// behaviourOf returns the behaviour for the current message. A message without a prefix completes
+// its task. A conversation with several turns continues until the message contains "done". The kit
+// of 0.3 expects all other tasks to continue.
 func (a agent) behaviourOf(ctx context.Context, said string) behaviour {
 	m := task.MessageOf(ctx)
 	b := behaviourOf(m)
@@ -163,7 +164,6 @@ func (a agent) behaviourOf(ctx context.Context, said string) behaviour {
 	return behaviour{says: "done", takes: moment}
 }
 
-// Infer implements substrate.Substrate.
 func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		b := a.behaviourOf(ctx, r.Text())

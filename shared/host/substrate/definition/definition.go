@@ -1,16 +1,16 @@
-// Package definition describes an agent, besides its vacant's key: its model, its
-// instructions, its tools and its limits. A person writes them into an agent's file.
+// Package definition describes an agent without its vacant's key: the model, the instructions, the
+// tools and the limits. A person writes them into an agent's file.
 //
-// The invariants: an Agent has one JSON form that parses back to it. A member that
-// is absent has its default, which a later release may change.
+// An Agent has exactly one JSON form, which can be parsed back. A missing member has its default,
+// which a later release may change.
 //
-// The operator pays for a model at Bedrock, which AWS bills, and for a model that is asked
-// with a secret: only the operator sets secrets, tenants' secrets too (front/admin). In the
-// vacants of tenants the operator's table of models prices both. Price in such an agent
-// only raises the table's price, each component by itself, and a model without a row is
-// refused. Agents do not record their authors, and a tenant's key can write every agent of
-// the tenant, so an operator prices a tenant's model in the table. Agents of vacants
-// without a tenant may state any price. Prices is the only implementation of this rule.
+// The operator pays for a model in Bedrock, which AWS bills, and for a model that is called with a
+// secret, because only the operator sets secrets, including secrets of tenants (front/admin). In
+// the vacants of tenants, the operator's table of models sets the price of both. Price in such an
+// agent can only raise each component of the table's price, and a model without a row is rejected.
+// Agents do not record their authors, and a tenant's key can write all agents of the tenant, so an
+// operator sets the price of a tenant's model in the table. Agents of vacants without a tenant may
+// state any price. Prices is the only implementation of this rule.
 package definition
 
 import (
@@ -35,129 +35,133 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a definition. The zero value of a member is its default.
+// Agent is the definition of an agent. The zero value of a member means its default.
 type Agent struct {
-	// Description describes the agent's abilities for people. Callers see the
-	// vacant's capability instead.
+	// Description describes the agent's abilities to people. Callers see the vacant's capability
+	// instead.
 	Description string `json:"description,omitempty"`
-	// Provider is the kind of the substrate. The default is openai with a BaseURL, else
-	// the provider of a known model name, else ollama.
+	// Provider is the kind of the substrate. The default is openai if BaseURL is set, otherwise the
+	// provider of a known model name, otherwise ollama.
 	Provider string `json:"provider,omitempty"`
-	BaseURL  string `json:"base_url,omitempty"` // of a model or of mcp the server; of http the whole URL
-	Model    string `json:"model,omitempty"`    // of mcp the tool; of lambda the function's ARN
-	// Tier selects a model of Provider instead of Model, until Choose sets Model.
+	// BaseURL is the server of a model or of mcp, or the complete URL of http.
+	BaseURL string `json:"base_url,omitempty"`
+	// Model is the name of the model, the tool of mcp, or the ARN of the lambda function.
+	Model string `json:"model,omitempty"`
+	// Tier selects a model of Provider until Choose replaces it with Model.
 	Tier models.Tier `json:"tier,omitempty"`
-	// Secret is the name of the secret for the server; see SecretName for the default.
+	// Secret is the name of the secret for the server. SecretName returns its default.
 	Secret string `json:"secret,omitempty"`
-	// Budget limits the cost of a call, DailyBudget of a UTC day. Budget defaults to no
-	// limit, DailyBudget to one dollar. Price is the price of the models, see Prices;
-	// the default is the host's table of models.
+	// Budget limits the cost of a call, and DailyBudget the cost of a UTC day. By default, Budget
+	// is unlimited and DailyBudget is one dollar. Price is the price of the models (see Prices). By
+	// default, it comes from the host's table of models.
 	Budget      *money.Amount `json:"budget,omitempty"`
 	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
-	// FallbackModel answers, at the same provider, where Model is overloaded or out
-	// of order.
-	FallbackModel string           `json:"fallback_model,omitempty"`
-	System        string           `json:"system,omitempty"` // what the model is told before each conversation
-	MaxTokens     int              `json:"max_tokens,omitempty" canon:"min=1"`
-	MaxTurns      int              `json:"max_turns,omitempty" canon:"min=1"`
-	Timeout       int              `json:"timeout,omitempty" canon:"min=1"` // seconds
-	Effort        substrate.Effort `json:"effort,omitempty" canon:"min=1"`
-	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
-	// Omit has the optional members of requests to the model that its server refuses. The host
-	// leaves them out.
+	// FallbackModel answers, at the same provider, if Model is overloaded or unavailable.
+	FallbackModel string `json:"fallback_model,omitempty"`
+	// System contains instructions for the model before each conversation.
+	System    string `json:"system,omitempty"`
+	MaxTokens int    `json:"max_tokens,omitempty" canon:"min=1"`
+	MaxTurns  int    `json:"max_turns,omitempty" canon:"min=1"`
+	// Timeout is in seconds. If it is zero, only the host limits the time.
+	Timeout      int              `json:"timeout,omitempty" canon:"min=1"`
+	Effort       substrate.Effort `json:"effort,omitempty" canon:"min=1"`
+	OutputFormat Format           `json:"output_format,omitempty" canon:"min=1"`
+	// Omit lists the optional members of requests that the model's server rejects. The host omits
+	// them.
 	Omit   []string `json:"omit,omitempty"`
 	Memory bool     `json:"memory,omitempty"`
-	// Ask gives the model a tool by which it asks the caller a question. The task then waits for the answer.
+	// Ask gives the model a tool with which it asks the caller a question. The task then waits for
+	// the answer.
 	Ask bool `json:"ask,omitempty"`
-	// Input are the media types of the files that it takes beside text. An empty list means only
-	// text. Callers without an envelope can send files (front/a2a).
+	// Input lists the media types of the files that the agent accepts in addition to text. If it is
+	// empty, the agent accepts only text. Callers without an envelope can send files (front/a2a).
 	Input []string `json:"input,omitempty"`
 	Mode  Mode     `json:"mode,omitempty" canon:"min=1"`
-	// ToolLog selects what the host keeps when the agent calls a tool. The default is ToolNames.
+	// ToolLog selects the data that the host stores about the agent's tool calls. The default is
+	// ToolNames.
 	ToolLog ToolLog `json:"tool_log,omitempty" canon:"min=1"`
-	// AllowedTools are the only tools that it may use. An empty list allows all
-	// that it is offered. DisallowedTools are excluded in any case.
+	// AllowedTools lists the only tools that the agent may use. If it is empty, all offered tools
+	// are allowed. DisallowedTools are always excluded.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
-	// Workspace is the name of the workspace whose files its tasks read and write. The default is main.
+	// Workspace is the name of the workspace whose files the agent's tasks read and write. The
+	// default is main.
 	Workspace string `json:"workspace,omitempty"`
-	// IncludeDirs are the folders of the workspace that it may read besides .vault and LockPaths. An empty list allows
-	// all folders.
+	// IncludeDirs lists the folders of the workspace that the agent may read in addition to .vault
+	// and LockPaths. If it is empty, all folders are allowed.
 	IncludeDirs []string `json:"include_dirs,omitempty"`
-	// LockPaths are the files and folders that its tasks in mode read-write lock. The path "." is the workspace.
+	// LockPaths lists the files and folders that the agent's tasks lock in mode read-write. The
+	// path "." is the workspace.
 	LockPaths []string `json:"lock_paths,omitempty"`
-	// Vacants are vacants that it may ask: its tenant's, and public ones of this
-	// host. They are named by id, or by name until the agent is set.
+	// Vacants lists the vacants that the agent may ask: vacants of its tenant and public vacants of
+	// this host. They are named by id, or by name until the agent is set.
 	Vacants []string `json:"vacants,omitempty"`
-	// MCPServers are the servers whose tools it is offered.
+	// MCPServers lists the servers whose tools the agent may use.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
-	// Allow are the substrates that may ever answer, for the vacant's card: KIND, or
-	// KIND:MODEL. An empty list means the kind that answers now.
+	// Allow lists, for the vacant's card, the substrates that may ever answer, as KIND or
+	// KIND:MODEL. If it is empty, only the current kind may answer.
 	Allow []string `json:"allow,omitempty"`
-	// Warnings are settings in its file that this host does not implement.
+	// Warnings lists the settings in the agent's file that this host does not support.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Server is an MCP server at a URL. Its name begins the names of its tools.
+// Server is an MCP server at a URL. Its name is a prefix of its tools' names.
 type Server struct {
-	Name string `json:"name"` // of a-z A-Z 0-9 _ -, at most 32
+	// Name has at most 32 characters from a-z A-Z 0-9 _ -.
+	Name string `json:"name"`
 	URL  string `json:"url"`
-	// Required makes a call fail if the server is not available. If it is false or absent, the
-	// agent answers without the server's tools.
+	// Required makes a call fail if the server is not available. Otherwise, the agent answers
+	// without the server's tools.
 	Required bool `json:"required,omitempty"`
 }
 
-// Format is the form of an answer.
 type Format string
 
-// The formats.
 const (
 	Text Format = "text"
 	JSON Format = "json"
 )
 
-// Mode bounds the rights of tools.
+// Mode limits the rights of tools.
 type Mode string
 
-// The modes.
 const (
 	ReadOnly  Mode = "read-only"
 	ReadWrite Mode = "read-write"
 )
 
-// ToolLog selects what the host keeps when an agent calls a tool.
+// ToolLog selects the data that the host stores about an agent's tool calls.
 type ToolLog string
 
-// ToolNames keeps the name, the time and the outcome in the host's log. ToolTexts also keeps
-// arguments and results, sealed with the texts of the call.
+// ToolNames stores the name, the time and the outcome in the host's log. ToolTexts also stores the
+// arguments and results, sealed together with the texts of the call.
 const (
 	ToolNames ToolLog = "names"
 	ToolTexts ToolLog = "texts"
 )
 
-// Defaults and limits.
 const (
 	DefaultMaxTurns = 16
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// PaidTokens is the default MaxTokens of a paid model: a reservation needs a bound.
+	// PaidTokens is the default MaxTokens of a paid model, because a reservation requires a limit.
 	PaidTokens    = 8192
 	MaxTimeout    = 900 // seconds
 	MaxVacants    = 32
 	MaxServers    = 8
 	MaxInput      = 16
 	maxServerName = 32
-	maxList       = 128 // members of any other list
-	maxPaths      = 16  // of a workspace
+	maxList       = 128 // elements of each other list
+	maxPaths      = 16  // elements of each list of workspace paths
 	maxPath       = 400 // bytes
 	maxText       = 1 << 10
 )
 
-// Parse parses the JSON form and checks it. Unknown members are refused, because
-// they would be ignored silently. Errors are of kind Malformed, NotJSON or
-// TooLarge, and name the member.
+// Parse parses and checks the JSON form. It rejects unknown members, because they would otherwise
+// be ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and its field
+// is the member.
 func Parse(data []byte) (a Agent, err error) {
 	if len(data) > MaxBlob {
 		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
@@ -169,7 +173,6 @@ func Parse(data []byte) (a Agent, err error) {
 	return a, err
 }
 
-// checkMembers checks each number, word and list by itself.
 func (a *Agent) checkMembers() error {
 	for _, number := range []struct {
 		field   string
@@ -225,18 +228,18 @@ func (a *Agent) checkMembers() error {
 	return nil
 }
 
-// SharedFolder is the folder of a workspace that all agents may read, and that agents in mode read-only may write to.
+// SharedFolder is the folder of a workspace that all agents may read and that agents in mode
+// read-only may write to.
 const SharedFolder = ".vault/"
 
 var workspaceName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
 
-// IsPath reports whether a text is a path of a workspace, which may end with a slash. The path "." is the workspace.
 func IsPath(text string) bool {
+	// A path may end with a slash. The path "." is the workspace.
 	path := strings.TrimSuffix(text, "/")
 	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
-// oneOf checks a word that may be "".
 func oneOf[T ~string](field string, word T, known ...T) error {
 	if word == "" || slices.Contains(known, word) {
 		return nil
@@ -248,7 +251,6 @@ func oneOf[T ~string](field string, word T, known ...T) error {
 	return problem.Invalid(field, "one of "+strings.Join(names, ", "), clip(string(word)))
 }
 
-// checkMoney checks the budgets and the price of an agent with a substrate.
 func (a *Agent) checkMoney(spec substrate.Spec) error {
 	for _, one := range []struct {
 		field string
@@ -273,7 +275,7 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 	return nil
 }
 
-// Choose sets the model of an agent with a tier to the table's model of that tier.
+// Choose sets the model of an agent with a tier to the model of that tier in t.
 func (a *Agent) Choose(t *models.Table) error {
 	if a.Tier == "" {
 		return nil
@@ -286,7 +288,6 @@ func (a *Agent) Choose(t *models.Table) error {
 	return a.Check()
 }
 
-// Check checks what the members' types do not. The error names the member.
 func (a *Agent) Check() error {
 	if err := a.checkMembers(); err != nil {
 		return err
@@ -362,10 +363,9 @@ func (a *Agent) Check() error {
 	return nil
 }
 
-// mediaType is the form of a media type without parameters.
+// mediaType matches a media type without parameters.
 var mediaType = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}$`)
 
-// checkInput refuses media types that the substrate cannot read.
 func (a *Agent) checkInput(spec substrate.Spec) error {
 	for i, media := range a.Input {
 		field := fmt.Sprintf("input[%d]", i)
@@ -381,7 +381,6 @@ func (a *Agent) checkInput(spec substrate.Spec) error {
 	return nil
 }
 
-// allows reports whether a substrate may answer.
 func (a *Agent) allows(s substrate.Spec) bool {
 	name := s.Argument
 	if _, model, ok := s.Model(); ok {
@@ -407,12 +406,8 @@ func (a *Agent) checkServers() error {
 	return nil
 }
 
-// Spec is the substrate of the agent. The error names the member that is missing
-// or too much.
 func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
 
-// Endpoints returns the URLs that the agent sends requests to: of its models or program,
-// and of its MCP servers.
 func (a *Agent) Endpoints() []string {
 	all := a.SecretEndpoints()
 	for _, s := range a.MCPServers {
@@ -421,13 +416,13 @@ func (a *Agent) Endpoints() []string {
 	return all
 }
 
-// Secrets is the kind of the secrets of agents.
+// Secrets is the kind of secret that agents use.
 var Secrets = secrets.Kind{Name: "secret", Word: "secret", Host: substrate.ProviderHost}
 
-// SecretDocs are the documents of the secrets of agents.
+// SecretDocs contains the secrets of agents.
 var SecretDocs = Secrets.Docs()
 
-// SecretEndpoints returns the URLs that the agent sends its secret to.
+// SecretEndpoints returns the URLs to which the agent sends its secret.
 func (a *Agent) SecretEndpoints() (all []string) {
 	spec, err := a.Spec()
 	if err == nil && spec.Endpoint() != "" {
@@ -439,8 +434,8 @@ func (a *Agent) SecretEndpoints() (all []string) {
 	return all
 }
 
-// SecretName returns Secret, by default the provider's name if the provider requires a
-// secret, else "".
+// SecretName returns Secret. If it is not set and the provider requires a secret, SecretName
+// returns the provider's name.
 func (a *Agent) SecretName() string {
 	if spec, err := a.Spec(); a.Secret == "" && err == nil && spec.NeedsSecret() {
 		return spec.Kind
@@ -448,7 +443,7 @@ func (a *Agent) SecretName() string {
 	return a.Secret
 }
 
-// Fallback is the substrate of its FallbackModel; ok is false if it has none.
+// Fallback returns the substrate of FallbackModel. If the agent has none, ok is false.
 func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 	if a.FallbackModel == "" {
 		return s, false
@@ -457,18 +452,18 @@ func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 	return s, err == nil
 }
 
-// providerOfModel returns the provider of a known model name, else ollama. A name with a
-// tag, such as qwen3:8b, is a model of Ollama.
 func providerOfModel(name string) string {
 	switch {
 	case substrate.IsBedrockModel(name):
 		return substrate.KindBedrock
+	// A name with a tag, such as qwen3:8b, is a model of Ollama.
 	case strings.Contains(name, ":"):
 	case strings.Contains(name, "claude-"):
 		return substrate.KindAnthropic
 	case strings.Contains(name, "gemini-"):
 		return substrate.KindGemini
-	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"): // gpt-oss has open weights
+	// The weights of gpt-oss are open, so it is a model of Ollama.
+	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"):
 		return substrate.KindOpenAI
 	case mistralName.MatchString(name):
 		return substrate.KindMistral
@@ -478,7 +473,7 @@ func providerOfModel(name string) string {
 
 var (
 	openaiName = regexp.MustCompile(`^(gpt-|o[1-9](-|$))`)
-	// Without a version the name may be a model of Ollama.
+	// A name without a version may be a model of Ollama.
 	mistralName = regexp.MustCompile(`^[a-z]+tral-.*-(latest|[0-9]{4})$`)
 )
 
@@ -518,10 +513,8 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 	return s, nil
 }
 
-// parts are the parts of a substrate's argument.
 type parts struct{ url, model bool }
 
-// needs returns the required and the optional parts of a kind's argument.
 func needs(kind string) (wanted, may parts) {
 	switch kind {
 	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
@@ -538,12 +531,12 @@ func needs(kind string) (wanted, may parts) {
 	return parts{}, parts{}
 }
 
-// Of is the agent of defaults with a substrate; ok is false for a substrate that
-// no agent can have, such as a plan's.
+// Of returns the agent with a substrate and defaults. If no agent can have the substrate, for
+// example a plan's, ok is false.
 func Of(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
-	case isModel && s.Argument == model: // at its provider
+	case isModel && s.Argument == model: // at its provider's own server
 		a.Model = model
 	case isModel:
 		a.BaseURL, a.Model = base, model
@@ -558,41 +551,36 @@ func Of(s substrate.Spec) (a Agent, ok bool) {
 	return a, err == nil && back == s
 }
 
-// Blob is the JSON form.
 func (a *Agent) Blob() []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // cannot happen for strings and numbers
 	}
 	return b
 }
 
-// Hash names a version in the vacant's logbook.
 func (a *Agent) Hash() identity.Hash { return identity.Sum(a.Blob()) }
 
-// Turns returns the number of turns that a call may take.
 func (a *Agent) Turns() int {
 	return cmp.Or(a.MaxTurns, DefaultMaxTurns)
 }
 
-// Time bounds a call. With zero, only the host's time does.
 func (a *Agent) Time() time.Duration { return time.Duration(a.Timeout) * time.Second }
 
-// Where a Setting's value is from.
+// Origins of a Setting.
 const (
 	Set     = "set"
 	Default = "default"
 )
 
-// Setting is the value in force for one member.
+// Setting is the effective value of one member.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // Set or Default
 }
 
-// Settings returns the settings in force in a vacant of tenant, without the
-// texts.
+// Settings returns the effective settings in a vacant of a tenant, without description and system.
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var all []Setting

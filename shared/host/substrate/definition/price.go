@@ -6,23 +6,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Costs reports whether the agent's turns count in budgets, in a vacant of tenant; "" is
-// the operator.
+// Costs reports whether the agent's turns are counted in budgets if its vacant belongs to tenant.
+// An empty tenant means the operator.
 func (a *Agent) Costs(tenant string) bool {
 	return a.UsesTable(tenant) || a.Price != nil && !a.Price.IsFree()
 }
 
-// UsesTable reports whether Prices needs the host's table of models: if the operator pays for the
-// models. AWS bills Bedrock to the operator, and a provider bills a secret, which only the operator
-// sets.
+// UsesTable reports whether Prices needs the host's table of models because the operator pays for
+// the models. AWS bills Bedrock to the operator, and providers bill calls with a secret, which only
+// the operator sets.
 func (a *Agent) UsesTable(tenant string) bool {
 	spec, err := a.Spec()
 	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "") && (tenant != "" || a.Price == nil)
 }
 
-// Prices returns the prices of Model and FallbackModel in a vacant of tenant; "" is the
-// operator. t is only read if UsesTable. The error says which model has no price, in the
-// fields model and fallback_model of a tenant's agent, and price of the operator's.
+// Prices returns the prices of Model and FallbackModel in a vacant of tenant. An empty tenant means
+// the operator. Prices reads t only if UsesTable is true. If a model has no price, the field of the
+// error is model or fallback_model for a tenant's agent, and price for the operator's agent.
 func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.Price, err error) {
 	spec, err := a.Spec()
 	if err != nil {
@@ -37,7 +37,6 @@ func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.P
 	return model, fallback, err
 }
 
-// priceOf returns the price of a model that a field names.
 func (a *Agent) priceOf(tenant string, t *models.Table, field string, s substrate.Spec) (p models.Price, err error) {
 	if a.Price != nil {
 		p = *a.Price

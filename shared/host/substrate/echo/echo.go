@@ -1,5 +1,5 @@
-// Package echo is the substrate that repeats the question, exactly as the
-// reference's default behaviour does (PROTOCOL §6.1).
+// Package echo is the substrate that repeats the question, exactly like the default behaviour of
+// the reference implementation (PROTOCOL §6.1).
 package echo
 
 import (
@@ -18,7 +18,6 @@ var Substrate substrate.Substrate = substrate.Func(func(_ context.Context, r sub
 	return "echo from " + r.Vacant.Short() + ": " + r.Text(), nil
 })
 
-// New makes the substrate of a spec; echo takes no argument.
 func New(argument string) (substrate.Substrate, error) {
 	if argument != "" {
 		return nil, problem.Invalid("substrate", "echo without an argument", fmt.Sprintf("%.80q", Kind+":"+argument))

@@ -1,9 +1,8 @@
-// Package gemini is the substrate behind Google's Gemini models: at Google, and at
-// servers that speak as it does.
+// Package gemini is the substrate for Google's Gemini models, at Google or on other servers with
+// the same API.
 //
-// The invariant: the request contains the model's name, the conversation, the
-// owner's settings for the model, the owner's secret, and nothing else: no id, no
-// envelope, nothing of the host's environment.
+// A request contains only the model's name, the conversation, the owner's settings for the model
+// and the owner's secret. It contains no id, no envelope and no data from the host's environment.
 package gemini
 
 import (
@@ -21,9 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
-// Kinds are the kinds of this package. Requests go through client as the vacant,
-// so client's guard may refuse them.
 func Kinds(client *outbound.Client) substrate.Kinds {
+	// client sends requests on behalf of the vacant, so its guard may refuse them.
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindGemini: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindGemini, Argument: argument}
@@ -35,7 +33,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is a model at a server.
+// server is a model on a server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -43,8 +41,8 @@ type server struct {
 	model     string
 }
 
-// Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
-// refuses to answer.
+// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
+// model refuses to answer.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
@@ -59,11 +57,12 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 
 // request is the body of a request.
 type request struct {
-	Contents          []content         `json:"contents"`
-	SystemInstruction *content          `json:"systemInstruction,omitempty"`
-	Tools             []tools           `json:"tools,omitempty"`
-	ToolConfig        *toolConfig       `json:"toolConfig,omitempty"` // NONE, or as the model likes
-	GenerationConfig  *generationConfig `json:"generationConfig,omitempty"`
+	Contents          []content `json:"contents"`
+	SystemInstruction *content  `json:"systemInstruction,omitempty"`
+	Tools             []tools   `json:"tools,omitempty"`
+	// ToolConfig has the mode NONE, or is nil if the model may choose.
+	ToolConfig       *toolConfig       `json:"toolConfig,omitempty"`
+	GenerationConfig *generationConfig `json:"generationConfig,omitempty"`
 }
 
 type content struct {
@@ -71,15 +70,15 @@ type content struct {
 	Parts []part `json:"parts"`
 }
 
-// part is a text, an image, the call of a function, or what that gave.
+// part is a text, an image, a function call or its result.
 type part struct {
 	Text             string            `json:"text,omitempty"`
 	InlineData       *inlineData       `json:"inlineData,omitempty"`
 	Thought          bool              `json:"thought,omitempty"`
 	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
 	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
-	// ThoughtSignature is to be sent again with its call: without it the model has
-	// forgotten why it calls, and newer ones refuse the request.
+	// ThoughtSignature must be sent again with its call. Without it, the model does not know why it
+	// made the call, and newer models reject the request.
 	ThoughtSignature string `json:"thoughtSignature,omitempty"`
 }
 
@@ -123,11 +122,10 @@ type generationConfig struct {
 }
 
 type thinkingConfig struct {
-	Budget int    `json:"thinkingBudget,omitempty"` // tokens, of Gemini 2
+	Budget int    `json:"thinkingBudget,omitempty"` // tokens, for Gemini 2
 	Level  string `json:"thinkingLevel,omitempty"`  // since Gemini 3
 }
 
-// bodyOf is the body of a request.
 func (s *server) bodyOf(r *substrate.Request) any {
 	var body request
 	system := r.System
@@ -137,7 +135,7 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	}
 	switch {
 	case r.JSON && (len(r.Tools) > 0 || r.Omits("responseMimeType")):
-		system = remote.AskForJSON(system) // the API takes a format or tools
+		system = remote.AskForJSON(system) // the API does not accept a format together with tools
 	case r.JSON:
 		config.ResponseMimeType = "application/json"
 	}
@@ -147,9 +145,9 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	if system != "" {
 		body.SystemInstruction = &content{Role: "user", Parts: []part{{Text: system}}}
 	}
-	var calls []substrate.ToolCall // of the turn before
+	var calls []substrate.ToolCall // calls of the previous turn
 	for _, t := range r.Turns {
-		if parts := partsOf(&t, calls); len(parts) > 0 { // the API refuses a content of nothing
+		if parts := partsOf(&t, calls); len(parts) > 0 { // the API rejects an empty content
 			role := "user"
 			if t.Role == substrate.Agent {
 				role = "model"
@@ -172,8 +170,7 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-// thinking returns a model's setting for an effort, or nil if its agent sets
-// none.
+// thinking returns a model's setting for an effort, or nil if the agent sets no effort.
 func thinking(model string, e substrate.Effort) *thinkingConfig {
 	switch {
 	case e == "":
@@ -184,7 +181,6 @@ func thinking(model string, e substrate.Effort) *thinkingConfig {
 	return &thinkingConfig{Level: strings.ToUpper(string(e))}
 }
 
-// partsOf are the parts of a turn that follows calls.
 func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 	if t.Text != "" {
 		all = append(all, part{Text: t.Text})
@@ -195,7 +191,7 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 	for _, c := range t.Calls {
 		all = append(all, part{FunctionCall: &functionCall{c.ID, c.Name, remote.Object(c.Arguments)}, ThoughtSignature: c.Opaque})
 	}
-	for i, r := range t.Results { // in the order of the calls
+	for i, r := range t.Results { // results are in the order of the calls
 		key := "output"
 		if r.Failed {
 			key = "error"
@@ -205,7 +201,7 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 	return all
 }
 
-// chunk is a piece of a stream, as far as it matters.
+// chunk contains the used members of a piece of a stream.
 type chunk struct {
 	Candidates []struct {
 		Index        lax.Of[int]
@@ -234,10 +230,9 @@ type said struct {
 	ThoughtSignature lax.Of[string]
 }
 
-// answer reads an answer.
+// answer parses an answer.
 type answer struct{ remote.Ending }
 
-// Read implements remote.Answer.
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
@@ -248,7 +243,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	for _, one := range c.Candidates {
 		if one.Index.Value != 0 {
-			continue // one answer was asked for
+			continue // only one answer was requested
 		}
 		for _, p := range one.Content.Parts {
 			switch {

@@ -1,9 +1,9 @@
-// Package httpagent is the substrate behind an HTTP endpoint: it POSTs the
-// question as JSON and accepts the answer as JSON, plain text or server-sent events.
+// Package httpagent is the substrate for an agent at an HTTP endpoint. It sends the question with
+// POST as JSON and accepts an answer as JSON, plain text or server-sent events.
 //
-// The invariant: the request contains the members of the question and nothing
-// else: no envelope, no key, no header chosen by the caller. (outbound adds X-Ray's
-// trace id.) A secret is not sent; it signs the request.
+// A request contains only the members of the question. It contains no envelope, no key and no
+// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent but
+// signs the request.
 package httpagent
 
 import (
@@ -34,15 +34,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// agent is at one URL.
+// agent is the agent at one URL.
 type agent struct {
 	client *outbound.Client
 	url    string
 }
 
-// New returns a constructor for substrate.Kinds. Requests go through client as
-// the vacant, so client's guard may refuse them.
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
+	// client sends requests on behalf of the vacant, so its guard may refuse them.
 	return func(url string) (substrate.Substrate, error) {
 		if err := substrate.CheckURL(url); err != nil {
 			return nil, err
@@ -51,11 +50,11 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
-// signatureHeader has the signature of a request to an agent with a secret.
+// signatureHeader contains the signature of a request to an agent with a secret.
 const signatureHeader = "Vacancy-Signature"
 
-// signature returns "t=SECONDS,v1=HEX" with the HMAC-SHA256 of "SECONDS.BODY".
 func signature(s substrate.Secret, at time.Time, body []byte) string {
+	// The signature is "t=SECONDS,v1=HEX" with the HMAC-SHA256 of "SECONDS.BODY".
 	t := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.Reveal()))
 	mac.Write([]byte(t + "."))
@@ -63,14 +62,15 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Infer POSTs {message, caller, vacant, context_id, files, history, id, deadline_ms} and yields
-// the answer: members text, state and usage of a JSON object, a body of text/plain, or the
-// events of text/event-stream as they come. A timeout is a problem of kind Deadline.
-// SubstrateUnavailable means that the endpoint cannot be reached or is out of order
-// (5xx, 408, an event error, a stream without done), SubstrateBusy 429,
-// SubstrateMisconfigured that it may not be reached or answers something else,
-// SubstrateTooLarge that it answers too much. Those say what was expected and what
-// came, and have what it answered as a call.AgentError.
+// Infer sends {message, caller, vacant, context_id, files, history, id, deadline_ms} with POST. It
+// yields the members text, state and usage of a JSON object, a body of text/plain, or the events of
+// text/event-stream as they arrive.
+//
+// The kind of an error is Deadline if the time ran out, SubstrateUnavailable if the endpoint is
+// unreachable or fails (5xx, 408, an event error, a stream without done), SubstrateBusy for status
+// 429, SubstrateTooLarge if the answer is too long, and SubstrateMisconfigured if the endpoint is
+// forbidden or returns anything else. The error contains the endpoint's answer as a
+// call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) { return s.post(ctx, &q) })
@@ -97,7 +97,6 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 	}
 }
 
-// post sends the question.
 func (s *agent) post(ctx context.Context, q *substrate.Request) (*http.Response, error) {
 	body := AppendQuestion(ctx, nil, q)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
@@ -112,7 +111,6 @@ func (s *agent) post(ctx context.Context, q *substrate.Request) (*http.Response,
 	return s.client.As(outbound.Vacant(q.Vacant, q.By)).HTTPClient().Do(r)
 }
 
-// unreached gives an error of package outbound, or of a body, its kind.
 func unreached(err error) error {
 	var known *problem.Error
 	if errors.As(err, &known) {
@@ -121,13 +119,13 @@ func unreached(err error) error {
 	return substrate.Unreached(err)
 }
 
-// read yields the events of a reply by its media type.
 func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		media, err := mediaOf(reply)
 		switch {
 		case err != nil:
-			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt) // the part that came is shown
+			// Infer includes this part of the body in its error.
+			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
 			yield(nil, err)
 			return
 		case media == "text/event-stream":
@@ -161,7 +159,6 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 	}
 }
 
-// Parse returns the events of an answer that is a JSON object.
 func Parse(body []byte) ([]substrate.Event, error) {
 	events, err := object(body)
 	if err != nil {
@@ -175,7 +172,6 @@ func Parse(body []byte) ([]substrate.Event, error) {
 	return events, nil
 }
 
-// object returns the events of a JSON object.
 func object(body []byte) ([]substrate.Event, error) {
 	text, asks, end, err := parse(body)
 	if err != nil {
@@ -188,12 +184,14 @@ func object(body []byte) ([]substrate.Event, error) {
 	return events, nil
 }
 
-// AppendQuestion appends the request body. files are the files of an agent that takes files
-// (definition.Agent.Input): {name, media_type, data} with data in base64, or {name, media_type, url}. A URL
-// is the caller's text, which the host has not read. history is the earlier conversation, if
-// the vacant's agent remembers; or what the caller says that it was, each turn with the role
-// caller, and claimed is the role that the caller gives the speaker. deadline_ms is the time that the host waits, in
-// milliseconds, and is left out if nothing bounds it.
+// AppendQuestion appends the request body. files contains the files of an agent that accepts files
+// (definition.Agent.Input), as {name, media_type, data} with data in base64, or as {name,
+// media_type, url}. The host has not read the URL.
+//
+// history is the earlier conversation if the vacant's agent has a memory. Otherwise, it is the
+// conversation that the caller claims. Its turns have the role caller, and claimed is the role that
+// the caller claims for the speaker. deadline_ms is the time in milliseconds for which the host
+// waits. It is omitted if the time is unlimited.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
@@ -257,8 +255,8 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// mediaOf returns the media type of a reply that may be an answer. It is "" for a reply without
-// one, which may be an object.
+// mediaOf returns the media type of a reply that may be an answer. If the reply has no media type,
+// it returns "", because the body may be an object.
 func mediaOf(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.BadStatus(reply.StatusCode)
@@ -281,7 +279,6 @@ func wrongMedia(header string) error {
 	return failed("Content-Type", "application/json, text/plain or text/event-stream in UTF-8", fmt.Sprintf("%.80q", header))
 }
 
-// whole returns the event of a text, or none for an empty text.
 func whole(text string) []substrate.Event {
 	if text == "" {
 		return nil
@@ -289,8 +286,8 @@ func whole(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// stream yields events: delta, thought and ask with {"text"}, usage, and at the end done, or
-// error. Others are ignored.
+// stream yields the events of an answer. The server sends delta, thought and ask with {"text"},
+// usage, and at the end done or error. Other events are ignored.
 func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for e, err := range sse.Events(body, outbound.MaxStream) {
@@ -335,8 +332,8 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 	}
 }
 
-// usage reads {"input_tokens", "output_tokens", "cached_tokens"}. ok is false if there is no
-// number.
+// usage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens are
+// both missing, ok is false.
 func usage(data []byte) (u substrate.Usage, ok bool) {
 	var is lax.Of[struct {
 		In     lax.Count `json:"input_tokens"`
@@ -350,8 +347,6 @@ func usage(data []byte) (u substrate.Usage, ok bool) {
 	return substrate.Usage{In: v.In.Int(), Out: v.Out.Int(), Cached: v.Cached.Int()}, v.In.IsGiven() || v.Out.IsGiven()
 }
 
-// parse reads the members text, state and usage with the end of the answer, and ignores other
-// members.
 func parse(body []byte) (text string, asks bool, end []substrate.Event, err error) {
 	limits := canon.AnswerLimits()
 	limits.Lenient = true

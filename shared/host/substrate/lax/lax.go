@@ -1,5 +1,5 @@
-// Package lax reads values of others that do not decide anything: in another form than expected
-// they are as if absent.
+// Package lax decodes optional JSON values of other systems. A value of an unexpected type is
+// treated as absent.
 package lax
 
 import (
@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// Of is a value; the zero value of T if it came in another form.
+// Of contains a value, or the zero value of T if the JSON value has another type.
 type Of[T any] struct{ Value T }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (l *Of[T]) UnmarshalJSON(data []byte) error {
 	var v T
 	if json.Unmarshal(data, &v) == nil {
@@ -21,16 +20,15 @@ func (l *Of[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxCount bounds a Count.
+// maxCount limits a Count.
 const maxCount = 1 << 40
 
-// Count is a number from 0, such as 10, 10.0 or "10".
+// Count is a number that is not negative, such as 10, 10.0 or "10".
 type Count struct {
 	n     int
 	given bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (c *Count) UnmarshalJSON(data []byte) error {
 	f, err := strconv.ParseFloat(string(bytes.Trim(data, `"`)), 64)
 	if err == nil && f >= 0 && !math.IsInf(f, 0) {
@@ -39,13 +37,11 @@ func (c *Count) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Int is the number; 0 if it is absent.
 func (c Count) Int() int { return c.n }
 
-// IsGiven reports whether there is a number.
 func (c Count) IsGiven() bool { return c.given }
 
-// Keep sets n to the number, if there is one.
+// Keep sets n to the number, if it is given.
 func (c Count) Keep(n *int) {
 	if c.given {
 		*n = c.n

@@ -10,27 +10,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// vault is the one folder of its workspace that a read-only agent may write to.
+// vault is the only folder of its workspace to which a read-only agent may write.
 const vault = ".vault"
 
-// Tools by the names that agents' files know, with the argument that names the file
-// to be written.
+// shell and the keys of fileArgument are tool names that agents' files use. fileArgument maps them
+// to the argument that contains the path of the written file.
 const shell = "Bash"
 
 var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
-// refusal says why an agent may not use a tool.
+// refusal explains why an agent may not use a tool.
 type refusal struct {
-	text   string // for the model
-	reason string // for the agent's owner
-	change string // the setting that permits the tool
+	text   string // explanation for the model
+	reason string // explanation for the agent's owner
+	change string // setting that permits the tool
 }
 
-// refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil
-// if no tool has the name. arguments are nil if they are not an object. Offered asks with nil, or with anyFile.
+// refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil if no
+// tool has the name. arguments is nil if the arguments are not an object. Offered passes nil or the
+// result of anyFile.
 //
-// A tool that is disallowed is refused though it is allowed, too. Mode read-only
-// refuses the shell, tools that write, and writes to files outside the vault.
+// A disallowed tool is refused even if it is also allowed. Mode read-only refuses the shell, tools
+// that write, and writes to files outside the vault.
 func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
 	readOnly := func(format string, args ...any) *refusal {
 		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
@@ -58,8 +59,8 @@ func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]j
 	return nil
 }
 
-// anyFile returns arguments with which an agent may call a file tool if it may call the tool at all; nil for other tools.
 func anyFile(tool string) map[string]json.RawMessage {
+	// Every agent that may use a file tool at all may use it with a file in the vault.
 	argument, ok := fileArgument[tool]
 	if !ok {
 		return nil
@@ -67,8 +68,8 @@ func anyFile(tool string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vault + `"`)}
 }
 
-// disallows reports whether a name on an agent's list of disallowed tools is a tool's, or
-// would be if no other tool had it, too (MakeNamesUnique).
+// disallows reports whether no, an element of DisallowedTools, is the name of a tool, or the name
+// that the tool would have if it were unique (MakeNamesUnique).
 func disallows(no, name string) bool {
 	if no == name {
 		return true
@@ -80,9 +81,8 @@ func disallows(no, name string) bool {
 	return no[:min(len(no), maxName-apart)] == name[:end]
 }
 
-// inVault reports whether a file of the workspace is in the vault. A workspace has
-// no links, so that the path decides.
 func inVault(file string) bool {
+	// A workspace has no links, so the path is sufficient.
 	if file == "" || strings.ContainsAny(file, "\\\x00") || slices.Contains(strings.Split(file, "/"), "..") {
 		return false
 	}

@@ -9,9 +9,9 @@ import (
 
 const fence = "```"
 
-// extractJSON returns the JSON document that is a model's answer. Models may write their thoughts
-// before it, in <think>…</think>, and a code fence around it. ok is false if anything else is not
-// part of the document.
+// extractJSON returns the JSON document in a model's answer. Models may write their thoughts before
+// it, in <think>…</think>, and a code fence around it. If the answer contains any other text, ok is
+// false.
 func extractJSON(text string) (document string, ok bool) {
 	if json.Valid([]byte(text)) {
 		return text, true
@@ -23,7 +23,7 @@ func extractJSON(text string) (document string, ok bool) {
 		}
 	}
 	if block, isFenced := strings.CutPrefix(text, fence); isFenced {
-		_, block, _ = strings.Cut(block, "\n") // the language
+		_, block, _ = strings.Cut(block, "\n") // skip the language
 		if block, isFenced = strings.CutSuffix(block, fence); isFenced {
 			text = trimBlank(block)
 		}
@@ -31,7 +31,6 @@ func extractJSON(text string) (document string, ok bool) {
 	return text, json.Valid([]byte(text))
 }
 
-// trimBlank returns text without white space and a byte order mark around it.
 func trimBlank(text string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), canon.ByteOrderMark))
 }

@@ -1,9 +1,9 @@
-// Package loop lets a model answer by its agent's definition: it asks the model turn
-// by turn, and between two turns runs the tools that the model calls.
+// Package loop lets a model answer according to its agent's definition. It asks the model turn by
+// turn, and runs the tools that the model calls between two turns.
 //
-// The invariants: a tool runs only if the gate permits it, in whatever form the
-// model asks. Only the model reads a tool's result, or the reason for a denial. A
-// turn is asked again only if the caller has seen no piece of it.
+// A tool runs only if the gate permits it, regardless of the form of the call. Only the model gets
+// a tool's result or the reason for a refusal. A turn is repeated only if the caller has not
+// received any part of it.
 package loop
 
 import (
@@ -35,37 +35,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of a call.
 const (
-	atOnce    = 8        // tool calls
+	atOnce    = 8        // concurrent tool calls
 	maxResult = 64 << 10 // bytes of a tool's result
-	maxSpoken = 4 << 20  // bytes of all that the model is told
+	maxSpoken = 4 << 20  // bytes of the conversation between the model and its tools
 	maxAfter  = 5 * time.Second
-	// overhead bounds the tokens that a provider adds to a request.
+	// overhead is an upper bound for the tokens that a provider adds to a request.
 	overhead = 1024
-	// imageTokens bounds the tokens of an image, of any size. The models that count the most per image,
-	// OpenAI's smallest, count 8 tiles of 5,667 and 2,833.
+	// imageTokens is an upper bound for the tokens of an image of any size. The models with the
+	// highest count per image, OpenAI's smallest, count 8 tiles of 5,667 tokens and 2,833 tokens.
 	imageTokens = 48 << 10
 )
 
-// Tool is a tool that the host runs.
 type Tool struct {
 	substrate.Tool
-	// Writes is true if the tool changes something outside of the conversation. Spends is true if a
-	// call of the tool may cost money.
+	// Writes means that the tool changes data outside the conversation. Spends means that a call of
+	// the tool may cost money.
 	Writes, Spends bool
-	// Refused is called when the gate has refused a call of the tool, with the reason. It may be nil.
+	// Refused is called with the reason when the gate has refused a call of the tool. It may be
+	// nil.
 	Refused func(ctx context.Context, arguments json.RawMessage, reason string)
-	// Run runs it. The arguments are a JSON object. Its error's text is told to the
-	// model (problem.Of).
+	// Run runs the tool. The arguments are a JSON object. If it returns an error, the model gets
+	// its text (problem.Of).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
-// maxName bounds a tool's name in bytes.
+// maxName limits a tool's name in bytes.
 const maxName = 64
 
-// Name is a name for a tool in the letters that models take, cut where they end.
 func Name(name string) string {
+	// Models accept only these characters.
 	name = strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -75,14 +74,15 @@ func Name(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// apart ends names that would be the same: "_" and so many hex digits of a hash.
+// apart is the length of the suffix that distinguishes equal names, which is "_" and hex digits of
+// a hash.
 const apart = 1 + 8
 
-// MakeNamesUnique gives tools, which have their whole names, the Name of each. Where several
-// would have one name, each gets an end of its own, but the tool whose whole name it is.
-// The result does not depend on the order, so other processes name the same tools alike.
+// MakeNamesUnique replaces the complete names of tools with their Name. If several tools would get
+// the same Name, each of them gets a distinct suffix, except the tool whose complete name it is.
+// The result does not depend on the order, so all processes use the same names.
 func MakeNamesUnique(tools []Tool) {
-	of := map[string]map[string]bool{} // the whole names with a name
+	of := map[string]map[string]bool{} // complete names by Name
 	for _, t := range tools {
 		name := Name(t.Name)
 		if of[name] == nil {
@@ -101,20 +101,19 @@ func MakeNamesUnique(tools []Tool) {
 	}
 }
 
-// Offer is the tools that an agent may use in a call, and the tools that it is not offered.
+// Offer contains the tools that an agent may use in a call, and the tools that are left out.
 type Offer struct {
 	Tools   []Tool
 	LeftOut call.LeftOut
 }
 
-// Join adds the tools of another offer.
 func (o *Offer) Join(other Offer) {
 	o.Tools = append(o.Tools, other.Tools...)
 	o.LeftOut.Join(other.LeftOut)
 }
 
-// Offered returns the part of an offer that an agent is offered. The rest is left out: of
-// several tools with one name all but the first, and tools that the gate refuses.
+// Offered returns the tools that an agent may use. It leaves out tools that the gate refuses, and
+// all but the first of several tools with the same name.
 func (o Offer) Offered(a *definition.Agent) Offer {
 	left := Offer{LeftOut: o.LeftOut}
 	left.LeftOut.Tools = slices.Clone(o.LeftOut.Tools)
@@ -132,28 +131,27 @@ func (o Offer) Offered(a *definition.Agent) Offer {
 	return left
 }
 
-// Servers opens the MCP servers of a vacant's agent for one call, and returns what they
-// offer. done ends what was opened.
+// Servers opens the MCP servers of a vacant's agent for one call, and returns their tools. done
+// closes them.
 type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer Offer, done func(), err error)
 
-// Config is an agent that is ready to answer. Fallback, Tools and Wait may be nil.
+// Config configures an agent. Fallback, Tools and Wait may be nil.
 type Config struct {
 	Agent definition.Agent
 	Model substrate.Substrate
-	// Fallback answers a turn at which Model is overloaded or out of order. With
-	// nil, Model is asked once more.
+	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
+	// once more.
 	Fallback substrate.Substrate
-	// Once: Model is asked once at each turn, as it may do more than answer.
+	// Once means that Model is asked only once per turn, because it may have side effects.
 	Once  bool
 	Offer Offer
-	// Secret is sent to Model and Fallback. Tools do not receive it.
+	// Secret is sent to Model and Fallback, but not to tools.
 	Secret substrate.Secret
-	// Spending reserves and settles the cost of turns; nil if the models are free.
+	// Spending reserves and settles the cost of turns. If the models are free, it is nil.
 	Spending *spend.Call
 	Wait     func(ctx context.Context, d time.Duration) error
 }
 
-// New makes the substrate of an agent.
 func New(c Config) substrate.Substrate {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -163,9 +161,9 @@ func New(c Config) substrate.Substrate {
 
 type loop struct{ Config }
 
-// Infer answers r. The text joins the model's texts of all turns. The usage is the
-// sum of all turns. While the answer comes, and if it ends early, tokens that no model
-// reported are estimated. A complete answer has only reported tokens.
+// Infer answers r. The text joins the model's texts of all turns, and the usage is the sum of all
+// turns. While the answer arrives, and if it is incomplete, Infer estimates tokens that no model
+// has reported. The usage of a complete answer contains only reported tokens.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.Time(); limit > 0 {
@@ -207,15 +205,14 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 	}
 }
 
-// instruct applies the settings of the agent's owner to the request.
 func (l *loop) instruct(r *substrate.Request) {
 	r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
-// Turn asks c's model, or its fallback, for one turn of a loop in another process, and
-// settles the cost of the turn before the last event. The turn is not asked again, and
-// its text is not checked: the other process does both.
+// Turn runs one turn for a loop in another process, with c's model or its fallback. It settles the
+// cost of the turn before the last event. It neither repeats the turn nor checks the text, because
+// the other process does both.
 func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
@@ -238,33 +235,31 @@ func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) ite
 	}
 }
 
-// run is one answer.
+// run answers one request.
 type run struct {
 	*loop
 	request substrate.Request
 	yield   func(substrate.Event, error) bool
-	gone    bool // the consumer reads no more
+	gone    bool // whether the consumer has stopped reading
 	spoken  int  // bytes that were added to the conversation
-	said    bool // some text was yielded
-	apart   bool // the next text is of another turn
-	// unchecked: a JSON text is yielded as it comes, and usage is not estimated, because another
-	// process checks and estimates.
+	said    bool // whether text was emitted
+	apart   bool // whether the next text belongs to another turn
+	// unchecked means that a JSON text is emitted as it arrives and that usage is not estimated,
+	// because another process checks the text and estimates the usage.
 	unchecked bool
-	used      substrate.Usage // as the models reported it
-	reported  substrate.Usage // the last usage that was yielded
-	// Bytes that no report covers: texts of the requests in turns without a report, and what the
-	// models have said since the last report.
+	used      substrate.Usage // usage that the models reported
+	reported  substrate.Usage // last usage that was emitted
+	// sent and received count the bytes that no report covers: the texts of requests in turns
+	// without a report, and the model's output since the last report.
 	sent, received int
 
-	// The provider counted the first countedSize bytes of the conversation as
-	// countedTokens.
+	// The provider has counted the first countedSize bytes of the conversation as countedTokens.
 	countedTokens, countedSize int
 }
 
-// errGone ends a run whose consumer reads no more.
+// errGone ends a run whose consumer has stopped reading.
 var errGone = errors.New("nobody reads the answer")
 
-// emit gives the consumer an event.
 func (r *run) emit(e substrate.Event) error {
 	if !r.yield(e, nil) {
 		r.gone = true
@@ -273,7 +268,6 @@ func (r *run) emit(e substrate.Event) error {
 	return nil
 }
 
-// report yields a usage, unless it is the one that was yielded before.
 func (r *run) report(u substrate.Usage) error {
 	if r.gone || u == r.reported {
 		return nil
@@ -282,7 +276,6 @@ func (r *run) report(u substrate.Usage) error {
 	return r.emit(u)
 }
 
-// usedSoFar returns the usage with an estimate of the tokens that no report covers.
 func (r *run) usedSoFar() substrate.Usage {
 	u := r.used
 	if !r.unchecked && r.sent+r.received > 0 {
@@ -331,13 +324,12 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 	}
 }
 
-// askTool is the tool by which a model asks its caller.
+// askTool is the tool with which a model asks its caller a question.
 var askTool = substrate.Tool{
 	Name: "ask_user", Description: "Asks the user a question and waits for the answer. Use it only if you cannot go on without the answer.",
 	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"what to ask"}},"required":["question"],"additionalProperties":false}`),
 }
 
-// question returns the question that a turn of the model asks its caller, or "".
 func (r *run) question(a *substrate.Answer) string {
 	for _, c := range a.Calls {
 		var arguments struct{ Question string }
@@ -348,14 +340,15 @@ func (r *run) question(a *substrate.Answer) string {
 	return ""
 }
 
-// turn asks the model for the next turn. A model that says before its first event that
-// it is overloaded or out of order is asked once more, or the fallback instead of it.
-// One that cannot be reached is not: its adapter has tried again, and the fallback is
-// at the same place.
+// turn requests the next turn from the model. If the model reports before its first event that it
+// is overloaded or unavailable, the fallback is asked, or the model once more. If the model's
+// server cannot be reached, turn fails, because the adapter has already retried and the fallback is
+// on the same server.
 func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	a, seen, err := r.ask(ctx, r.Model, false)
 	var agent *call.AgentError
-	passes := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable) // or another model has no such failure
+	// These errors may be temporary, or another model may not have them.
+	passes := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
 	if err == nil || seen || r.gone || r.Once || !passes || !errors.As(err, &agent) || ctx.Err() != nil {
 		return a, err
 	}
@@ -370,8 +363,6 @@ func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	return a, err
 }
 
-// ask reads one turn of a model and yields its events: a text that must be checked
-// not before that. seen reports whether there was any event.
 func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
 	request := r.request
 	request.Secret = r.Secret
@@ -387,17 +378,17 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	if err := r.report(r.usedSoFar()); err != nil {
 		return a, false, err
 	}
-	var sent atomic.Bool // the header of an HTTP request is written
+	var sent atomic.Bool // whether the header of an HTTP request was written
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	var usage *substrate.Usage // of this turn
+	var usage *substrate.Usage // usage of this turn
 	ended := false
 	defer func() {
 		failed := err
-		if ended { // its usage is complete, even if its answer is none
+		if ended { // the usage is complete, even if the answer is invalid
 			failed = nil
 		}
 		r.settle(usage, size, sent.Load() || seen, failed)
-		if failed != nil && !seen { // the turn is asked again, or the call fails
+		if failed != nil && !seen { // the turn is repeated, or the call fails
 			r.used.Unreported, r.sent, r.received = before.Unreported, sentBefore, receivedBefore
 		}
 	}()
@@ -407,8 +398,8 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				fold(nil, err)
 				return
 			}
-			// Another process reports what a turn costs before its model says anything, and reports
-			// zero tokens if its model said nothing.
+			// Another process reports the cost of a turn before its model answers, and reports zero
+			// tokens if its model did not answer. Such a usage is not part of an answer.
 			u, isUsage := e.(substrate.Usage)
 			seen = seen || !isUsage || u.Unreported == 0 && u.In+u.Out > 0
 			if e == substrate.Event(substrate.Length) && r.used.MaxTokens > 0 {
@@ -427,13 +418,15 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			case substrate.Asks:
 				err = r.emit(e)
 			case substrate.ToolCall:
-				if usage == nil || usage.Unreported > 0 { // calls come last, so a report covers them
+				// A reported usage includes the calls, because they come last.
+				if usage == nil || usage.Unreported > 0 {
 					r.received += len(e.Name) + len(e.Arguments)
 				}
 				r.used.Tools++
 				before.Tools++
 				err = r.emit(e)
 			case substrate.Text:
+				// A JSON text is emitted only after it has been checked.
 				if r.request.JSON && !r.unchecked {
 					r.received += len(e)
 				} else {
@@ -454,8 +447,6 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	return a, seen, err
 }
 
-// count adds what a turn reports to the usage before it. Another process also reports the
-// cost of the turn, its limit, and whether its model reported nothing.
 func (r *run) count(ctx context.Context, before substrate.Usage, e *substrate.Usage) {
 	r.used = before
 	r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
@@ -469,8 +460,6 @@ func (r *run) count(ctx context.Context, before substrate.Usage, e *substrate.Us
 	}
 }
 
-// text yields a piece of the answer, separated from the text of an earlier
-// turn.
 func (r *run) text(piece substrate.Text) error {
 	if r.apart {
 		piece = "\n\n" + piece
@@ -480,8 +469,6 @@ func (r *run) text(piece substrate.Text) error {
 	return r.emit(piece)
 }
 
-// use runs the tools that the model calls, and adds the call and its results to the
-// conversation.
 func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	if err := r.report(r.usedSoFar()); err != nil {
 		return err
@@ -515,8 +502,6 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	return nil
 }
 
-// runTool runs the tool of a call. Its error is for the model. isComplete reports whether the model
-// ended for a known good reason: otherwise the call may be incomplete, and has no side effects.
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: Name(c.Name), Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
@@ -537,7 +522,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		call.Report(ctx, call.Provisional{Detail: step})
 	}()
 	defer func() {
-		if p := recover(); p != nil { // fail the call, not the process
+		if p := recover(); p != nil { // the call fails, but the process continues
 			err = problem.Wrap(problem.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "the tool failed")
 		}
 	}()
@@ -557,6 +542,8 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		return "", problem.New(problem.Forbidden, "%s", no.text)
 	}
 	switch {
+	// The model did not end for a known reason, so the call may be incomplete and must not have
+	// side effects.
 	case !isComplete && tool != nil && (tool.Writes || tool.Spends):
 		refused = true
 		return "", problem.New(problem.Forbidden, "tool %.80q did not run: your answer ended for an unknown reason, so the call may be incomplete; call the tool again", c.Name)
@@ -568,21 +555,19 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	return tool.Run(ctx, &r.request, arguments)
 }
 
-// kept returns a text of a tool as the log of the call keeps it, without what looks like a
-// secret; "" if the agent keeps none.
 func (r *run) kept(text string) string {
+	// The log stores texts without anything that looks like a secret.
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""
 	}
-	return r.redact(text, call.MaxToolTexts+1) // one byte more than is kept, so that a longer text is known to be cut
+	// The log gets one byte more than it stores, so that it recognizes a longer text as truncated.
+	return r.redact(text, call.MaxToolTexts+1)
 }
 
-// redact returns the beginning of a text, without what looks like a secret.
 func (r *run) redact(text string, limit int) string {
 	return substrate.Redact(string(r.Secret.Hide([]byte(text))), limit)
 }
 
-// cut shortens a result.
 func cut(text string) string {
 	if len(text) <= maxResult {
 		return strings.ToValidUTF8(text, "\uFFFD")

@@ -12,16 +12,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// settleTimeout bounds the last commit of a call, and lateTimeout the last commit after
-// the call's deadline. The pipeline keeps more time than that for the answer row.
+// settleTimeout limits the last commit of a call, and lateTimeout limits it after the call's
+// deadline. The pipeline reserves more time than this for the answer row.
 const (
 	settleTimeout = 3 * time.Second
 	lateTimeout   = 500 * time.Millisecond
 )
 
-// reserve reserves the highest possible cost of a turn and limits q.MaxTokens to what the
-// budgets cover. A byte that the provider has not counted yet counts as a token. size is
-// the size of the conversation in bytes.
+// reserve reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the budgets
+// cover. A byte that the provider has not counted yet counts as a token. size is the size of the
+// conversation in bytes.
 func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
 	if r.Spending == nil {
 		return 0, nil
@@ -37,15 +37,14 @@ func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) 
 	return size, err
 }
 
-// limit notes that budgets leave n tokens for the answer of a turn.
 func (r *run) limit(ctx context.Context, n int) {
 	r.used.MaxTokens = n
 	call.NoteMaxTokens(ctx, n)
 }
 
-// settle sets the cost of a turn. A turn that was not sent, or that the server refused
-// with an HTTP status, is free. A turn that failed later costs its reservation, because
-// its usage may be incomplete.
+// settle sets the cost of a turn. A turn is free if it was not sent or if the server refused it
+// with an HTTP status. A turn that failed later or has no usage costs its reservation, because its
+// usage is not completely known.
 func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	if r.Spending == nil {
 		return
@@ -63,25 +62,24 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	r.used.Cost = int(r.Spending.Cost())
 }
 
-// endSpending settles the last turn.
 func (r *run) endSpending(ctx context.Context) {
 	if r.Spending == nil {
 		return
 	}
 	timeout := settleTimeout
-	if ctx.Err() != nil { // for example in a tool: the turn's unused reservation is still refunded
+	// A call may end during a tool call, for example. The turn's unused reservation must still be
+	// refunded.
+	if ctx.Err() != nil {
 		timeout = lateTimeout
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if r.Spending.End(ctx) == nil { // else the reservation remains spent
+	if r.Spending.End(ctx) == nil { // otherwise the reservation remains spent
 		r.used.Cost = int(r.Spending.Cost())
 	}
 }
 
-// sizeOf returns the size of a request's texts in bytes, and for each image the most that it can cost in
-// tokens.
 func sizeOf(q *substrate.Request) int {
 	n := textSize(q)
 	for _, t := range q.Turns {
@@ -90,7 +88,6 @@ func sizeOf(q *substrate.Request) int {
 	return n
 }
 
-// textSize returns the size of a request's texts in bytes.
 func textSize(q *substrate.Request) int {
 	n := len(q.System)
 	for _, t := range q.Tools {

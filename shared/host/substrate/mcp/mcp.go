@@ -1,9 +1,9 @@
-// Package mcp reaches MCP servers: for their tools, which agents use (Servers), and for
-// one tool that answers as a substrate (Kinds).
+// Package mcp connects to MCP servers. Agents use their tools (Servers), and a single tool can
+// answer as a substrate (Kinds).
 //
-// The invariants: each request goes out as the vacant, so its guard may refuse it. A
-// server gets what the model or the caller says, and nothing else: no id, no envelope,
-// no key. What a server answers is text for the model.
+// Each request is sent on behalf of the vacant, so its guard may refuse it. A server gets only the
+// text of the model or the caller, and no id, envelope or key. The answer of a server is text for
+// the model.
 package mcp
 
 import (
@@ -33,23 +33,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of what servers offer.
 const (
-	maxTools       = 128              // of all servers of an agent
-	maxPages       = 32               // of the list of a server
-	maxDescription = 4 << 10          // bytes; more is cut
-	maxSchema      = 32 << 10         // bytes; a tool with a larger one is left out
-	maxListTime    = 10 * time.Second // until an optional server has listed its tools
+	maxTools       = 128              // tools of all servers of an agent
+	maxPages       = 32               // pages of a server's list
+	maxDescription = 4 << 10          // bytes, after which a description is truncated
+	maxSchema      = 32 << 10         // bytes, above which a tool is left out
+	maxListTime    = 10 * time.Second // time in which an optional server must list its tools
 )
 
-// Servers opens the servers of a vacant's agent for one call and returns their tools,
-// named mcp__SERVER__TOOL. done ends the sessions. If a required server cannot be reached,
-// or may not be, Servers returns an error of the kinds of substrate.Unreached or KindOfStatus.
-// The tools of any other such server are left out, as is a tool that no model would take.
+// Servers returns a function that opens the servers of a vacant's agent for one call and returns
+// their tools, named mcp__SERVER__TOOL. done ends the sessions. If a required server is unreachable
+// or forbidden, the error is of a kind from substrate.Unreached or KindOfStatus. The tools of an
+// optional server are then left out, as are tools that models do not accept.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
-		offers := make([]loop.Offer, len(servers)) // one for each server; tools have their whole names
+		// offers has one element for each server. Its tools have their complete names.
+		offers := make([]loop.Offer, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
@@ -96,9 +96,9 @@ func Servers(client *outbound.Client) loop.Servers {
 	}
 }
 
-// list opens a session with a server, which lives as long as ctx, and lists its tools. An
-// optional server has a third of the time that ctx has left: the model needs the rest. list gives
-// up when group ends, because another server has failed.
+// list opens a session with a server, which ends with ctx, and lists its tools. An optional server
+// has a third of the time that remains in ctx, because the model needs the rest. list stops when
+// group ends because another server has failed.
 func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
 	limit := maxListTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -131,15 +131,12 @@ func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor
 	return nil, loop.Offer{}, cmp.Or(err, group.Err())
 }
 
-// wholeName is the name of a server's tool before loop.MakeNamesUnique.
 func wholeName(server, tool string) string { return "mcp__" + server + "__" + tool }
 
-// tooMany is a tool beyond maxTools.
 func tooMany(name string) call.LeftOutTool {
 	return call.LeftOutTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Change: "fewer tools at its mcp_servers"}
 }
 
-// rest stands for the tools on pages of a list that are not read.
 func rest(server, reason string) call.LeftOutTool {
 	return call.LeftOutTool{Name: loop.Name(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
 }
@@ -150,7 +147,6 @@ type session struct {
 	failures *recorder
 }
 
-// open begins a session. It ends with ctx at the latest.
 func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url string) (*session, error) {
 	failures := &recorder{next: client.As(as).HTTPClient().Transport}
 	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
@@ -173,10 +169,10 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 			return nil, failures.failure(ctx, got.err)
 		}
 		failures.mu.Lock()
-		failures.refused = nil // the library tries a method that servers of before refuse
+		failures.refused = nil // the library tries a method that older servers refuse
 		failures.mu.Unlock()
 		return &session{got.ClientSession, failures}, nil
-	case <-ctx.Done(): // the library goes on for seconds, to tell the server
+	case <-ctx.Done(): // the library needs seconds to notify the server
 		go func() {
 			if late := <-done; late.err == nil {
 				late.Close()
@@ -186,11 +182,11 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 	}
 }
 
-// closeTime bounds how long a call waits while a server is told that a session ends.
+// closeTime limits the time for which a call waits while a session is closed.
 const closeTime = 200 * time.Millisecond
 
-// end ends the session. The server is told before end returns, because a Lambda function
-// does not run afterwards; a slow server is not waited for.
+// end closes the session. It waits until the server is notified, because a Lambda function does not
+// run afterwards, but for at most closeTime.
 func (s *session) end() {
 	closed := make(chan struct{})
 	go func() {
@@ -203,8 +199,8 @@ func (s *session) end() {
 	}
 }
 
-// recorder keeps the first transport error, which the library hides in a text, and the last
-// reply to a POST with a status of 400 or more.
+// recorder stores the first transport error, which the library converts to text, and the last
+// response to a POST with a status of 400 or more.
 type recorder struct {
 	next http.RoundTripper
 
@@ -213,7 +209,6 @@ type recorder struct {
 	refused *call.AgentError
 }
 
-// RoundTrip implements http.RoundTripper.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	asked := requestOf(req)
 	reply, err := r.next.RoundTrip(req)
@@ -225,7 +220,8 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		r.failed = cmp.Or(r.failed, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
+		// If the read fails, the received part is used.
+		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
 		reply.Body = struct {
 			io.Reader
 			io.Closer
@@ -235,10 +231,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-// rejected is the library's own error for a status of HTTP.
+// rejected is the library's own error message for an HTTP status.
 const rejected = "rejected by transport"
 
-// failure returns the reason that a request failed. err is the library's error.
 func (r *recorder) failure(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,8 +252,8 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools are the tools that a server offers, by their whole names. Only the tools with a bad
-// schema are left out. If the list repeats a cursor or is too long, its rest is left out.
+// tools returns the tools of a server by their complete names. A tool with an invalid schema is
+// left out. If the list repeats a cursor or is too long, the rest of the list is left out.
 func (s *session) tools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
 	seen := map[string]bool{"": true} // cursors
 	for q := (&sdk.ListToolsParams{}); ; {
@@ -302,8 +297,8 @@ func (s *session) tools(ctx context.Context, server string, schemas *schemaCache
 	}
 }
 
-// use calls a tool and returns its text. If the tool reports an error, use returns an error
-// with that text.
+// use calls a tool and returns its text. If the tool reports an error, the text is the message of
+// the returned error.
 func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
 	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
@@ -325,7 +320,6 @@ func (s *session) use(ctx context.Context, tool string, arguments any) (string, 
 	return text, nil
 }
 
-// textOf returns the text of a tool's result. It names parts that are not text.
 func textOf(r *sdk.CallToolResult) string {
 	var parts []string
 	for _, c := range r.Content {
@@ -352,9 +346,9 @@ func textOf(r *sdk.CallToolResult) string {
 	return strings.Join(parts, "\n")
 }
 
-// Kinds is the kind mcp:URL#TOOL. The tool is called with the arguments system_prompt,
-// user_prompt, tools and metadata, as the reference calls it. A server that has no
-// sessions gets the bare call.
+// Kinds returns the kind mcp:URL#TOOL. It calls the tool with the arguments system_prompt,
+// user_prompt, tools and metadata, like the reference implementation. If a server does not support
+// sessions, it gets the call without a session.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
 		if err := substrate.CheckMCP(argument); err != nil {
@@ -365,13 +359,13 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// answering is one tool of a server.
+// answering is a tool that answers.
 type answering struct {
 	client    *outbound.Client
 	url, tool string
 }
 
-// arguments are the arguments that the reference's adapter sends.
+// arguments contains the arguments of the reference implementation's adapter.
 type arguments struct {
 	System   string            `json:"system_prompt"`
 	User     string            `json:"user_prompt"`
@@ -394,7 +388,6 @@ func (a *answering) answer(ctx context.Context, r substrate.Request) (string, er
 	return s.use(ctx, a.tool, asked)
 }
 
-// bare calls the tool without a session.
 func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments) (string, error) {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": "mcp-call", "method": "tools/call", "params": map[string]any{"name": a.tool, "arguments": asked},

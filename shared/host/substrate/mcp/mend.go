@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// asked is a request of the library. Its answer is mended before the library, which is strict,
-// reads it: the answer of a POST is its answer, whatever its id, and a bad tool, a bad part of a
-// result or noise costs only itself.
+// asked is a request of the library. The library parses responses strictly, so their errors are
+// repaired first. A response to a POST is accepted with any id. An invalid tool, an invalid part of
+// a result or noise does not invalidate the rest of the response.
 type asked struct {
 	ID     json.RawMessage
 	Method string
@@ -30,13 +30,12 @@ func requestOf(r *http.Request) (q asked) {
 	}
 	body, err := r.GetBody()
 	if err == nil {
-		_ = json.NewDecoder(body).Decode(&q) // the library's own request
+		_ = json.NewDecoder(body).Decode(&q) // the library encoded the request
 		body.Close()
 	}
 	return q
 }
 
-// mend replaces the body of a reply.
 func (q asked) mend(reply *http.Response) {
 	body := reply.Body
 	r, w := io.Pipe()
@@ -58,16 +57,14 @@ func (q asked) mend(reply *http.Response) {
 	reply.Body = mended{r, body}
 }
 
-// mended is a body that is copied from another one.
+// mended is the body of a repaired response. Close also closes the original body.
 type mended struct {
 	*io.PipeReader
 	from io.Closer
 }
 
-// Close implements io.Closer.
 func (m mended) Close() error { return errors.Join(m.PipeReader.Close(), m.from.Close()) }
 
-// copyEvents copies the messages of a stream, and the ids from which the stream may be resumed.
 func (q asked) copyEvents(w io.Writer, from io.Reader) error {
 	for e, err := range sse.Events(from, outbound.MaxStream) {
 		if err != nil {
@@ -92,8 +89,8 @@ func (q asked) copyEvents(w io.Writer, from io.Reader) error {
 	return nil
 }
 
-// message returns a message of the server in one line, or nil if it is noise. What is not JSON is
-// returned unchanged: a part of it may be missing.
+// message returns a message of the server in one line, or nil if it is noise. It returns text that
+// is not JSON unchanged, because a part of it may be missing.
 func (q asked) message(data []byte) []byte {
 	var m struct{ Method, Result, Error json.RawMessage }
 	if json.Unmarshal(data, &m) != nil {
@@ -117,17 +114,15 @@ func (q asked) message(data []byte) []byte {
 		return nil
 	}
 	var line bytes.Buffer
-	_ = json.Compact(&line, data) // it is JSON
+	_ = json.Compact(&line, data) // data is valid JSON
 	return line.Bytes()
 }
 
-// encoded returns v, whose values are JSON, in JSON.
 func encoded(v any) []byte {
 	b, _ := json.Marshal(v)
 	return b
 }
 
-// result returns a result that the library can read, if the other parts of it can be.
 func (q asked) result(raw json.RawMessage) json.RawMessage {
 	switch q.Method {
 	case "tools/list":
@@ -149,7 +144,6 @@ func (q asked) result(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// mendList mends the elements of a member, and drops the ones for which mend returns nil.
 func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMessage) json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	var all, good []json.RawMessage
@@ -165,8 +159,8 @@ func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMess
 	return mendMembers(encoded(members), is)
 }
 
-// mendMembers drops the members of an object without which it can be read; it returns nil if there
-// are none such.
+// mendMembers removes the members because of which an object cannot be decoded. If it still cannot
+// be decoded, mendMembers returns nil.
 func mendMembers(raw json.RawMessage, is any) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, is) == nil {

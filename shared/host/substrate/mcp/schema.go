@@ -19,17 +19,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxNodes limits the schemas in a tool's schema, of which a reference may repeat any number.
+// maxNodes limits the schemas within a tool's schema, because references may repeat schemas any
+// number of times.
 const maxNodes = 2000
 
-// maxCached limits the bytes of all schemas that a schemaCache keeps.
+// maxCached limits the total size of the schemas in a schemaCache in bytes.
 const maxCached = 4 << 20
 
-// schemaCache keeps what inputSchema returned, because the tools of a server are listed for each call
-// and reading a schema takes a millisecond. It is safe for concurrent use.
+// schemaCache caches results of inputSchema, because the tools of a server are listed for each call
+// and converting a schema takes a millisecond. It is safe for concurrent use.
 type schemaCache struct {
 	mu    sync.Mutex
-	read  map[[sha256.Size]byte]readSchema // by the schema of the server
+	read  map[[sha256.Size]byte]readSchema // key: hash of the server's schema
 	bytes int
 }
 
@@ -38,7 +39,6 @@ type readSchema struct {
 	err    error
 }
 
-// inputSchema is inputSchema, once for each schema.
 func (c *schemaCache) inputSchema(of any) (json.RawMessage, error) {
 	encoded, err := json.Marshal(of)
 	if err != nil {
@@ -67,9 +67,9 @@ func (c *schemaCache) inputSchema(of any) (json.RawMessage, error) {
 	return known.schema, known.err
 }
 
-// inputSchema returns the schema of a tool's arguments as all providers take it. Providers refuse
-// a whole request if the schema of one tool is not valid, or is not an object's. References are
-// replaced with their targets, unless the targets are recursive or large.
+// inputSchema converts the schema of a tool's arguments to a form that all providers accept.
+// Providers reject a complete request if the schema of one tool is invalid or does not describe an
+// object. References are replaced with their targets unless the targets are recursive or large.
 func inputSchema(of any) (json.RawMessage, error) {
 	root, ok := of.(map[string]any)
 	if !ok {
@@ -82,7 +82,7 @@ func inputSchema(of any) (json.RawMessage, error) {
 	if schema, err = encodeSchema(&schemaReader{root: root}); err != nil {
 		return nil, err
 	}
-	// A reference that stays may lead to a member that was left out.
+	// A remaining reference may point to a member that was removed.
 	var read map[string]any
 	if err := json.Unmarshal(schema, &read); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func encodeSchema(r *schemaReader) (json.RawMessage, error) {
 	return schema, err
 }
 
-// metaSchema is the part of JSON Schema's meta-schema (draft 2020-12) about the members of one schema,
-// and what providers require besides.
+// metaSchema contains the rules of JSON Schema's meta-schema (draft 2020-12) for the members of one
+// schema, and additional requirements of providers.
 var metaSchema = func() *jsonschema.Resolved {
 	const meta = `{
 		"type": ["object", "boolean"],
@@ -156,12 +156,12 @@ var metaSchema = func() *jsonschema.Resolved {
 	return resolved
 }()
 
-// Members whose values are schemas.
+// The values of these members are schemas.
 var (
 	schemaMembers = []string{"items", "contains", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 	listMembers   = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	mapMembers    = []string{"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
-	// Members that may be null.
+	// valueMembers may be null.
 	valueMembers = []string{"const", "default", "example", "examples"}
 	// noteMembers do not constrain values.
 	noteMembers = []string{"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
@@ -170,15 +170,15 @@ var (
 // errInline means that the references of a schema cannot be replaced with their targets.
 var errInline = errors.New("a reference stays")
 
-// schemaReader reads the schemas of a tool's schema.
+// schemaReader converts a tool's schema with all schemas in it.
 type schemaReader struct {
 	root    map[string]any
-	inlines bool // replaces references
+	inlines bool // whether references are replaced
 	nodes   int
 }
 
-// read returns a copy of a schema that providers take. It leaves out members of null and
-// patterns that are none. open are the references that are being replaced.
+// read returns a copy of a schema that providers accept. It removes null members and invalid
+// patterns. open contains the references that are being replaced.
 func (r *schemaReader) read(of any, path string, open []string) (any, error) {
 	if r.nodes++; r.nodes > maxNodes {
 		if r.inlines {
@@ -192,7 +192,7 @@ func (r *schemaReader) read(of any, path string, open []string) (any, error) {
 	}
 	s := maps.Clone(object)
 	maps.DeleteFunc(s, func(name string, value any) bool { return value == nil && !slices.Contains(valueMembers, name) })
-	if list, ok := s["items"].([]any); ok { // until draft 2019-09
+	if list, ok := s["items"].([]any); ok { // form of drafts before 2020-12
 		s["prefixItems"] = list
 		delete(s, "items")
 		if rest, ok := s["additionalItems"]; ok {
@@ -203,13 +203,14 @@ func (r *schemaReader) read(of any, path string, open []string) (any, error) {
 	if err := checkMembers(s, path); err != nil {
 		return nil, err
 	}
-	// The pattern may be one of ECMAScript that Go does not know. The server checks its arguments anyway.
+	// The pattern may use ECMAScript syntax that Go does not support. The server checks its
+	// arguments in any case.
 	if pattern, ok := s["pattern"].(string); ok && !isPattern(pattern) {
 		delete(s, "pattern")
 	}
 	types, _ := s["type"].([]any)
 	if s["items"] == nil && s["prefixItems"] == nil && (s["type"] == "array" || slices.Contains(types, any("array"))) {
-		s["items"] = map[string]any{} // OpenAI and Gemini require it
+		s["items"] = map[string]any{} // OpenAI and Gemini require items
 	}
 	if err := r.readParts(s, path, open); err != nil {
 		return nil, err
@@ -235,9 +236,8 @@ func (r *schemaReader) read(of any, path string, open []string) (any, error) {
 	return merge(read, s)
 }
 
-// readParts reads the schemas in the members of s.
 func (r *schemaReader) readParts(s map[string]any, path string, open []string) (err error) {
-	if r.inlines { // no reference leads there any more
+	if r.inlines { // no references to these definitions remain
 		delete(s, "$defs")
 		delete(s, "definitions")
 	}
@@ -278,7 +278,6 @@ func (r *schemaReader) readParts(s map[string]any, path string, open []string) (
 	return nil
 }
 
-// find returns the part of the schema that a reference names by a JSON Pointer.
 func (r *schemaReader) find(ref string) (part any, ok bool) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if part = r.root; !ok || pointer == "" {
@@ -305,7 +304,7 @@ func (r *schemaReader) find(ref string) (part any, ok bool) {
 	return part, part != nil
 }
 
-// merge returns the target of a reference together with the members beside the reference.
+// merge returns the target of a reference together with the members next to the reference.
 func merge(target any, beside map[string]any) (any, error) {
 	object, ok := target.(map[string]any)
 	if len(beside) == 0 {
@@ -323,7 +322,6 @@ func merge(target any, beside map[string]any) (any, error) {
 	return object, nil
 }
 
-// checkMembers checks the members of one schema, without the schemas in it.
 func checkMembers(schema any, path string) error {
 	if err := metaSchema.Validate(schema); err != nil {
 		return fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "validating root: "))

@@ -1,8 +1,8 @@
-// Package mock is a substrate for trials of agents without a model: it answers by a
-// script in what its agent is told, or else with the message itself.
+// Package mock is a substrate for trials of agents without a model. It answers with a script from
+// its agent's instructions, or with the message itself if there is no script.
 //
-// The script is in a code block of the language mock. One block of lines is a turn,
-// parted by lines of ---; the last is repeated. Each line is an event:
+// The script is a code block with the language mock. Each block of lines is a turn. Lines that
+// contain only --- separate the turns, and the last turn is repeated. Each line is an event:
 //
 //	thought: TEXT
 //	text: TEXT
@@ -11,8 +11,8 @@
 //	wait: 200ms
 //	fail: busy, unavailable, refused or misconfigured
 //
-// TEXT may be a JSON string, for line breaks. In texts and arguments, {input} stands
-// for the message and {result} for what the tools gave last.
+// TEXT may be a JSON string if it contains line breaks. In texts and arguments, {input} is replaced
+// with the message and {result} with the last results of the tools.
 package mock
 
 import (
@@ -31,15 +31,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Kinds is this package's kind. The model that is played may have a name.
+// Kinds returns the kind mock. Its argument may be the name of a model.
 func Kinds() substrate.Kinds {
 	return substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return mock{}, nil }}
 }
 
 type mock struct{}
 
-// Infer plays the turn of the script. An error in the script is of kind
-// SubstrateMisconfigured and names the line.
 func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		s, turn := scene{}, 0
@@ -77,7 +75,6 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 	}
 }
 
-// linesOf are the lines of a turn of the script in a system prompt.
 func linesOf(system string, turn int) []string {
 	_, script, ok := strings.Cut("\n"+system, "\n```mock\n")
 	if !ok {
@@ -94,13 +91,13 @@ func linesOf(system string, turn int) []string {
 	return lines
 }
 
-// scene holds the values that a script refers to, and the calls so far.
+// scene contains the values to which a script refers, and the number of its calls.
 type scene struct {
 	input, result string
 	calls         int
 }
 
-// event returns the event of a script's line, or nil for a wait.
+// event returns the event of a line of the script, or nil for a wait or an empty text.
 func (s *scene) event(ctx context.Context, line string) (substrate.Event, error) {
 	what, rest, _ := strings.Cut(line, ":")
 	rest = strings.TrimSpace(rest)
@@ -148,7 +145,7 @@ var failures = map[string]problem.Kind{
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
-// statuses are the HTTP statuses of a real server.
+// statuses maps failures to the HTTP statuses that a real server would return.
 var statuses = map[problem.Kind]int{
 	problem.SubstrateBusy: http.StatusTooManyRequests, problem.SubstrateUnavailable: http.StatusServiceUnavailable,
 	problem.SubstrateRefused: http.StatusOK, problem.SubstrateMisconfigured: http.StatusBadRequest,
@@ -158,7 +155,6 @@ func wrong(line string) error {
 	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "script of the mock", Want: "thought, text, call, usage, wait or fail", Got: fmt.Sprintf("%.80q", line)}
 }
 
-// fill is a text of the script with what it refers to.
 func (s *scene) fill(text string) string {
 	var quoted string
 	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &quoted) == nil {
@@ -167,7 +163,6 @@ func (s *scene) fill(text string) string {
 	return strings.NewReplacer("{input}", s.input, "{result}", s.result).Replace(text)
 }
 
-// inJSON is fill for texts within JSON strings.
 func (s *scene) inJSON(arguments string) string {
 	escape := func(text string) string {
 		b, _ := json.Marshal(text)

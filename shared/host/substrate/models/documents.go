@@ -9,7 +9,8 @@ import (
 
 const partition = "models"
 
-// The documents of tables of models: the current one, and all versions, which rows name.
+// CurrentDocs contains the current table of models, and VersionDocs contains all versions, to which
+// rows refer.
 var (
 	CurrentDocs = store.Kind[Table]{
 		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.Alone},

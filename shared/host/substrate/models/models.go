@@ -1,7 +1,7 @@
-// Package models has the prices and tiers of providers' models.
+// Package models contains the prices and tiers of providers' models.
 //
-// The table of models is versioned: version 1 is built in, the operator sets later
-// versions. Rows of calls name the version that priced them, so old versions are kept.
+// The table of models is versioned. Version 1 is built in, and the operator sets later versions.
+// Rows of calls contain the version that determined their price, so old versions are never deleted.
 package models
 
 import (
@@ -19,26 +19,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Limits of a table.
 const (
 	maxModels = 1000
 	maxName   = 128                 // bytes
 	maxPrice  = 1000 * money.Dollar // per million tokens
-	maxTokens = 1 << 31             // of a turn, so that Cost does not overflow
+	maxTokens = 1 << 31             // tokens of a turn, so that Cost does not overflow
 )
 
-// MaxBudget bounds every budget.
+// MaxBudget limits every budget.
 const MaxBudget = 1_000_000 * money.Dollar
 
-// Price is the price of a million tokens. Cached is the price of input tokens that the
-// provider reads from its cache.
+// Price is the price of a million tokens. Cached is the price of input tokens that the provider
+// reads from its cache.
 type Price struct {
 	In     money.Amount `json:"input"`
 	Out    money.Amount `json:"output"`
 	Cached money.Amount `json:"cached"`
 }
 
-// IsFree reports whether all tokens cost nothing.
 func (p Price) IsFree() bool { return p == Price{} }
 
 // Cost returns the cost of a turn, rounded up to a micro-dollar.
@@ -49,7 +47,6 @@ func (p Price) Cost(u substrate.Usage) money.Amount {
 	return (p.In*money.Amount(in-cached) + p.Cached*money.Amount(cached) + p.Out*money.Amount(out) + million - 1) / million
 }
 
-// Check checks the bounds. The error names the field input, output or cached.
 func (p Price) Check() error {
 	for _, one := range []struct {
 		field string
@@ -62,8 +59,8 @@ func (p Price) Check() error {
 	return nil
 }
 
-// prices are the members of a price in JSON, in micro-dollars per million tokens. The default
-// of cached is input.
+// prices contains the JSON members of a price in micro-dollars per million tokens. The default of
+// cached is input.
 type prices struct {
 	In     money.Amount  `json:"input" canon:"required"`
 	Out    money.Amount  `json:"output" canon:"required"`
@@ -78,7 +75,6 @@ func (r *prices) price() (Price, error) {
 	return p, p.Check()
 }
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (p *Price) UnmarshalCanon(d *canon.Decoder) (err error) {
 	var is prices
 	if err := d.Decode(&is); err != nil {
@@ -88,29 +84,26 @@ func (p *Price) UnmarshalCanon(d *canon.Decoder) (err error) {
 	return err
 }
 
-// String formats the price in dollars per million tokens, such as $3/$15/$0.3.
 func (p Price) String() string { return p.In.String() + "/" + p.Out.String() + "/" + p.Cached.String() }
 
 // Tier is the capability class of a model within its provider.
 type Tier string
 
-// The tiers.
 const (
 	High   Tier = "HIGH"
 	Medium Tier = "MEDIUM"
 	Low    Tier = "LOW"
 )
 
-// IsValid reports whether t is one of the tiers.
 func (t Tier) IsValid() bool { return t == High || t == Medium || t == Low }
 
-// Model is a provider's model. The price also applies to versions of the model that the table
-// does not list and whose provider documents the same price; see family.
+// Model is a provider's model. Its price also applies to versions that the table does not list if
+// the provider documents the same price for them (see family).
 type Model struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
 	Price
-	Tier Tier `json:"tier,omitempty"` // "" for none
+	Tier Tier `json:"tier,omitempty"` // may be empty
 }
 
 // Table is a version of the table of models, ordered by provider and name.
@@ -119,9 +112,9 @@ type Table struct {
 	Models  []Model `json:"models"`
 }
 
-// Find returns the entry for a substrate's model: the entry with the same name, or else an
-// entry of the same family. A model without one needs a price of its own, because a budget
-// would count too little by the price of another version.
+// Find returns the entry for a substrate's model. It prefers the entry with the same name to an
+// entry of the same family. A model without an entry needs its own price, because the price of
+// another version might be too low for a budget.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, one := range t.Models {
@@ -136,17 +129,18 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	return m, ok
 }
 
-// family returns a name that the versions of a provider's model share if the provider documents one
-// price for them.
+// family returns a common name for the versions of a provider's model if the provider documents the
+// same price for them.
 func family(provider, name string) string {
 	name = strings.ToLower(name)
 	switch provider {
-	case substrate.KindAnthropic: // the version is in the name: claude-haiku-4-5-20251001
+	// Names contain the version, for example claude-haiku-4-5-20251001.
+	case substrate.KindAnthropic:
 		return anthropicDate.ReplaceAllString(name, "")
-	case substrate.KindBedrock: // an inference profile and its model
+	case substrate.KindBedrock: // an inference profile has the price of its model
 		model, _ := substrate.FoundationModel(name)
 		return model
-	case substrate.KindGemini: // gemini-2.5-flash-001
+	case substrate.KindGemini: // for example gemini-2.5-flash-001
 		return geminiVersion.ReplaceAllString(name, "")
 	case substrate.KindMistral, substrate.KindOpenAI:
 		return cmp.Or(snapshots[name], name)
@@ -159,8 +153,9 @@ var (
 	geminiVersion = regexp.MustCompile(`-0[0-9]{2}$`)
 )
 
-// snapshots are the dated models whose provider documents the price of the model without a date.
-// gpt-4o-2024-05-13 and mistral-large-2411, for example, have other prices.
+// snapshots maps dated models to the model without a date if their provider documents the same
+// price. Other dated models have different prices, for example gpt-4o-2024-05-13 and
+// mistral-large-2411.
 var snapshots = map[string]string{
 	"gpt-4.1-2025-04-14":      "gpt-4.1",
 	"gpt-4.1-mini-2025-04-14": "gpt-4.1-mini",
@@ -176,7 +171,6 @@ var snapshots = map[string]string{
 	"mistral-small-2506":      "mistral-small-latest",
 }
 
-// OfTier returns the provider's model in a tier.
 func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	i := slices.IndexFunc(t.Models, func(m Model) bool { return m.Provider == provider && m.Tier == tier })
 	if i < 0 {
@@ -185,15 +179,15 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	return t.Models[i], true
 }
 
-// Shape is the JSON that Parse reads.
+// Shape is the JSON form that Parse accepts.
 type Shape struct {
 	Version json.RawMessage `json:"version" canon:"null"`
 	Models  []row           `json:"models"`
 }
 
-// Parse parses {"models": [{"provider", "model", "input", "output", "cached", "tier"}]}
-// with prices in micro-dollars per million tokens. The member version is ignored, because
-// the host assigns versions.
+// Parse parses {"models": [{"provider", "model", "input", "output", "cached", "tier"}]} with prices
+// in micro-dollars per million tokens. It ignores the member version, because the host assigns
+// versions.
 func Parse(data []byte) (t Table, err error) {
 	var body Shape
 	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8}); err != nil {
@@ -229,10 +223,10 @@ func Parse(data []byte) (t Table, err error) {
 	return t, nil
 }
 
-// MaxTable bounds the JSON form of a table in bytes.
+// MaxTable limits the JSON form of a table in bytes.
 const MaxTable = 256 << 10
 
-// row is a model in JSON.
+// row is the JSON form of a model.
 type row struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
@@ -254,17 +248,16 @@ func (r *row) model() (m Model, err error) {
 	return m, err
 }
 
-// Blob returns the JSON form.
 func (t *Table) Blob() []byte {
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // strings and numbers only
+		panic(err) // cannot happen for strings and numbers
 	}
 	return b
 }
 
-// Known returns the built-in table: the providers' list prices of November 2026, without
-// surcharges for long contexts or for Regions.
+// Known returns the built-in table, which contains the providers' list prices of November 2026
+// without surcharges for long contexts or Regions.
 func Known() Table {
 	// Prices are in thousandths of a dollar.
 	row := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {

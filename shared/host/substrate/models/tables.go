@@ -23,12 +23,11 @@ type Tables struct {
 	until time.Time
 }
 
-// NewTables returns the tables in s. rand must be safe for concurrent use.
 func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
+	// rand must be safe for concurrent use.
 	return &Tables{store: store.Updater{Store: s, Rand: rand}, now: now}
 }
 
-// current returns the newest version, or the built-in table if none was set.
 func current(ctx context.Context, from store.Reader) (Table, error) {
 	t, d, err := CurrentDocs.Get(ctx, from, CurrentDocs.Key())
 	if err == nil && d.Version == 0 {
@@ -37,7 +36,6 @@ func current(ctx context.Context, from store.Reader) (Table, error) {
 	return t, err
 }
 
-// Current returns the newest version, or the built-in table if none was set.
 func (t *Tables) Current(ctx context.Context) (Table, error) {
 	t.mu.Lock()
 	table, until := t.table, t.until
@@ -55,7 +53,7 @@ func (t *Tables) Current(ctx context.Context) (Table, error) {
 	return table, store.Problem(err)
 }
 
-// Set stores the next version, unless the current version has the same models.
+// Set stores the next version unless the current version has the same models.
 func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 	err := t.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		before, err := current(ctx, tx)

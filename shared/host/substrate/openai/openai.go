@@ -1,10 +1,9 @@
-// Package openai is the substrate of models that are asked by OpenAI's chat
-// completions: at OpenAI, at Mistral, and at self-hosted servers such as Ollama,
-// llama.cpp or vLLM.
+// Package openai is the substrate for models with OpenAI's chat completions API: at OpenAI, at
+// Mistral, and on self-hosted servers such as Ollama, llama.cpp or vLLM.
 //
-// The invariant: the request contains the model's name, the conversation, the
-// owner's settings for the model, the owner's secret if there is one, and nothing
-// else: no id, no envelope, nothing of the host's environment.
+// A request contains only the model's name, the conversation, the owner's settings for the model
+// and the owner's secret, if there is one. It contains no id, no envelope and no data from the
+// host's environment.
 package openai
 
 import (
@@ -23,9 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
-// Kinds returns the kinds of this package. A request is sent by client on behalf of
-// the vacant, so the guard of client may refuse it.
 func Kinds(client *outbound.Client) substrate.Kinds {
+	// client sends requests on behalf of the vacant, so its guard may refuse them.
 	kinds, omissions := substrate.Kinds{}, remote.NewOmissions()
 	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
 		kinds[kind] = func(argument string) (substrate.Substrate, error) {
@@ -40,7 +38,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	return kinds
 }
 
-// model is a model at a server.
+// model is a model on a server.
 type model struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -48,8 +46,8 @@ type model struct {
 	name      string
 }
 
-// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused
-// means that the model refuses to answer.
+// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
+// model refuses to answer.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.bodyOf}
@@ -64,19 +62,18 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// answerReader reads an answer.
+// answerReader parses an answer.
 type answerReader struct {
 	remote.Ending
-	places []place // of the tool calls, each of which comes in pieces
+	places []place // places of the tool calls, which arrive in pieces
 }
 
-// place identifies a call among others: its index and its id, if the server gives them.
+// place identifies a call by its index and its id, if the server sends them.
 type place struct {
 	index *int
 	id    string
 }
 
-// Read implements remote.Answer.
 func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
@@ -84,7 +81,7 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	for _, choice := range c.Choices {
 		if n := choice.Index.Value; n != 0 {
-			continue // one answer was asked for
+			continue // only one answer was requested
 		}
 		for _, d := range []*delta{&choice.Delta, &choice.Message} {
 			more, err := a.apply(d)
@@ -96,14 +93,13 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 			return events, err
 		}
 	}
-	// The report follows the text of its chunk, which it covers.
+	// The usage report follows the text of its chunk, which it includes.
 	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
 		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
 	}
 	return events, nil
 }
 
-// apply reads one delta of a choice.
 func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
 	if why := d.Refusal.Value; why != "" {
 		return nil, remote.Refused(why)
@@ -123,7 +119,6 @@ func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
 	return events, nil
 }
 
-// add adds a piece of a call.
 func (a *answerReader) add(p *piece) error {
 	at := a.find(p)
 	if at < 0 {
@@ -134,16 +129,16 @@ func (a *answerReader) add(p *piece) error {
 		a.places = append(a.places, place{p.Index.Value, p.ID.Value})
 	}
 	call := &a.Calls[at]
-	if p.Function.Name != call.Name { // some servers repeat it
+	if p.Function.Name != call.Name { // some servers repeat the name
 		call.Name += p.Function.Name
 	}
 	call.Arguments += remote.Arguments(p.Function.Arguments)
 	return nil
 }
 
-// find returns the call that a piece continues, or -1 if the piece begins a call. Servers leave
-// out indices and ids, or send the same ones for all calls. A piece continues the last call at
-// its index if
+// find returns the call that a piece continues, or -1 if the piece starts a call. Servers omit
+// indices and ids, or use the same ones for all calls. A piece continues the last call at its index
+// if
 //
 //   - the piece has no name,
 //   - the piece has the id of that call, or
@@ -167,14 +162,16 @@ func (a *answerReader) find(p *piece) int {
 
 // request is the body of a request.
 type request struct {
-	Model         string         `json:"model"`
-	Messages      []message      `json:"messages"`
-	Stream        bool           `json:"stream"`
-	StreamOptions *streamOptions `json:"stream_options,omitempty"` // Mistral refuses it, and reports usage anyway
+	Model    string    `json:"model"`
+	Messages []message `json:"messages"`
+	Stream   bool      `json:"stream"`
+	// StreamOptions is not sent to Mistral, which rejects it and always reports usage.
+	StreamOptions *streamOptions `json:"stream_options,omitempty"`
 	Tools         []tool         `json:"tools,omitempty"`
-	ToolChoice    string         `json:"tool_choice,omitempty"` // "none", or empty: the model decides
-	// MaxTokens is the older name, which every self-hosted server knows. OpenAI's
-	// reasoning models take only MaxCompletionTokens.
+	// ToolChoice is "none", or empty if the model may choose.
+	ToolChoice string `json:"tool_choice,omitempty"`
+	// MaxTokens is the older name, which all self-hosted servers accept. OpenAI's reasoning models
+	// accept only MaxCompletionTokens.
 	MaxTokens           int              `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
 	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
@@ -187,7 +184,7 @@ type streamOptions struct {
 
 type message struct {
 	Role       string     `json:"role"`
-	Content    any        `json:"content"` // a string, or parts
+	Content    any        `json:"content"` // a string or a list of parts
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
@@ -227,7 +224,6 @@ type format struct {
 	Type string `json:"type"`
 }
 
-// bodyOf returns the body of a request.
 func (m *model) bodyOf(r *substrate.Request) any {
 	body := request{Model: m.name, Stream: true, MaxTokens: r.MaxTokens}
 	if !r.Omits("reasoning_effort") {
@@ -266,7 +262,6 @@ func (m *model) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-// messages returns the messages of a turn. Each result is a message.
 func messages(t *substrate.Turn) []message {
 	switch t.Role {
 	case substrate.Tools:
@@ -285,19 +280,19 @@ func messages(t *substrate.Turn) []message {
 	if len(t.Files) == 0 {
 		return []message{{Role: "user", Content: t.Text}}
 	}
-	parts := []part{{Type: "text", Text: t.Text}} // it names the files
+	parts := []part{{Type: "text", Text: t.Text}} // the text names the files
 	for _, f := range t.Files {
 		parts = append(parts, part{Type: "image_url", Image: &imageURL{"data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(f.Data)}})
 	}
 	return []message{{Role: "user", Content: parts}}
 }
 
-// chunk has the used members of a piece of a stream, or of a whole answer.
+// chunk contains the used members of a stream event or a complete answer.
 type chunk struct {
 	Choices []struct {
 		Index        lax.Of[int]
 		Delta        delta
-		Message      delta         // of a whole answer
+		Message      delta         // only in a complete answer
 		FinishReason remote.Reason `json:"finish_reason"`
 	}
 	Usage lax.Of[struct {
@@ -309,15 +304,17 @@ type chunk struct {
 	}]
 }
 
-// delta is a part of a model's answer, or the whole answer.
+// delta is a part of a model's answer, or the complete answer.
 type delta struct {
 	Content content
 	Refusal lax.Of[string]
-	// The model's thoughts. OpenAI has no member for them, and servers have two names.
+	// Reasoning and ReasoningContent are the model's thoughts. OpenAI has no member for them, and
+	// servers use two names.
 	Reasoning        lax.Of[string]
-	ReasoningContent lax.Of[string]          `json:"reasoning_content"`
-	ToolCalls        []piece                 `json:"tool_calls"`
-	FunctionCall     lax.Of[*calledFunction] `json:"function_call"` // a call of servers from before tool_calls
+	ReasoningContent lax.Of[string] `json:"reasoning_content"`
+	ToolCalls        []piece        `json:"tool_calls"`
+	// FunctionCall is used by servers that predate tool_calls.
+	FunctionCall lax.Of[*calledFunction] `json:"function_call"`
 }
 
 // piece is a piece of a call.
@@ -332,11 +329,10 @@ type calledFunction struct {
 	Arguments json.RawMessage
 }
 
-// content is a model's text, or a part, or a list of parts, some of which are its thoughts
-// (Mistral's reasoning models).
+// content is a model's text, a part, or a list of parts, some of which are thoughts (Mistral's
+// reasoning models).
 type content struct{ text, thought string }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(data []byte) error {
 	switch data[0] {
 	case '[':

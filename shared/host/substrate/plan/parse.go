@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Parse parses a plan and checks its form; children may be names. Defaults:
-// sequential, abort, list, and the task {input}. Unknown members are refused,
-// because they would be ignored silently. Errors are of kind Malformed, NotJSON
-// or TooLarge, and name the field.
+// Parse parses a plan and checks its form. Children may be names. The defaults are sequential,
+// abort, list, and the task {input}. Parse rejects unknown members, because they would otherwise be
+// ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and it contains
+// the field.
 func Parse(data []byte) (Plan, error) {
 	if len(data) > MaxBlob {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
@@ -36,20 +36,19 @@ func Parse(data []byte) (Plan, error) {
 	return body.Plan, nil
 }
 
-// Shape is the JSON of a plan.
+// Shape is the JSON form of a plan.
 type Shape struct {
 	Version int64 `json:"version"`
 	Plan
 }
 
-// UnmarshalCanon implements canon.Unmarshaler. The default task is the caller's text.
 func (d *Delegation) UnmarshalCanon(dec *canon.Decoder) error {
-	type members Delegation // without UnmarshalCanon
+	type members Delegation // type without UnmarshalCanon
+	// The default task is the caller's text.
 	*d = Delegation{Task: "{input}"}
 	return dec.Decode((*members)(d))
 }
 
-// UnmarshalCanon implements canon.Unmarshaler. Only Join has a default separator.
 func (a *Aggregate) UnmarshalCanon(d *canon.Decoder) error {
 	is := struct {
 		How       How     `json:"how"`

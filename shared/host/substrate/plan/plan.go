@@ -1,9 +1,8 @@
-// Package plan defines how a composite answers a call: which children it asks
-// for what, and how it combines their answers.
+// Package plan defines how a composite answers a call. A plan contains the tasks for the children
+// and the way in which their answers are combined.
 //
-// The invariants: a plan has one canonical form that parses back to it. A
-// caller's text is inserted into a task once, as text, and never parsed as part
-// of the plan.
+// A plan has exactly one canonical form, which can be parsed back. A caller's text is inserted into
+// a task once and is never parsed as part of the plan.
 package plan
 
 import (
@@ -18,48 +17,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Kind is the kind of the substrate that answers by a plan.
+// Kind is the kind of the substrate that answers with a plan.
 const Kind = "composite"
 
-// CardWord is the substrate on a composite's card. That it has children is not
-// public.
+// CardWord is the substrate on a composite's card, because the existence of children is not public.
 const CardWord = "vacancy"
 
 // Version is the format version of a plan.
 const Version = 1
 
-// Limits of a plan, and of the tree of plans below it.
+// Limits of a plan and its tree of plans.
 const (
-	MaxBlob        = 64 << 10 // bytes of a whole plan
+	MaxBlob        = 64 << 10 // bytes of a complete plan
 	MaxDelegations = 32
 	MaxTask        = 8 << 10 // bytes
 	MaxKind        = 64      // bytes
 	MaxSeparator   = 256     // bytes
-	// MaxDepth bounds nested plans: a composite of plain children has depth 1.
+	// MaxDepth limits the nesting of plans. A composite of plain children has depth 1.
 	MaxDepth = 4
-	// MaxCalls bounds the delegations of one call, children's plans included.
-	// Otherwise a caller of a deep tree could get a million calls for the price
-	// of one.
+	// MaxCalls limits the delegations of one call, including the delegations of the children's
+	// plans. Otherwise, a caller of a deep tree could get a million calls for the price of one.
 	MaxCalls = 128
 )
 
 // OnFailure is the effect of a failed delegation on the call.
 type OnFailure string
 
-// Abort fails the call, like the reference. Skip continues without the answer,
-// unless none is left.
+// Abort fails the call, like the reference implementation. Skip continues without the answer unless
+// no answer is left.
 const (
 	Abort OnFailure = "abort"
 	Skip  OnFailure = "skip"
 )
 
-// How is the way to combine answers.
+// How is the way in which answers are combined.
 type How string
 
-// The combiners. List is the reference's: the answers in the plan's order, as a
-// JSON array. Join puts a separator between them. First is the first answer; a
-// sequential plan calls no child after it. Vote is the most frequent answer, of
-// equals the earliest. BySubstrate lets another substrate combine them.
+// List returns the answers as a JSON array in the plan's order, like the reference implementation.
+// Join puts a separator between them. First returns the first answer, and a sequential plan then
+// calls no further child. Vote returns the most frequent answer, or the earliest of equally
+// frequent answers. BySubstrate lets another substrate combine the answers.
 const (
 	List        How = "list"
 	Join        How = "join"
@@ -68,12 +65,14 @@ const (
 	BySubstrate How = "substrate"
 )
 
-// DefaultSeparator is Join's default.
+// DefaultSeparator is the default separator of Join.
 const DefaultSeparator = "\n\n"
 
-// Plan lists a composite's delegations and how to join their answers.
+// Plan contains a composite's delegations and the way in which their answers are combined.
 type Plan struct {
-	Parallel  bool         `json:"parallel"` // all at once; else one after the other, like the reference
+	// Parallel means that all children are called at once. Otherwise, they are called in order,
+	// like in the reference implementation.
+	Parallel  bool         `json:"parallel"`
 	Delegate  []Delegation `json:"delegate"`
 	OnFailure OnFailure    `json:"on_failure"`
 	Aggregate Aggregate    `json:"aggregate"`
@@ -81,19 +80,18 @@ type Plan struct {
 
 // Delegation calls one child.
 type Delegation struct {
-	Child string `json:"child"` // its name until the plan is set, then its id
-	Kind  string `json:"kind"`  // the subtask's kind, for the logbooks; "" if the task is a text
-	Task  string `json:"task"`  // {input} is the caller's text, {previous} the answer before
+	Child string `json:"child"` // name of the child until the plan is set, then its id
+	Kind  string `json:"kind"`  // subtask kind for the logbooks, or "" if the task is a text
+	Task  string `json:"task"`  // {input} is the caller's text, {previous} the previous answer
 }
 
 // Aggregate combines answers.
 type Aggregate struct {
 	How       How    `json:"how"`
-	Separator string `json:"separator"` // for Join
-	Substrate string `json:"substrate"` // for BySubstrate, in substrate.Spec text form
+	Separator string `json:"separator"` // only for Join
+	Substrate string `json:"substrate"` // string form of a substrate.Spec, only for BySubstrate
 }
 
-// Check checks the form of p; the error names the field.
 func (p *Plan) Check() error {
 	switch n := len(p.Delegate); {
 	case n == 0:
@@ -132,7 +130,7 @@ func (d *Delegation) check(at string, follows bool) error {
 			return problem.Invalid(at+text.field, "UTF-8", "other bytes")
 		}
 	}
-	// The kind goes into signed logbooks; a task may have line breaks.
+	// The kind is written to signed logbooks. Only a task may contain line breaks.
 	if err := canon.CheckText(at+"kind", d.Kind); err != nil {
 		return err
 	}
@@ -181,8 +179,8 @@ func (a *Aggregate) check() error {
 	return nil
 }
 
-// Children returns the distinct ids of p's children, in the plan's order. The
-// error is of kind Damaged for a plan that still has names.
+// Children returns the distinct ids of p's children in the plan's order. If the plan still contains
+// names, the error is of kind Damaged.
 func (p *Plan) Children() ([]identity.ID, error) {
 	var ids []identity.ID
 	seen := map[identity.ID]bool{}
@@ -199,10 +197,9 @@ func (p *Plan) Children() ([]identity.ID, error) {
 	return ids, nil
 }
 
-// Hash is the hash of the canonical form.
 func (p *Plan) Hash() identity.Hash { return identity.Sum(p.Blob()) }
 
-// Blob is the canonical form: canonical JSON of all members.
+// Blob returns the canonical form, which is the canonical JSON of all members.
 func (p *Plan) Blob() []byte {
 	dst := canon.AppendString([]byte(`{"aggregate":{"how":`), string(p.Aggregate.How))
 	if p.Aggregate.How == Join {
@@ -227,13 +224,12 @@ func (p *Plan) Blob() []byte {
 	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
 }
 
-// Fill inserts the caller's text and the answer before into the task, once and
-// unparsed, so braces in them mean nothing.
+// Fill inserts the caller's text and the previous answer into the task. Braces in the inserted
+// texts have no meaning.
 func (d *Delegation) Fill(input, previous string) string {
 	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
 }
 
-// placeholders returns the names in braces in a task.
 func placeholders(task string) (names []string) {
 	for {
 		_, rest, found := strings.Cut(task, "{")
@@ -249,5 +245,4 @@ func placeholders(task string) (names []string) {
 	}
 }
 
-// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.40q", s) }

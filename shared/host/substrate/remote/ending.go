@@ -10,23 +10,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxCalls bounds the calls of one answer.
+// maxCalls limits the tool calls of one answer.
 const maxCalls = 128
 
-// Ending collects what decides how an answer ends. A reader embeds it and has its End.
+// Ending collects the data that determines how an answer ends. Readers embed it and inherit its
+// End.
 type Ending struct {
-	// Calls are the calls that began, whole or not. They count once the answer has ended.
+	// Calls contains the calls that have started, complete or not. They are used only once the
+	// answer has ended.
 	Calls []substrate.ToolCall
 
-	blank      []byte // text that came before the first word
+	blank      []byte // white space before the first word
 	spoke      bool
-	hasReasons bool // the server sends a member for the reason, even if it is null
+	hasReasons bool // whether the server sends a member for the reason, even if it is null
 	reason     Reason
 	why        substrate.Done
 }
 
-// Say returns the event of a piece of the answer. Blanks before the first word wait for it,
-// because a model that says only blanks says nothing.
+// Say returns the events for a piece of the answer. It delays white space before the first word,
+// because an answer that consists only of white space is empty.
 func (e *Ending) Say(text string) []substrate.Event {
 	if !e.spoke && strings.TrimSpace(text) == "" {
 		e.blank = append(e.blank, text...)
@@ -39,7 +41,6 @@ func (e *Ending) Say(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// Begin adds a call.
 func (e *Ending) Begin(c substrate.ToolCall) error {
 	if len(e.Calls) == maxCalls {
 		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: calls of tools", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
@@ -48,32 +49,28 @@ func (e *Ending) Begin(c substrate.ToolCall) error {
 	return nil
 }
 
-// Blocks is the Ending of an answer that comes in blocks, as Anthropic's and Bedrock's do. Some blocks
-// are not for the host, for example calls of tools that the provider itself runs (server_tool_use,
-// mcp_tool_use), their results, and blocks of types that providers add. Readers skip such blocks with
-// their pieces, whatever form these have.
+// Blocks is the Ending of an answer that consists of blocks, as from Anthropic and Bedrock. Some
+// blocks are not for the host, for example calls of tools that the provider itself runs
+// (server_tool_use, mcp_tool_use), their results, and blocks of new types. Readers skip such blocks
+// with all their pieces, whatever their form.
 type Blocks struct {
 	Ending
-	isCall, isSkipped bool // of the open block
+	isCall, isSkipped bool // state of the open block
 }
 
-// BeginText opens a block with text or thoughts of the model.
 func (b *Blocks) BeginText() { b.isCall, b.isSkipped = false, false }
 
-// BeginCall opens a block with a call of one of the host's tools.
 func (b *Blocks) BeginCall(c substrate.ToolCall) error {
 	b.isCall, b.isSkipped = true, false
 	return b.Begin(c)
 }
 
-// SkipBlock opens a block that is not for the host.
 func (b *Blocks) SkipBlock() { b.isCall, b.isSkipped = false, true }
 
-// IsSkipped reports whether the pieces that come belong to a block that is not for the host.
 func (b *Blocks) IsSkipped() bool { return b.isSkipped }
 
-// AddArguments adds a piece to the arguments of the open call. Without an open call, the piece
-// belongs to nothing that the reader knows.
+// AddArguments adds a piece to the arguments of the open call. If no call is open, the answer is
+// unreadable.
 func (b *Blocks) AddArguments(piece string) error {
 	if !b.isCall {
 		return Unreadable()
@@ -82,7 +79,7 @@ func (b *Blocks) AddArguments(piece string) error {
 	return nil
 }
 
-// reasons are the words of all providers. Proxies mix them.
+// reasons contains the finish reasons of all providers, because proxies mix them.
 var reasons = map[Reason]substrate.Done{
 	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,
 	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
@@ -92,13 +89,13 @@ var reasons = map[Reason]substrate.Done{
 	"complete":  substrate.Stop, "tool_call": substrate.Called, // Cohere
 }
 
-// breaks are parts of the words with which servers say that an answer broke off, such as abort
+// breaks lists parts of finish reasons that mean that an answer broke off, for example abort
 // (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
 var breaks = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
-// Because notes why the answer ends. Providers may add words, and other servers have their
-// own. An answer that was cut off stays so, whatever is said after it. The error is a word
-// for a refusal, a failure or a break.
+// Because records the finish reason. Providers may add reasons, and other servers have their own. A
+// truncated answer stays truncated even if another reason follows. Because returns an error if the
+// reason means a refusal, a failure or a break.
 func (e *Ending) Because(r Reason) error {
 	e.hasReasons = e.hasReasons || r != ""
 	switch r {
@@ -123,10 +120,10 @@ func (e *Ending) Because(r Reason) error {
 	return nil
 }
 
-// End implements Ender. An answer is complete only with a known good ending: a reason, or the mark
-// of a server that has no reasons. A call that was cut off is none: no call counts in an answer that
-// is too long or does not say why it ends, and after a reason that is unknown only calls with
-// whole arguments count. Otherwise the text that came is the answer, whose end is then unknown.
+// End implements Ender. An answer is complete only if it has a finish reason, or the end mark of a
+// server that has no reasons. Calls are ignored if the answer is truncated or has no reason. After
+// an unknown reason, they are used only if the arguments of all calls are complete. Otherwise, the
+// received text is the answer, and its reason is Unknown.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	calls, isPart := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
 	switch {
@@ -134,7 +131,8 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 		return nil, CutOff()
 	case e.why == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil
-	case e.reason != "" && calls && (e.why != substrate.Unknown || !slices.ContainsFunc(e.Calls, isPart)): // some servers say "stop"
+	// Some servers send "stop" after calls.
+	case e.reason != "" && calls && (e.why != substrate.Unknown || !slices.ContainsFunc(e.Calls, isPart)):
 		for _, c := range e.Calls {
 			events = append(events, c)
 		}
@@ -152,7 +150,6 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: reason to end", Want: "a known one, or some text", Got: fmt.Sprintf("%.40q", string(e.reason))}
 }
 
-// IsObject reports whether the arguments of a call are a JSON object.
 func IsObject(arguments string) bool {
 	return strings.HasPrefix(strings.TrimSpace(arguments), "{") && json.Valid([]byte(arguments))
 }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// omissionTime limits the memory of a refused member, because the server may be replaced by one
-	// that takes it.
+	// omissionTime is the time for which a rejected member is omitted. It is limited, because the
+	// server may be replaced with one that accepts the member.
 	omissionTime = time.Hour
 	maxOmissions = 1024 // vacants and models
 )
 
-// Omissions remembers which optional members of requests the models' servers refuse. It is safe for
+// Omissions records which optional members of requests the models' servers reject. It is safe for
 // concurrent use.
 type Omissions struct {
 	now func() time.Time
@@ -40,10 +40,8 @@ type omission struct {
 	until   time.Time
 }
 
-// NewOmissions returns Omissions without a member.
 func NewOmissions() *Omissions { return &Omissions{now: time.Now, of: map[model]omission{}} }
 
-// get returns the members to leave out of requests to m.
 func (o *Omissions) get(m model) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +52,6 @@ func (o *Omissions) get(m model) []string {
 	return nil
 }
 
-// set replaces the members to leave out of requests to m. If there are too many models, another
-// one is forgotten, whose server then refuses one more request.
 func (o *Omissions) set(m model, members []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,6 +59,7 @@ func (o *Omissions) set(m model, members []string) {
 	if len(members) == 0 {
 		return
 	}
+	// The server of a forgotten model rejects one more request.
 	if len(o.of) >= maxOmissions {
 		for other := range o.of {
 			delete(o.of, other)
@@ -72,10 +69,10 @@ func (o *Omissions) set(m model, members []string) {
 	o.of[m] = omission{members, o.now().Add(omissionTime)}
 }
 
-// Send sends the body of a request for r to the server of spec. If the server refuses the body
-// because of an optional member, Send sends the body again without the member, at most once for each
-// member, and remembers the member if the server then answers. A refused request has no answer, so
-// the caller pays for one answer at most.
+// Send sends the body of a request for r to the server of spec. If the server rejects the body
+// because of an optional member, Send repeats the request without the member, once per member, and
+// remembers the member if the server then answers. A rejected request has no answer, so the caller
+// pays for at most one answer.
 func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
 	m := model{r.Vacant, spec}
 	known := o.get(m)
@@ -95,17 +92,16 @@ func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, bod
 		i := slices.IndexFunc(named, func(member string) bool {
 			less := q
 			less.Omit = append(slices.Clip(q.Omit), member)
-			return !reflect.DeepEqual(body(&less), b) // the body has the member
+			return !reflect.DeepEqual(body(&less), b) // the body contains the member
 		})
 		if i < 0 {
-			o.set(m, nil) // the server may need what was left out
+			o.set(m, nil) // the server may need the omitted members
 			return got, err
 		}
 		q.Omit = append(slices.Clip(q.Omit), named[i])
 	}
 }
 
-// whyRefused returns what a server said that refuses a request, or "" if err is another failure.
 func whyRefused(err error) string {
 	var agent *call.AgentError
 	if errors.As(err, &agent) && (agent.Status == http.StatusBadRequest || agent.Status == http.StatusUnprocessableEntity) {

@@ -6,33 +6,31 @@ import (
 	"strings"
 )
 
-// Reason is a provider's word for why an answer ends, in lower case. It is "" if a server sends
-// no member for it.
+// Reason is a provider's finish reason in lower case. It is "" if a server sends no member for it.
 type Reason string
 
 // none is the Reason of an answer that has not ended, from a server that sends reasons.
 const none Reason = "null"
 
-// UnmarshalJSON implements json.Unmarshaler. A value that is not a string is an unknown
-// word.
 func (r *Reason) UnmarshalJSON(data []byte) error {
 	var s string
 	if json.Unmarshal(data, &s) != nil {
+		// A value that is not a string is an unknown reason.
 		s = string(data)
 	}
 	*r = Reason(strings.ToLower(s))
-	if *r == "" || *r == "finish_reason_unspecified" { // servers may say so until the answer ends
+	// Servers may send this until the answer ends.
+	if *r == "" || *r == "finish_reason_unspecified" {
 		*r = none
 	}
 	return nil
 }
 
-// Arguments returns the arguments of a call that came as a text or as a JSON
-// value.
 func Arguments(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
+	// Servers send the arguments as a string or as a JSON value.
 	var text string
-	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null is not a text either
+	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // also for null
 		return text
 	}
 	return string(value)

@@ -1,8 +1,8 @@
-// Package remote asks models at servers: it posts a request in JSON and reads the
-// server-sent events of the answer.
+// Package remote calls models on servers. It posts a JSON request and reads the server-sent events
+// of the answer.
 //
-// The invariant: a request goes to one URL, as the vacant that is asked, and has
-// only the given header and body. Errors never contain the secret of a request.
+// A request goes to one URL, on behalf of the vacant that is asked, and has only the given header
+// and body. Errors never contain the secret of a request.
 package remote
 
 import (
@@ -29,36 +29,34 @@ import (
 
 // Request is the request to a server.
 type Request struct {
-	Spec      substrate.Spec // model at the server
+	Spec      substrate.Spec // model on the server
 	Omissions *Omissions
-	Header    http.Header                  // besides Content-Type and Accept
-	Body      func(*substrate.Request) any // in JSON
+	Header    http.Header                  // in addition to Content-Type and Accept
+	Body      func(*substrate.Request) any // value that is encoded as JSON
 }
 
-// Answer reads one answer in the form of a provider.
+// Answer parses one answer in the form of a provider.
 type Answer interface {
-	// Read reads the data of an event, or an answer in one piece, that is not an error. With
-	// io.EOF it was the last.
+	// Read parses the data of an event or a complete answer that is not an error. If the error is
+	// io.EOF, the answer has ended.
 	Read(data []byte) ([]substrate.Event, error)
 	Ender
 }
 
-// Ender ends an answer, as Ending does.
+// Ender ends an answer. Ending implements it.
 type Ender interface {
-	// End returns the rest of the answer once nothing follows: the last event is Done.
-	// closed says that the server marked the end of the stream. The error is CutOff if
-	// the answer has no end.
+	// End returns the remaining events after the last data. The last event is Done. closed means
+	// that the server marked the end of the stream. If the answer has no end, the error is CutOff.
 	End(closed bool) ([]substrate.Event, error)
 }
 
-// Infer sends a request for r through client, whose guard may refuse it, and yields the
-// events that a makes of the answer: a stream, or one JSON document. A failure after the
-// end of the answer, such as a lost connection, does not cost the answer.
+// Infer sends a request for r through client, whose guard may refuse it. It yields the events that
+// a parses from the answer, which is a stream or one JSON document. A failure after the end of the
+// answer, for example a lost connection, does not discard the answer.
 //
-// The kinds of its errors are SubstrateUnavailable if the server cannot be reached or is
-// out of order, SubstrateBusy for 429, SubstrateTooLarge for a long stream,
-// SubstrateMisconfigured for any other answer, and the kinds of a's errors. The server's
-// answer is in the error as a call.AgentError.
+// The kind of an error is SubstrateUnavailable if the server is unreachable or fails, SubstrateBusy
+// for status 429, SubstrateTooLarge if the stream is too long, a kind of a's errors, or otherwise
+// SubstrateMisconfigured. The error contains the server's answer as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		give := func(events []substrate.Event) bool {
@@ -103,8 +101,8 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 	}
 }
 
-// GiveEnd yields the end of an answer, if it has one. Otherwise it yields err, which says why
-// nothing follows, or for nil the error of the end. A refusal counts even after an end.
+// GiveEnd yields the end of an answer if it has one. Otherwise, it yields err, or the error of the
+// end if err is nil. A refusal is an error even after the end.
 func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, unended := a.End(closed)
@@ -123,8 +121,9 @@ func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] 
 	}
 }
 
-// ask sends the request, and yields each event of the answer. Noise is skipped. A JSON document in place of a stream is kept in document; it is one event, or an
-// event for each element of its array, and its end marks the end of the answer.
+// ask sends the request and yields the events of the answer without noise. If the answer is a JSON
+// document instead of a stream, ask stores it in document and yields one event, or one event for
+// each element of an array, and then the end mark.
 func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, q)
@@ -167,15 +166,12 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 	}
 }
 
-// isStream reports whether a body begins as a stream of events does.
 func isStream(said []byte) bool {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(said, "\r\n"), []byte("\n"))
 	field, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
 	return slices.Contains([]string{"", "data", "event", "id", "retry"}, string(field))
 }
 
-// firstByte returns the first byte that is neither white space nor a byte order mark,
-// and leaves it unread. It returns 0 at the end.
 func firstByte(r *bufio.Reader) byte {
 	for {
 		c, _, err := r.ReadRune()
@@ -183,13 +179,12 @@ func firstByte(r *bufio.Reader) byte {
 		case err != nil:
 			return 0
 		case c != '\uFEFF' && !unicode.IsSpace(c):
-			_ = r.UnreadRune() // one was just read
+			_ = r.UnreadRune() // a rune was just read
 			return byte(min(c, utf8.RuneSelf))
 		}
 	}
 }
 
-// eventsOf yields the events of a JSON document.
 func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		var events []json.RawMessage
@@ -209,8 +204,6 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 	}
 }
 
-// post sends the request, and again without optional members that the server refuses. The reply has
-// status 200.
 func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request) (*http.Response, error) {
 	return Send(q.Omissions, r, q.Spec, q.Body, func(body any) (*http.Response, error) {
 		encoded, err := json.Marshal(body)
@@ -234,7 +227,8 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 		}
 		if reply.StatusCode != http.StatusOK {
 			defer reply.Body.Close()
-			said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
+			// If the read fails, the received part is used.
+			said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
 			refused := substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
 			return nil, NameTool(r, string(said), refused)
 		}
@@ -242,7 +236,6 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 	})
 }
 
-// failure gives an error of package outbound, or of a stream, its kind.
 func failure(err error) error {
 	var known *problem.Error
 	switch {
@@ -254,13 +247,10 @@ func failure(err error) error {
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer breaks off")
 }
 
-// Refused is the error of a model that refuses to answer.
 func Refused(why string) error {
 	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(why)))
 }
 
-// AskForJSON is a system text that asks for a JSON document, for a provider that has no
-// other way to.
 func AskForJSON(system string) string {
 	if system != "" {
 		system += "\n\n"
@@ -268,14 +258,12 @@ func AskForJSON(system string) string {
 	return system + "Answer with only one JSON document, without a code fence or any other text."
 }
 
-// AskForAnswer is a system text that asks for an answer without calls of tools, for a request that cannot
-// forbid them.
 func AskForAnswer(system string) string {
 	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
-// Object is the arguments of a call as an object, which providers want to see again
-// even if their model wrote none.
+// Object returns the arguments of a call as an object. Providers require an object even if their
+// model wrote none.
 func Object(arguments string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
@@ -283,41 +271,40 @@ func Object(arguments string) json.RawMessage {
 	}
 	b := []byte("{}")
 	if arguments != "" {
-		b, _ = json.Marshal(map[string]string{"unreadable": arguments}) // of texts: it cannot fail
+		b, _ = json.Marshal(map[string]string{"unreadable": arguments}) // cannot fail for strings
 	}
 	return b
 }
 
-// Unreadable is the error of an event in another form than its provider's.
 func Unreadable() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
 }
 
-// findError returns the error in an event, if the event is an error. It knows the forms of all
-// providers, because proxies mix them: the event has the name "error", or its data has a member error
-// (OpenAI, Google), or the type (Anthropic) or the object (vLLM) "error".
+// findError returns the error that an event contains. It recognizes the forms of all providers,
+// because proxies mix them: the event name "error", the member error (OpenAI, Google), or the type
+// (Anthropic) or object (vLLM) "error".
 func findError(e *sse.Event) (said json.RawMessage, ok bool) {
 	var is lax.Of[struct {
 		Error        json.RawMessage
 		Type, Object lax.Of[string]
 	}]
-	_ = json.Unmarshal(e.Data, &is) // data of another form has none of them
+	_ = json.Unmarshal(e.Data, &is) // data of another form contains none of these members
 	switch string(is.Value.Error) {
-	case "", "null", "{}", "[]", `""`, "false", "0": // servers may send a member without an error
+	case "", "null", "{}", "[]", `""`, "false", "0": // servers may send the member without an error
 	default:
 		return is.Value.Error, true
 	}
 	return e.Data, strings.EqualFold(e.Name, "error") || is.Value.Type.Value == "error" || is.Value.Object.Value == "error"
 }
 
-// Failed is the error of an answer that its server ends with an error, a JSON value. Its kind
-// follows from the error's code, an HTTP status, or else from a word of Anthropic's or Google's.
+// Failed returns the error for an answer that its server ends with an error, a JSON value. Its kind
+// depends on the code, which is an HTTP status, or on a type of Anthropic or a status of Google.
 func Failed(said json.RawMessage) error {
 	var e struct {
 		Code         lax.Count
 		Type, Status lax.Of[string]
 	}
-	_ = json.Unmarshal(said, &e) // an error of another form has none of them
+	_ = json.Unmarshal(said, &e) // an error of another form contains none of these members
 	code := e.Code.Int()
 	switch cmp.Or(e.Type.Value, e.Status.Value) {
 	case "rate_limit_error", "RESOURCE_EXHAUSTED":
@@ -331,12 +318,10 @@ func Failed(said json.RawMessage) error {
 	return problem.New(substrate.KindOfStatus(code), "the model's answer ends with an error")
 }
 
-// CutOff is the error of an answer without its end.
 func CutOff() error {
 	return problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle")
 }
 
-// WithoutSecret is the error of a model whose server answers nobody without one.
 func WithoutSecret(kind string) error {
 	return problem.New(problem.SubstrateMisconfigured, "the agent has no secret for %s", kind)
 }

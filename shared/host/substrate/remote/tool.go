@@ -10,15 +10,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Providers name a tool by its name, or by its place in the request, as tools.3.custom.input_schema
-// (Anthropic), tools[3].function.parameters (OpenAI) and tools[0].function_declarations[3] (Gemini).
+// Providers identify a tool by its name or by its place in the request, for example
+// tools.3.custom.input_schema (Anthropic), tools[3].function.parameters (OpenAI) or
+// tools[0].function_declarations[3] (Gemini).
 var (
 	toolName  = regexp.MustCompile(`[A-Za-z0-9_-]+`)
 	toolPlace = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// NameTool returns err with the name of the tool that a refusal of a request for r names, for the
-// operator. said has the words of the server.
+// NameTool adds to err, for the operator, the name of the tool that a server's rejection of a
+// request for r names. said is the server's message.
 func NameTool(r *substrate.Request, said string, err error) error {
 	var agent *call.AgentError
 	name := namedTool(r.Tools, said)
@@ -30,7 +31,6 @@ func NameTool(r *substrate.Request, said string, err error) error {
 	return &named
 }
 
-// namedTool returns the name of the offered tool that a text names, or "".
 func namedTool(tools []substrate.Tool, said string) string {
 	for _, word := range toolName.FindAllString(said, -1) {
 		for _, t := range tools {
@@ -42,7 +42,7 @@ func namedTool(tools []substrate.Tool, said string) string {
 	name := ""
 	for _, place := range toolPlace.FindAllStringSubmatch(said, -1) {
 		if i, err := strconv.Atoi(place[1]); err == nil && i < len(tools) {
-			name = tools[i].Name // of tools[0].function_declarations[3] the last
+			name = tools[i].Name // the last place in tools[0].function_declarations[3]
 		}
 	}
 	return name

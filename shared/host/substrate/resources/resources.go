@@ -1,6 +1,6 @@
-// Package resources holds the resources of a host's agents: substrates, MCP servers, Lambda
-// functions, secrets, budgets and prices. Package vacants checks an agent or a plan with it
-// before it stores them; package answer uses it when a call comes.
+// Package resources contains the resources of a host's agents: substrates, MCP servers, Lambda
+// functions, secrets, budgets and prices. Package vacants uses it to check an agent or a plan
+// before storing it, and package answer uses it during calls.
 package resources
 
 import (
@@ -23,27 +23,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Resources are the resources of one host. They are safe for concurrent use.
+// Resources contains the resources of one host. It is safe for concurrent use.
 type Resources struct {
 	Substrates substrate.Kinds
-	// Servers opens the MCP servers of agents. An agent with servers is refused if both
-	// Servers and Thinker are nil.
+	// Servers opens the MCP servers of agents. If Servers and Thinker are both nil, agents with
+	// servers are rejected.
 	Servers loop.Servers
-	// Thinker asks models, Lambda functions, MCP servers and programs with a secret instead
-	// of this process. If Thinker is nil, this process asks them.
+	// Thinker calls models, Lambda functions, MCP servers and programs with a secret in another
+	// process. If it is nil, this process calls them.
 	Thinker think.Service
-	// Functions are the Lambda functions that agents may be.
+	// Functions contains the Lambda functions that agents may use.
 	Functions Functions
-	// Secrets has the secrets of agents; nil if this host stores none.
+	// Secrets contains the secrets of agents. It is nil if this host stores no secrets.
 	Secrets *secrets.Secrets
-	// Spend has the budgets and Models the prices of paid models. Both are nil if this host
-	// has no paid models.
+	// Spend contains the budgets, and Models contains the prices of paid models. Both are nil if
+	// this host has no paid models.
 	Spend  *spend.Spend
 	Models *models.Tables
 }
 
-// ParseSubstrate reads the text form of a substrate, and refuses a substrate that this host
-// does not offer.
 func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
 	spec, err := substrate.Parse(text)
 	if err != nil {
@@ -59,7 +57,7 @@ func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
 	return spec, nil
 }
 
-// CheckAgent makes the checks of an agent that need no store.
+// CheckAgent makes all checks of an agent that do not need the store.
 func (r *Resources) CheckAgent(a *definition.Agent) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -83,8 +81,6 @@ func (r *Resources) CheckAgent(a *definition.Agent) error {
 	return err
 }
 
-// CheckPlan makes the checks of a plan that need no store: its form, and that this host has
-// the substrate that combines.
 func (r *Resources) CheckPlan(p *plan.Plan) error {
 	if err := p.Check(); err != nil || p.Aggregate.How != plan.BySubstrate {
 		return err
@@ -95,7 +91,6 @@ func (r *Resources) CheckPlan(p *plan.Plan) error {
 	return nil
 }
 
-// Combiner opens the substrate that combines the answers of a plan.
 func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	if p.Aggregate.How != plan.BySubstrate {
 		return nil, problem.New(problem.NotFound, "it combines by no substrate")
@@ -106,15 +101,15 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	}
 	s, err := r.Substrates.Open(spec)
 	if err == nil && (spec.IsPaid() || spec.Kind == substrate.KindLambda) {
-		// A plan has no secret, no budget and no tenant's functions.
+		// A plan has neither a secret nor a budget, and cannot use a tenant's functions.
 		err = problem.Invalid("substrate", "one that needs no secret and is free, or a child with an agent that has one", clip(spec.Kind))
 	}
 	return s, err
 }
 
-// CheckTenant checks that a vacant of a tenant may answer by an agent: that the function is
-// the tenant's, and that the host has the secret and the price. If a is nil, the agent is the
-// default agent of the substrate in text.
+// CheckTenant checks that a vacant of a tenant may use an agent. The function must belong to the
+// tenant, and the host must have the secret and the price. If a is nil, the default agent of the
+// substrate in text is checked.
 func (r *Resources) CheckTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(text)
@@ -137,11 +132,11 @@ func (r *Resources) CheckTenant(ctx context.Context, tenant, text string, a *def
 	return err
 }
 
-// Functions are the Lambda functions that agents may be, by their tenant; "" is of
+// Functions maps tenants to the Lambda functions that their agents may use. The key "" is for
 // vacants without a tenant.
 type Functions map[string][]string
 
-// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without one.
+// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without a tenant.
 func ParseFunctions(text string) (Functions, error) {
 	all := Functions{}
 	for one := range strings.SplitSeq(text, ",") {
@@ -166,7 +161,6 @@ func ParseFunctions(text string) (Functions, error) {
 	return all, nil
 }
 
-// CheckFunction checks that an agent at a Lambda function is one of its tenant's.
 func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
 	spec, err := a.Spec()
 	if err != nil || spec.Kind != substrate.KindLambda || slices.Contains(r.Functions[owner], spec.Argument) {
@@ -175,8 +169,6 @@ func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
 	return problem.New(problem.Forbidden, "function %.160s is not among the tenant's (context value tenantFunctions)", spec.Argument)
 }
 
-// checkSecret checks that the secret of a tenant's agent exists and may be sent to the agent's
-// endpoints.
 func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definition.Agent) error {
 	name := a.SecretName()
 	if name == "" {
@@ -192,7 +184,6 @@ func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definitio
 	return err
 }
 
-// Secret returns the secret of an agent for a call.
 func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
 	name := a.SecretName()
 	if name == "" {
@@ -211,8 +202,6 @@ func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Age
 	return substrate.NewSecret(value), err
 }
 
-// prices returns the prices of an agent of a tenant's vacant, zero for a free agent. The
-// errors name the fields of definition.Agent.Prices.
 func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
 	switch {
 	case !a.Costs(tenant):
@@ -231,13 +220,11 @@ func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Age
 	return p, err
 }
 
-// CheckPrice returns an error if a model of an agent has no price.
 func (r *Resources) CheckPrice(ctx context.Context, tenant string, a *definition.Agent) error {
 	_, err := r.prices(ctx, tenant, a)
 	return err
 }
 
-// payer returns the vacant and the budgets that a call is charged to.
 func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	p := spend.Payer{Vacant: id, Tenant: tenant, Daily: spend.DefaultVacant, Call: -1}
 	if a.DailyBudget != nil {
@@ -252,8 +239,8 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// BeginSpending begins the spending of a call that has cost before until now. It returns nil if
-// the agent is free.
+// BeginSpending starts the spending of a call whose cost so far is before. If the agent is free, it
+// returns nil.
 func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
 	if !a.Costs(tenant) {
 		return nil, nil
@@ -270,8 +257,8 @@ func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant st
 	return r.Spend.Begin(p, prices), nil
 }
 
-// CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today.
-// Errors of the agent itself are left to the call.
+// CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today. It
+// ignores errors of the agent itself, because the call reports them.
 func (r *Resources) CheckBudget(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
 	if r.Spend == nil || !a.Costs(tenant) {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Budget is the daily budget for the models of a tenant's vacants, or for Tenant "" of
-// the vacants without a tenant. Amounts are in micro-dollars.
+// Budget is the daily budget for the models of a tenant's vacants, or of the vacants without a
+// tenant if Tenant is "". Amounts are in micro-dollars.
 type Budget struct {
 	Tenant string       `json:"tenant,omitempty"`
 	Daily  money.Amount `json:"daily"`
-	Spent  money.Amount `json:"spent"` // on Day, open reservations included
-	Day    string       `json:"day"`   // today in UTC, such as 2026-11-24
+	Spent  money.Amount `json:"spent"` // amount on Day, including open reservations
+	Day    string       `json:"day"`   // today in UTC, for example 2026-11-24
 }
 
 // limit is the stored form of a tenant's budget.
@@ -33,7 +33,6 @@ func budget(ctx context.Context, from store.Reader, tenant string) (money.Amount
 	return l.Daily, err
 }
 
-// Budget returns the budget of a tenant, or for "" of the host.
 func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
 	out := Budget{Tenant: owner, Day: day(s.now())}
 	if err := tenant.Check(owner); err != nil {
@@ -44,7 +43,6 @@ func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
 	return out, store.Problem(err)
 }
 
-// SetBudget sets the budget of a tenant. Reserved turns are not affected.
 func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount) (Budget, error) {
 	switch err := tenant.Check(owner); {
 	case err != nil:
@@ -54,6 +52,7 @@ func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount)
 	case daily < 0 || daily > models.MaxBudget:
 		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), fmt.Sprintf("%d", daily))
 	}
+	// The new budget does not affect turns that are already reserved.
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, BudgetDocs.Key(owner))
 		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, limit{daily})

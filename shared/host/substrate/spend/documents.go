@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The documents of what models cost, which only think changes. The number of a total is in micro-dollars; its sort is
-// the UTC day.
+// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On
+// AWS, only the function think changes them.
 var (
 	VacantDocs = store.Kind[vacantDay]{
 		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},

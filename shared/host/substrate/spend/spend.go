@@ -1,10 +1,10 @@
-// Package spend limits what models cost: by the daily budgets of their vacant and of its
-// tenant or host, by the budget of a call, and by the budget of a task (call.ModelTurn).
+// Package spend limits the cost of models by the daily budgets of their vacant and of its tenant or
+// host, by the budget of a call, and by the budget of a task (call.ModelTurn).
 //
-// The invariants: the highest possible cost of a turn is reserved before the turn is
-// sent, by one commit to all daily totals, and no race exceeds a budget. A reservation
-// counts as spent until the turn's usage settles it, so a crash only overstates a total.
-// Each reservation and each settlement is applied once, however often its commit is sent.
+// The maximum cost of a turn is reserved in all daily totals with one commit before the turn is
+// sent, so concurrent calls cannot exceed a budget. A reservation counts as spent until the turn's
+// usage settles it, so after a crash a total can only be too high. Each reservation and each
+// settlement is applied once, even if its commit is repeated.
 package spend
 
 import (
@@ -25,7 +25,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Default daily budgets.
 const (
 	DefaultVacant = money.Dollar
 	DefaultTenant = 5 * money.Dollar
@@ -33,12 +32,13 @@ const (
 )
 
 const (
-	// minIn and minOut are the smallest turn in tokens that a call is accepted for.
+	// minIn and minOut are the tokens of the smallest turn for which a call is accepted.
 	minIn  = 1024
 	minOut = 16
-	// maxOpen bounds the open reservations in a document. Crashed calls leave theirs.
+	// maxOpen limits the open reservations in a document, because crashed calls leave their
+	// reservations open.
 	maxOpen = 500
-	// maxTries bounds Reserve while other calls use up the same budget.
+	// maxTries limits the tries of Reserve while other calls use the same budget.
 	maxTries = 100
 )
 
@@ -46,28 +46,26 @@ const (
 type Spend struct {
 	store store.Updater
 	now   func() time.Time
-	host  money.Amount
+	// host is the daily budget of all vacants without a tenant, for whose models the operator pays.
+	host money.Amount
 }
 
-// New returns the totals in u's store. host is the daily budget of all vacants without a
-// tenant; the operator pays for their models.
 func New(u store.Updater, now func() time.Time, host money.Amount) *Spend {
 	return &Spend{u, now, host}
 }
 
-// Payer is the vacant that a call is charged to, with its budgets.
+// Payer is the vacant to which a call is charged, with its budgets.
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
-	// Host charges the host's total too, although the vacant has a tenant: the operator
+	// Host also charges the host's total although the vacant has a tenant, because the operator
 	// pays for the model.
 	Host   bool
-	Daily  money.Amount // of the vacant
-	Call   money.Amount // of the call; negative for no limit
+	Daily  money.Amount // budget of the vacant
+	Call   money.Amount // budget of the call, unlimited if negative
 	Before money.Amount // cost of the call's turns that other processes settled
 }
 
-// owners are the owners of the shared totals: a tenant's name, or "" for the host.
 func (p Payer) owners() []string {
 	if p.Host && p.Tenant != "" {
 		return []string{p.Tenant, ""}
@@ -77,11 +75,8 @@ func (p Payer) owners() []string {
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// VacantKey is the key of a vacant's total of a day. Number is the total in
-// micro-dollars.
 func VacantKey(id identity.ID, day string) store.Key { return VacantDocs.Key(id.String(), day) }
 
-// sharedKey is the key of a tenant's total of a day, or for "" of the host's.
 func sharedKey(tenant, day string) store.Key {
 	if tenant == "" {
 		return HostDocs.Key(day)
@@ -89,8 +84,8 @@ func sharedKey(tenant, day string) store.Key {
 	return TenantDocs.Key(tenant, day)
 }
 
-// vacantDay is the data of a vacant's total. It lists the open reservations by call, so
-// that a repeated commit recognizes its own.
+// vacantDay is the data of a vacant's daily total. It lists the open reservations by call, so that
+// a repeated commit recognizes its own reservation.
 type vacantDay struct {
 	Open map[string]reservation `json:"open,omitempty"`
 }
@@ -100,7 +95,6 @@ type reservation struct {
 	Amount money.Amount `json:"amount"`
 }
 
-// CheckDay checks a document of VacantDocs: open reservations are part of the total.
 func CheckDay(d store.Doc) error {
 	v, err := VacantDocs.Parse(d)
 	settled := money.Amount(d.Number)
@@ -112,16 +106,15 @@ func CheckDay(d store.Doc) error {
 	return err
 }
 
-// balance is a budget and its use.
+// balance is a budget and the spent amount.
 type balance struct {
-	name          string    // for operators
-	key           store.Key // of the total
+	name          string    // name for operators
+	key           store.Key // key of the total
 	budget, spent money.Amount
 }
 
 func (b balance) left() money.Amount { return b.budget - b.spent }
 
-// balances reads the daily balances of a payer: of the vacant first, with its document.
 func (s *Spend) balances(ctx context.Context, from store.Reader, p Payer, day string) (all []balance, doc store.Doc, err error) {
 	if doc, err = from.Doc(ctx, VacantKey(p.Vacant, day)); err != nil {
 		return nil, doc, err
@@ -137,7 +130,6 @@ func (s *Spend) balances(ctx context.Context, from store.Reader, p Payer, day st
 	return all, doc, nil
 }
 
-// shared reads the daily balance of a tenant, or for "" of the host.
 func (s *Spend) shared(ctx context.Context, from store.Reader, tenant, day string) (b balance, err error) {
 	d, err := from.Doc(ctx, sharedKey(tenant, day))
 	if err != nil {
@@ -151,8 +143,8 @@ func (s *Spend) shared(ctx context.Context, from store.Reader, tenant, day strin
 	return b, err
 }
 
-// Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even
-// a small turn.
+// Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even a small
+// turn.
 func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
 	all, _, err := s.balances(ctx, s.store.Store, p, day(s.now()))
 	if err != nil {
@@ -168,42 +160,40 @@ func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
 	return nil
 }
 
-// Prices are the prices of an agent's models. Version is the version of the table of
-// models, or 0 if only the agent states the price.
+// Prices contains the prices of an agent's models. Version is the version of the table of models,
+// or 0 if only the agent states the price.
 type Prices struct {
 	Model, Fallback models.Price
 	Version         int
 }
 
-// Call is the spending of one call. It is for one goroutine.
+// Call is the spending of one call. It must not be used concurrently.
 type Call struct {
 	Prices Prices
 
 	spend *Spend
 	payer Payer
 	id    string
-	tries int          // calls of Reserve
-	spent money.Amount // by settled turns
-	open  *turn        // the last turn; nil if it is settled
+	tries int          // number of calls of Reserve
+	spent money.Amount // cost of settled turns
+	open  *turn        // last turn, or nil if it is settled
 }
 
 // turn is a reserved turn.
 type turn struct {
-	number   int // the call's tries
+	number   int // value of the call's tries
 	day      string
 	price    models.Price
 	reserved money.Amount
-	cost     money.Amount    // reserved, until the usage is known
-	task     *call.ModelTurn // nil if the budget of a task does not bound the turn
+	cost     money.Amount    // equals reserved until the usage is known
+	task     *call.ModelTurn // nil if no budget of a task limits the turn
 }
 
-// Begin begins the spending of a call.
 func (s *Spend) Begin(p Payer, prices Prices) *Call {
 	return &Call{Prices: prices, spend: s, payer: p, id: rand.Text()}
 }
 
-// Cost returns the cost of the call so far. A turn of unknown usage costs its
-// reservation.
+// Cost returns the cost of the call so far. A turn with unknown usage costs its reservation.
 func (c *Call) Cost() money.Amount {
 	if c.open == nil {
 		return c.spent
@@ -211,10 +201,10 @@ func (c *Call) Cost() money.Amount {
 	return c.spent + c.open.cost
 }
 
-// Reserve reserves a turn of at most in input and out output tokens, and settles the turn
-// before. If the budgets do not cover out, allowed is the number of output tokens that
-// they cover. Errors are of kind BudgetExceeded if the budgets do not cover a turn,
-// Damaged, Deadline, Canceled, or SubstrateUnavailable for other failures of the store.
+// Reserve reserves a turn of at most in input tokens and out output tokens, and settles the
+// previous turn. allowed is the number of output tokens that the budgets cover, at most out. The
+// kind of an error is BudgetExceeded if the budgets do not cover a turn, Damaged, Deadline,
+// Canceled, or SubstrateUnavailable for other failures of the store.
 func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed int, err error) {
 	price, today := c.Prices.Model, day(c.spend.now())
 	if fallback {
@@ -245,7 +235,6 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed
 	return 0, problem.Wrap(problem.SubstrateUnavailable, err, "the budgets cannot be read or written")
 }
 
-// reserveTurn reserves next in the budget of its task and then in the daily budgets.
 func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	least, most := next.price.Cost(substrate.Usage{In: in, Out: min(out, minOut)}), next.price.Cost(substrate.Usage{In: in, Out: out})
 	if next.task, err = call.BeginModelTurn(ctx, c.payer.Tenant, least, most); err != nil {
@@ -256,11 +245,10 @@ func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowe
 		var bounds *store.BoundsError
 		if !errors.As(err, &bounds) || try == maxTries || c.spend.store.Backoff(ctx, try) != nil {
 			return allowed, err
-		} // else another vacant used up the shared budget meanwhile: read it again
+		} // another vacant has used the shared budget, so it is read again
 	}
 }
 
-// reserve commits the reservation of next.
 func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	err = c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		all, doc, err := c.spend.balances(ctx, tx, c.payer, next.day)
@@ -277,7 +265,7 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 			v.Open = map[string]reservation{}
 		}
 		if v.Open[c.id].Turn == next.number {
-			return nil // the commit of an earlier attempt was applied
+			return nil // the commit of an earlier try was applied
 		}
 		refund := c.refund(&v)
 		for i := range all {
@@ -299,8 +287,8 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 	return allowed, err
 }
 
-// refund is the unused part of the open turn's reservation; 0 if the store does not list
-// the reservation any more.
+// refund returns the unused part of the open turn's reservation. If the store no longer lists the
+// reservation, it returns 0.
 func (c *Call) refund(v *vacantDay) money.Amount {
 	if c.open == nil || v.Open[c.id].Turn != c.open.number {
 		return 0
@@ -308,8 +296,6 @@ func (c *Call) refund(v *vacantDay) money.Amount {
 	return c.open.reserved - c.open.cost
 }
 
-// add adds an amount to the vacant's total and to the shared totals, each within its
-// budget. A refund is always accepted.
 func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amount, shared []balance) {
 	// Reservations of other calls beyond maxOpen are dropped. Their amounts remain spent.
 	for other := range v.Open {
@@ -322,6 +308,7 @@ func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amoun
 		return
 	}
 	for _, b := range shared {
+		// Each amount must be within the budget of its total, but a refund is always accepted.
 		limit := b.budget
 		if amount < 0 {
 			limit = math.MaxInt64
@@ -330,7 +317,7 @@ func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amoun
 	}
 }
 
-// affordable returns how many output tokens all balances cover, at most out.
+// affordable returns the number of output tokens that all balances cover, at most out.
 func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int, error) {
 	if c.payer.Call >= 0 {
 		all = append(all, balance{name: "the agent's budget of a call", budget: c.payer.Call, spent: c.payer.Before + c.Cost()})
@@ -347,7 +334,7 @@ func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int,
 	return out, nil
 }
 
-// Settle sets the usage of the last turn. Usage beyond the reservation is not believed.
+// Settle sets the usage of the last turn. It ignores usage beyond the reservation.
 func (c *Call) Settle(u substrate.Usage) {
 	if c.open != nil {
 		c.open.cost = min(c.open.price.Cost(u), c.open.reserved)
@@ -355,18 +342,17 @@ func (c *Call) Settle(u substrate.Usage) {
 	c.Keep()
 }
 
-// Keep ends the last turn with the cost that it has: its reservation, if its usage is unknown.
+// Keep ends the last turn with its current cost, which is its reservation if the usage is unknown.
 func (c *Call) Keep() {
 	if c.open != nil {
 		c.open.task.Settle(c.open.cost)
 	}
 }
 
-// Release settles the last turn without a cost: the server did not process the turn.
+// Release settles the last turn without a cost, because the server did not process it.
 func (c *Call) Release() { c.Settle(substrate.Usage{}) }
 
-// End writes the settlement of the last turn. After an error the reservation remains
-// spent.
+// End writes the settlement of the last turn. If it fails, the reservation remains spent.
 func (c *Call) End(ctx context.Context) error {
 	if c.open == nil {
 		return nil
@@ -381,7 +367,6 @@ func (c *Call) End(ctx context.Context) error {
 	return nil
 }
 
-// settle adds the refund of the open turn to tx.
 func (c *Call) settle(ctx context.Context, tx *store.Tx) error {
 	v, doc, err := VacantDocs.Get(ctx, tx, VacantKey(c.payer.Vacant, c.open.day))
 	if err != nil {

@@ -27,14 +27,13 @@ import (
 // secret is the secret that this suite sends to models' servers.
 const secret = "secret-of-a-test-0123456789"
 
-// Model is an adapter to a provider's models as the suite sees it.
+// Model describes an adapter for a provider's models to this suite.
 type Model struct {
 	Kinds func(*outbound.Client) substrate.Kinds
 	Kind  string
 	Wire
 }
 
-// Open opens the model m at a URL, with a secret.
 func (m Model) Open(t testing.TB, url string) substrate.Substrate {
 	t.Helper()
 	anybody := func(context.Context, outbound.Actor, string) error { return nil }
@@ -52,7 +51,6 @@ func (s withSecret) Infer(ctx context.Context, r substrate.Request) iter.Seq2[su
 	return s.Substrate.Infer(ctx, r)
 }
 
-// Serve opens the model m at a server.
 func (m Model) Serve(t testing.TB, h http.HandlerFunc) substrate.Substrate {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -60,7 +58,6 @@ func (m Model) Serve(t testing.TB, h http.HandlerFunc) substrate.Substrate {
 	return m.Open(t, server.URL)
 }
 
-// Stream answers with events.
 func Stream(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -70,8 +67,8 @@ func Stream(events ...string) http.HandlerFunc {
 	}
 }
 
-// Run runs the suite, and what else holds for models at servers. Their requests are in
-// testdata/request.golden and testdata/agent.golden.
+// Run runs the suite and the additional tests for models on servers. testdata/request.golden and
+// testdata/agent.golden contain their requests.
 func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
 	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
@@ -99,10 +96,10 @@ func (m Model) Run(t *testing.T) {
 	}
 }
 
-// play is a server that follows a script.
 func (m Model) play(s Script) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
+		// From here on, the server notices when the client leaves.
+		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-time.After(s.Wait):
 		case <-r.Context().Done():
@@ -126,7 +123,8 @@ func (m Model) play(s Script) http.HandlerFunc {
 	}
 }
 
-// requests are a question of a thread, all that an agent can want of a model, and a question with images.
+// requests returns a question in a thread, a request with all settings of an agent, and a question
+// with images.
 func requests() map[string]substrate.Request {
 	plain := Question()
 	thread := "thread-1"
@@ -143,9 +141,8 @@ func requests() map[string]substrate.Request {
 	return map[string]substrate.Request{"request": plain, "agent": whole, "images": images}
 }
 
-// Requests compares the requests of an adapter with testdata/request.golden,
-// testdata/agent.golden and testdata/images.golden, which people can read. They have nothing of this machine or of
-// the vacant.
+// Requests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
+// and testdata/images.golden. Requests must not contain data of this machine or of the vacant.
 func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
@@ -172,7 +169,7 @@ func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFun
 	}
 }
 
-// written is a request in readable form, without what differs from request to request.
+// written formats a request without the parts that differ between requests.
 func written(t *testing.T, r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	var indented any
@@ -204,7 +201,6 @@ func (m Model) after(t *testing.T) {
 	}
 }
 
-// repeats lets a server say its secret wherever it can.
 func (m Model) repeats(t *testing.T) {
 	said := fmt.Sprintf(`{"error":{"type":"authentication_error","status":"X","message":"no such key: %s"}}`, secret)
 	for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusInternalServerError} {
@@ -227,7 +223,6 @@ func (m Model) repeats(t *testing.T) {
 	}
 }
 
-// guarded asks the guard for the one URL that a Spec names.
 func (m Model) guarded(t *testing.T) {
 	for _, argument := range []string{"m", "http://127.0.0.1:1/v1#m", "http://127.0.0.1:1#m", "http://127.0.0.1:1/a%20b/#m"} {
 		spec := substrate.Spec{Kind: m.Kind, Argument: argument}
@@ -264,8 +259,7 @@ func (m Model) arguments(t *testing.T) {
 	}
 }
 
-// Stream checks that an answer, whatever its server streams, ends with one event or one
-// error.
+// Stream checks that every answer ends with one event or one error, whatever its server sends.
 func (m Model) Stream(f *testing.F) {
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))

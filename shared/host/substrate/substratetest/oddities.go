@@ -20,50 +20,52 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Wire writes the events of a provider's server.
+// Wire encodes the events of a provider's server.
 type Wire struct {
-	Begin string                  // the events before the answer; may be ""
-	Text  func(string) string     // a piece of the answer
-	Usage func(n string) string   // a report of n tokens of the question, where n is any JSON value
-	Ends  func(why string) string // the end of the answer and of its stream; "" ends without a reason
-	// Call is a call of a tool, at an index, with the pieces of its arguments.
+	Begin string                // events before the answer, may be empty
+	Text  func(string) string   // piece of the answer
+	Usage func(n string) string // report of n tokens of the question, where n is any JSON value
+	// Ends encodes the end of the answer and of its stream. If why is "", it has no reason.
+	Ends func(why string) string
+	// Call encodes a tool call at an index, with the pieces of its arguments.
 	Call func(at int, id, name string, arguments ...string) string
 
-	Stop, Length, Called string // reasons to end
-	// Bare is the answer "hm" of a server that never sends a reason; "" if no server does that.
+	Stop, Length, Called string // finish reasons
+	// Bare is the answer "hm" of a server that never sends a reason. It is "" if the provider has
+	// no such servers.
 	Bare string
-	// Decides are the members that an answer cannot do without.
+	// Decides lists the required members of an answer.
 	Decides []string
-	// Foreign is a part of an answer that is not for the host, at an index, such as the call of a tool that
-	// the provider itself runs. A text may follow it.
+	// Foreign encodes a part of an answer that is not for the host, for example a call of a tool
+	// that the provider itself runs. A text may follow it.
 	Foreign func(at int) string
-	// Refusals has the optional members of requests, and the error with which a server refuses each.
+	// Refusals maps the optional members of requests to the error with which a server rejects each
+	// of them.
 	Refusals map[string]string
-	// Whole is an answer as one JSON document; nil for a provider whose library reads only
-	// streams.
+	// Whole encodes an answer as one JSON document. It is nil for a provider whose library reads
+	// only streams.
 	Whole func(text, why string) string
 
-	// Split and Edit are set for a provider without server-sent events: they return the events
-	// of a stream, and an event whose JSON value is changed by f.
+	// Split and Edit are set for a provider without server-sent events. Split returns the events of
+	// a stream. Edit returns an event whose JSON value f has changed.
 	Split func(stream string) []string
 	Edit  func(event string, f func(any) any) string
 }
 
-// odd is a stream, or another reply, and the answer that it must be read as.
+// odd is a stream or another reply, and the expected result.
 type odd struct {
 	what, body string
 	want       substrate.Answer // without usage
-	fails      problem.Kind     // kind of the answer's failure, or zero
-	says       string           // what came, as the operator sees it
-	json       bool             // its agent wants a JSON document
+	fails      problem.Kind     // kind of the expected failure, or zero
+	says       string           // part of the reply that the operator must see
+	json       bool             // whether the agent requires a JSON document
 }
 
-// look is a call that is whole.
 func look(id string) substrate.ToolCall {
 	return substrate.ToolCall{ID: id, Name: "look", Arguments: `{"for":"` + id + `"}`}
 }
 
-// table has the oddities that any provider may show.
+// table returns unusual replies that any provider may send.
 func (w Wire) table() []odd {
 	const half = `{"for":`
 	said := func(text string, why substrate.Done, calls ...substrate.ToolCall) substrate.Answer {
@@ -146,7 +148,7 @@ func (w Wire) table() []odd {
 		"an error by the event's name":          "event: error\n" + sent(`{"message":"out of memory"}`),
 		"an error by the event's name, no JSON": "event: error\n" + sent("out of memory"),
 	} {
-		// Servers mark the end of the stream even so.
+		// Servers mark the end of the stream even after an error.
 		for _, mark := range []string{"", sent("[DONE]"), w.Ends("")} {
 			all = append(all, odd{what: what + mark, body: hm + failure + mark, fails: problem.SubstrateUnavailable, says: "out of memory"})
 		}
@@ -182,8 +184,8 @@ func (w Wire) table() []odd {
 	)
 }
 
-// Oddities checks an adapter's answers to streams that are not as its provider documents them,
-// and the rules in the package doc of substrate.
+// Oddities checks how an adapter handles streams that differ from its provider's documentation,
+// according to the rules in the documentation of package substrate.
 func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
 	var chunks []string
 	s := serve(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -230,7 +232,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("usage", func(t *testing.T) {
 		for n, in := range map[string]int{"10": 10, "10.0": 10, "1e1": 10, `"10"`: 10, "10.9": 10, "-1": 0, "1e300": 1 << 40, "null": 0, `"many"`: 0, "[]": 0, "{}": 0, "true": 0} {
 			if w.Edit != nil && n != "10" {
-				continue // the library decides
+				continue // the library parses the numbers
 			}
 			chunks = []string{w.Begin + w.Text("x") + w.Usage(n) + w.Ends(w.Stop)}
 			told := in == 0
@@ -257,8 +259,8 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("beginnings", func(t *testing.T) {
 		stream := strings.Join(events, "")
 		for at := range len(stream) {
-			// A stream that is cut off before the end of the answer is not an answer; after it,
-			// nothing is missing.
+			// A stream that is truncated before the end of the answer is not an answer. After the
+			// end, no part of the answer is missing.
 			if got, err := read(stream[:at]); err == nil {
 				got.Usage = nil
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -283,7 +285,6 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("members", func(t *testing.T) { w.members(t, events, want, read) })
 }
 
-// events are the events of a stream.
 func (w Wire) events(stream string) []string {
 	if w.Split != nil {
 		return w.Split(stream)
@@ -291,7 +292,6 @@ func (w Wire) events(stream string) []string {
 	return slices.DeleteFunc(strings.SplitAfter(stream, "\n\n"), func(e string) bool { return e == "" })
 }
 
-// edit changes the JSON value of an event.
 func (w Wire) edit(event string, f func(any) any) string {
 	if w.Edit != nil {
 		return w.Edit(event, f)
@@ -310,9 +310,9 @@ func (w Wire) edit(event string, f func(any) any) string {
 	return before + "data: " + string(b) + "\n\n"
 }
 
-// members takes each member of each event away, adds one beside it, and gives a member that
-// does not decide the answer values of other types. None of that costs the answer, unless a
-// member decides it; then there is no other answer.
+// members removes each member of each event, adds a member, and replaces optional members with
+// values of other types. If the member does not determine the answer, the answer must be the same.
+// Otherwise, the answer may fail, but must not differ.
 func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read func(...string) (substrate.Answer, error)) {
 	check := func(at int, path []string, how string, f func(object map[string]any, key string)) {
 		changed := slices.Clone(events)
@@ -326,7 +326,7 @@ func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read
 		got.Usage = nil
 		for i := range got.Calls {
 			if got.Calls[i].ID != "" {
-				got.Calls[i].ID = want.Calls[0].ID // any id will do
+				got.Calls[i].ID = want.Calls[0].ID // any id is accepted
 			}
 		}
 		if diff := cmp.Diff(want, got); (err != nil || diff != "") && !decides {
@@ -345,7 +345,7 @@ func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read
 				check(at, path, "taken away", func(o map[string]any, key string) { delete(o, key) })
 				check(at, path, "with another beside it", func(o map[string]any, _ string) { o["of_tomorrow"] = map[string]any{"x": []int{1}} })
 				if w.Edit != nil {
-					continue // the library decides
+					continue // the library parses the values
 				}
 				for _, odd := range []any{nil, "odd", json.Number("7.5"), true, []any{}, map[string]any{}} {
 					if !slices.Contains(w.Decides, path[len(path)-1]) {
@@ -358,7 +358,7 @@ func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read
 	}
 }
 
-// paths are the members of a value, by the keys that lead there; elements have their index.
+// paths returns the paths of all members of a value. The path of an element contains its index.
 func paths(v any) (all [][]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -378,7 +378,6 @@ func paths(v any) (all [][]string) {
 	return all
 }
 
-// follow returns the object that has the last member of a path.
 func follow(v any, path []string) (map[string]any, string) {
 	for _, key := range path[:len(path)-1] {
 		switch in := v.(type) {

@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// refuse answers with an error of status 400 or another one.
 func refuse(w http.ResponseWriter, status int, said string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Amzn-ErrorType", "ValidationException")
@@ -27,12 +26,10 @@ func refuse(w http.ResponseWriter, status int, said string) {
 	_, _ = io.WriteString(w, said)
 }
 
-// sendsMember reports whether a body has a member, at any depth.
 func sendsMember(body []byte, member string) bool {
 	return bytes.Contains(body, []byte(`"`+member+`":`))
 }
 
-// refusals checks what follows if a server refuses optional members of requests.
 func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
 	everything := Question()
 	everything.JSON, everything.Final, everything.Effort = true, true, substrate.Low
@@ -45,8 +42,8 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			t.Errorf("%s is not an optional member", member)
 		}
 	}
-	// open opens a model whose server answers unless status and said refuse the body. sent returns the
-	// bodies since the last time.
+	// open opens a model whose server answers unless judge returns a status. sent returns the
+	// bodies since its last call.
 	open := func(t *testing.T, judge func(body []byte) (status int, said string)) (s substrate.Substrate, sent func() [][]byte) {
 		var bodies [][]byte
 		s = serve(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -63,7 +60,7 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			return bodies
 		}
 	}
-	// refuses refuses members of w.Refusals, one at a time.
+	// refuses rejects members of w.Refusals, one at a time.
 	refuses := func(status int, members ...string) func([]byte) (int, string) {
 		return func(body []byte) (int, string) {
 			for _, member := range members {

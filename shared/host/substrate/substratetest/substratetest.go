@@ -1,5 +1,5 @@
-// Package substratetest is the contract of package substrate as a test suite.
-// Every adapter whose agent can be played by a test passes it.
+// Package substratetest tests the contract of package substrate. Every adapter whose agent a test
+// can simulate passes it.
 package substratetest
 
 import (
@@ -20,23 +20,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Script tells a scripted agent how to answer each request.
+// Script tells a simulated agent how to answer each request.
 type Script struct {
-	Text   string        // answers with it
-	Wait   time.Duration // before the answer
-	Status int           // answers with this status and Text as the body, if not 0
-	Cut    bool          // breaks off in the middle of the answer
+	Text   string        // text of the answer
+	Wait   time.Duration // time before the answer
+	Status int           // status of the answer, whose body is Text, or 0
+	Cut    bool          // whether the answer breaks off in the middle
 }
 
 // Play opens a substrate whose agent follows a script.
 type Play func(t testing.TB, s Script) substrate.Substrate
 
-// Question returns the question of this suite.
 func Question() substrate.Request {
 	return substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
 }
 
-// Run runs the suite.
 func Run(t *testing.T, play Play) {
 	t.Run("answers", func(t *testing.T) { answers(t, play) })
 	t.Run("kinds of failures", func(t *testing.T) { failures(t, play) })
@@ -45,7 +43,7 @@ func Run(t *testing.T, play Play) {
 	t.Run("at once", func(t *testing.T) { together(t, play) })
 }
 
-// events reads all events, and checks that they are well formed.
+// events reads all events and checks that they are valid.
 func events(ctx context.Context, t testing.TB, s substrate.Substrate) (all []substrate.Event, failure error) {
 	t.Helper()
 	done := false
@@ -163,8 +161,8 @@ func together(t *testing.T, play Play) {
 	all.Wait()
 }
 
-// StartingAgain asks an agent that answers "back" at a URL where nobody listens at
-// first. The call is answered, and the agent sees it once.
+// StartingAgain calls an agent that answers "back". Its server starts only after the call. The call
+// must be answered, and the agent must receive it once.
 func StartingAgain(t *testing.T, agent http.HandlerFunc, open func(url string) (substrate.Substrate, error)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,11 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Invoke sends a request to the other process and returns its reply. It sends a request
-// that may have arrived only once. Its errors have the kinds of substrates' errors.
+// Invoke sends a request to the other process and returns its reply. A request that may have
+// arrived is not sent again. Its errors have the kinds of substrates' errors.
 type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
 
-// NewClient returns the Service of another process.
 func NewClient(i Invoke) Service { return &client{i} }
 
 type client struct{ invoke Invoke }
@@ -63,8 +62,8 @@ func (c *client) UseMCPTool(ctx context.Context, a Agent, name string, arguments
 	return text, nil
 }
 
-// lines sends a request and yields the lines of the reply. A reply that ends without Done
-// or Error ends with an error of kind SubstrateUnavailable.
+// lines sends a request and yields the lines of the reply. If a reply ends without Done or Error,
+// the last error is of kind SubstrateUnavailable.
 func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	return func(yield func(*line, error) bool) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -106,9 +105,9 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	}
 }
 
-// Kinds are the kinds that s asks, for a process that does not reach them itself. Their
-// arguments are checked here. Combiners of plans answer through them; agents go through
-// Service, because their versions count.
+// Kinds returns kinds that call s, for a process that cannot reach the substrates itself. They
+// check their arguments. Only combiners of plans use them. Agents use Service directly, because a
+// request must contain their version.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
 	all := substrate.Kinds{}
 	for _, kind := range kinds {
@@ -119,7 +118,6 @@ func Kinds(s Service, kinds ...string) substrate.Kinds {
 	return all
 }
 
-// check checks the argument of a kind. The error names the field substrate.
 func check(s substrate.Spec) error {
 	switch s.Kind {
 	case substrate.KindMCP:
@@ -132,7 +130,7 @@ func check(s substrate.Spec) error {
 	return s.CheckModel()
 }
 
-// combiner asks for the combiner of the plan of the vacant that is asked.
+// combiner calls the combiner in the plan of the vacant that is asked.
 type combiner struct{ service Service }
 
 func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {

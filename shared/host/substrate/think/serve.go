@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Watcher is a Service that knows when the turn of a task ends, whoever ends it.
+// Watcher is a Service that detects the end of a task's turn, even if another process ends it.
 type Watcher interface {
 	Watch(ctx context.Context, task string) (context.Context, context.CancelFunc)
 }
@@ -24,18 +24,17 @@ type Report struct {
 	Op     string
 	Vacant identity.ID
 	Usage  substrate.Usage
-	Err    error // with its cause
+	Err    error // includes the cause
 }
 
-// Serve answers a request through s. The reply is lines of JSON, each written when it is
-// known, the last with done or error. It ends before the request's deadline, and with the
-// task that it works for. report is called once, before the end of the reply.
+// Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
+// is known. The last line contains done or error. The reply ends before the request's deadline, and
+// when its task ends. report is called once, before the end of the reply.
 func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(lines(ctx, s, request, report))
 	return &reader{next: next, stop: stop}
 }
 
-// reader reads lines.
 type reader struct {
 	next func() (line, bool)
 	stop func()
@@ -59,13 +58,11 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the answer if nobody reads it any more.
 func (r *reader) Close() error {
 	r.stop()
 	return nil
 }
 
-// lines yields the lines of the reply to a request.
 func lines(ctx context.Context, s Service, data []byte, report func(context.Context, Report)) iter.Seq[line] {
 	return func(yield func(line) bool) {
 		var rep Report
@@ -101,10 +98,9 @@ func lines(ctx context.Context, s Service, data []byte, report func(context.Cont
 	}
 }
 
-// answer gives the lines before the last one. done is why a turn ends.
 func answer(ctx context.Context, s Service, r *request, rep *Report, give func(line) bool) (done substrate.Done, err error) {
 	defer func() {
-		if p := recover(); p != nil { // fail the request, not the process
+		if p := recover(); p != nil { // the request fails, but the process continues
 			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "")
 		}
 	}()

@@ -1,10 +1,10 @@
-// Package think lets one process of a host ask models for another: on AWS, the function
-// that answers calls opens no secret and contains no provider's library, so it asks
-// functions/think, turn by turn.
+// Package think lets one process of a host call models through another process. On AWS, the
+// function that answers calls cannot open secrets and contains no provider's library, so it calls
+// functions/think turn by turn.
 //
-// The invariant: a request names a vacant and a version of its agent, never a URL, a
-// secret, a price or what the model is told by its owner. The other side reads those
-// itself, so whoever takes over the asking process cannot choose where a secret goes.
+// A request contains a vacant and a version of its agent, but never a URL, a secret, a price or the
+// owner's instructions for the model. The other process reads them itself, so an attacker who
+// controls the calling process cannot choose where a secret is sent.
 package think
 
 import (
@@ -17,45 +17,47 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a version of a vacant's agent. Version 0 is the agent of defaults of a vacant's
-// substrate, or the combiner of its plan.
+// Agent is a version of a vacant's agent. Version 0 is the default agent of a vacant's substrate,
+// or the combiner of its plan.
 type Agent struct {
 	Vacant  identity.ID
 	Version int
 }
 
-// Turn asks an agent for one turn of a conversation.
+// Turn is a request to an agent for one turn of a conversation.
 type Turn struct {
 	Agent    Agent
-	Fallback bool // ask the agent's fallback model
-	Check    bool // the host checks the agent: a short answer suffices
-	Spent    int  // micro-dollars that the call has cost before
-	Left     *int // micro-dollars that the budget of a task leaves for the turn; nil without such a budget
-	// Request is the conversation with the offered tools. It contains neither the
-	// owner's settings for the model nor the secret.
+	Fallback bool // whether to use the agent's fallback model
+	Check    bool // whether the host only checks the agent, for which a short answer suffices
+	Spent    int  // cost of the call so far in micro-dollars
+	// Left is the amount in micro-dollars that the budget of a task leaves for the turn, or nil
+	// without such a budget.
+	Left *int
+	// Request is the conversation with the offered tools. It contains neither the owner's settings
+	// for the model nor the secret.
 	Request substrate.Request
 }
 
-// Tool is a tool of an MCP server of an agent.
+// Tool is a tool of an agent's MCP server.
 type Tool struct {
 	substrate.Tool
-	Writes bool // it changes something outside of the conversation
+	Writes bool // whether the tool changes data outside the conversation
 }
 
-// Offer is the tools of the MCP servers of an agent, and the tools that no model would take.
+// Offer contains the tools of an agent's MCP servers, and the tools that models do not accept.
 type Offer struct {
 	Tools   []Tool
 	LeftOut call.LeftOut
 }
 
-// Service asks models, programs and MCP servers as their vacants. It is safe for
+// Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for
 // concurrent use. Its errors have the kinds of substrates' errors.
 type Service interface {
-	// Turn asks for one turn and settles its cost before the last event. The usage has
-	// the cost of the turn.
+	// Turn requests one turn and settles its cost before the last event. The usage contains the
+	// cost of the turn.
 	Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
-	// MCPTools lists the tools of the agent's MCP servers.
 	MCPTools(ctx context.Context, a Agent) (Offer, error)
-	// UseMCPTool calls a tool by a name of MCPTools. The error's text is for the model.
+	// UseMCPTool calls a tool with a name that MCPTools returned. The error's text is for the
+	// model.
 	UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (string, error)
 }

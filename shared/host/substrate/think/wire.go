@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The operations.
 const (
 	opTurn  = "turn"
 	opTools = "tools"
@@ -23,11 +22,12 @@ const (
 
 // request is the JSON form of a request.
 type request struct {
-	Op         string          `json:"op"`
-	Vacant     identity.ID     `json:"vacant"`
-	Version    int             `json:"agent,omitempty"`
-	DeadlineMS int64           `json:"deadline_ms,omitempty"` // Unix time; zero means no deadline
-	Task       string          `json:"task,omitempty"`        // the turn whose end ends the request
+	Op      string      `json:"op"`
+	Vacant  identity.ID `json:"vacant"`
+	Version int         `json:"agent,omitempty"`
+	// DeadlineMS is a Unix time in milliseconds, or zero for no deadline.
+	DeadlineMS int64           `json:"deadline_ms,omitempty"`
+	Task       string          `json:"task,omitempty"` // task whose turn's end ends the request
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
 	Spent      int             `json:"spent,omitempty"`
@@ -38,7 +38,7 @@ type request struct {
 	Turns      []turn          `json:"turns,omitempty"`
 	Tools      []tool          `json:"tools,omitempty"`
 	Final      bool            `json:"final,omitempty"`
-	Name       string          `json:"name,omitempty"` // of the tool to use
+	Name       string          `json:"name,omitempty"` // name of the tool to use
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type tool struct {
 	Writes      bool            `json:"writes,omitempty"`
 }
 
-// line is one line of a reply. It has one member.
+// line is one line of a reply. It has exactly one member.
 type line struct {
 	Text    string        `json:"text,omitempty"`
 	Thought string        `json:"thought,omitempty"`
@@ -101,18 +101,18 @@ type usage struct {
 	MaxTokens  int `json:"max_tokens,omitempty"`
 }
 
-// failure is an error. Status, AfterMS and Body are the agent's answer.
+// failure is the JSON form of an error. Status, AfterMS and Body contain the agent's answer.
 type failure struct {
 	Kind    string `json:"kind"`
 	Text    string `json:"text"`
 	Cause   string `json:"cause,omitempty"`
-	Agent   bool   `json:"agent,omitempty"` // the agent answered
+	Agent   bool   `json:"agent,omitempty"` // whether the agent answered
 	Status  int    `json:"status,omitempty"`
 	AfterMS int64  `json:"after_ms,omitempty"`
 	Body    string `json:"body,omitempty"`
 }
 
-// maxBytes is the largest request and reply that Lambda passes on.
+// maxBytes is the maximum size of a request and of a reply in AWS Lambda.
 const maxBytes = 6 << 20
 
 func encodeTurn(t *Turn) request {
@@ -141,7 +141,6 @@ func encodeTurn(t *Turn) request {
 	return out
 }
 
-// turn is the Turn of a request for one. The error is of kind Malformed.
 func (r *request) turn() (t Turn, err error) {
 	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, Check: r.Check, Spent: r.Spent, Left: r.Left}
 	t.Request = substrate.Request{Caller: r.Caller, Vacant: r.Vacant, ContextID: r.ContextID, Final: r.Final}
@@ -177,8 +176,6 @@ func (r *request) turn() (t Turn, err error) {
 	return t, nil
 }
 
-// decode decodes a request and checks what its types do not. The error is of kind
-// Malformed.
 func decode(data []byte) (r request, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -212,7 +209,7 @@ func lineOf(e substrate.Event) line {
 	return line{}
 }
 
-// event is the inverse of lineOf; nil for a line of no event.
+// event is the inverse of lineOf. It returns nil if the line contains no event.
 func (l *line) event() substrate.Event {
 	switch {
 	case l.Text != "":
@@ -232,7 +229,7 @@ func (l *line) event() substrate.Event {
 	return nil
 }
 
-// maxCause bounds the cause of a failure in bytes.
+// maxCause limits the cause of a failure in bytes.
 const maxCause = 500
 
 func failureOf(err error) *failure {
@@ -248,8 +245,8 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// err is the inverse of failureOf. Unknown kinds become SubstrateUnavailable: they are of
-// a newer version of the other process.
+// err is the inverse of failureOf. An unknown kind becomes SubstrateUnavailable, because the other
+// process may be newer.
 func (f *failure) err() error {
 	p := &problem.Error{Kind: problem.SubstrateUnavailable, Detail: f.Text}
 	if i := slices.IndexFunc(problem.Kinds(), func(k problem.Kind) bool { return k.String() == f.Kind }); i > 0 {

@@ -1,8 +1,8 @@
-// Package bundle writes the export file of an identity: its key in the clear,
-// card, manifest, agent, logbook and the state of its calls to others.
+// Package bundle writes the export file of an identity, which contains its unencrypted key, its
+// card, manifest, agent and logbook, and the state of its calls to others.
 //
-// The invariants: there is one format, whoever writes it, and the bytes with
-// the key are not copied while the file is made.
+// All exports have the same format, and the bytes of the key are not copied while the file is
+// created.
 package bundle
 
 import (
@@ -18,34 +18,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Format names the format.
 const Format = "vacancy-export/1"
 
 // Bundle is the content of an export.
 type Bundle struct {
 	Name string
 	Key  *identity.Key
-	Card []byte // the signed card's blob, or nil
-	// Manifest is the blob of the manifest that names its parent, or nil.
+	Card []byte // blob of the signed card, or nil
+	// Manifest is the blob of the manifest that names the parent, or nil.
 	Manifest []byte
-	Agent    []byte // the JSON of its agent; nil if it has one of defaults
+	Agent    []byte // JSON of the agent, or nil for the default agent
 	Logbook  []logbook.Entry
-	Chains   []Chain // by target, each once
+	Chains   []Chain // one chain per target
 }
 
-// Chain is the state of the calls to one target: a JSON document of the
-// caller's book.
+// Chain is the state of the calls to one target, a JSON document of the caller's book.
 type Chain struct {
 	Target identity.ID
 	State  []byte
 }
 
-// Format prints the name only, whatever the verb.
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// Append appends the bundle as of now: one JSON object, with a line for each
-// entry and chain so that a person can read it. The caller overwrites it after
-// use.
+// Append appends the bundle as one JSON object with the export time now. Each entry and chain is on
+// its own line, so that people can read it. The caller must overwrite the bytes after use.
 func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {
@@ -70,7 +66,8 @@ func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 
 	head := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
 		Format, canon.FormatTime(now), b.Name, b.Key.ID())
-	// Allocate once: growing would leave a copy of the seed.
+	// A single allocation is required, because growing the slice would leave a copy of the seed in
+	// memory.
 	dst = append(slices.Grow(dst, len(head)+2*identity.Size+1+len(tail)), head...)
 	seed := b.Key.Seed()
 	defer clear(seed)

@@ -1,5 +1,5 @@
-// Package tokenstest has a provider of OpenID Connect for tests: it describes itself, publishes keys,
-// and signs every token that a test wants.
+// Package tokenstest contains an OpenID Connect provider for tests. It publishes its metadata and
+// keys, and signs any token that a test needs.
 package tokenstest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Keys has a key for each algorithm, by its name. They are made once, because an RSA key takes
-// long.
+// Keys returns a key for each algorithm by its name. The keys are created once, because the
+// creation of an RSA key is slow.
 var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 	r, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -36,17 +36,17 @@ var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 	return map[string]crypto.Signer{"RS256": r, "PS256": r, "ES256": e, "EdDSA": ed}
 })
 
-// Provider is an issuer of tokens on loopback. Its fields may be changed by Set.
+// Provider is an issuer of tokens on loopback. Its fields may be changed in Set.
 type Provider struct {
 	*httptest.Server
-	// Keys are the JWKs that the provider publishes. At first they are the keys of the function Keys, each with
-	// its algorithm as kid.
+	// Keys contains the JWKs that the provider publishes. Initially, these are the keys of the
+	// function Keys, with the algorithm as kid.
 	Keys []any
-	// KeysURL and Issuer are in its metadata.
+	// KeysURL and Issuer are in the provider's metadata.
 	KeysURL, Issuer string
-	// Answer answers instead of the keys, if it is not nil.
+	// Answer answers requests for keys, if it is not nil.
 	Answer func(http.ResponseWriter)
-	// Hook runs before the keys are answered, if it is not nil.
+	// Hook runs before each answer with keys, if it is not nil.
 	Hook func()
 	// Fetches counts the requests for keys.
 	Fetches atomic.Int64
@@ -54,7 +54,6 @@ type Provider struct {
 	mu sync.Mutex
 }
 
-// New starts a provider. Close ends it.
 func New() *Provider {
 	p := &Provider{}
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
@@ -86,17 +85,16 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
-// Set changes the provider between two requests.
 func (p *Provider) Set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 }
 
-// Sign returns a token with claims, which are an object or its JSON as a string. header replaces
+// Sign returns a token with claims, which are an object or a string with its JSON. header replaces
 // members of the token's header.
 func Sign(alg, kid string, claims any, header map[string]any) (string, error) {
 	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
