@@ -79,8 +79,6 @@ func (s *Shape) read(r resource, id string) error {
 	return nil
 }
 
-// readFunction adds a function from the table of functions with its reserved concurrency. A
-// function of another release is not in the table, so its memory is unknown.
 func (s *Shape) readFunction(r resource) error {
 	var p struct {
 		FunctionName                 string
@@ -94,6 +92,7 @@ func (s *Shape) readFunction(r resource) error {
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
 	f, ok := functions.Named(name)
 	if !ok {
+		// A function of another release is not in the table, so its memory is unknown.
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
 		return nil
 	}
