@@ -24,7 +24,8 @@ import (
 // deploy deploys a stage to the local server with the command `vacancy deploy`. The chosen context
 // values come after the defaults of local stages, so they prevail.
 func (l laptop) deploy(ctx context.Context, name string, chosen []string) error {
-	if err := stage.CheckName(name); err != nil { // before slow steps
+	// The name is checked before slow steps.
+	if err := stage.CheckName(name); err != nil {
 		return err
 	}
 	s, err := l.running(ctx)

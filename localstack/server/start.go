@@ -247,7 +247,7 @@ func (s *Server) Stop() error {
 		<-s.exited
 	}
 	if s.stdin != nil {
-		_ = s.stdin.Close() // its reader has ended
+		_ = s.stdin.Close() // the reader has ended
 	}
 	s.client.CloseIdleConnections()
 	return errors.Join(sweep(s.Dir), os.RemoveAll(s.Dir))

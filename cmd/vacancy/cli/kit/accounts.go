@@ -76,7 +76,7 @@ func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, err
 	base := HostOf(at)
 	if named, err := a.Find(w); err != nil {
 		return nil, err
-	} else if named != nil { // its accounts may have a separate URL
+	} else if named != nil { // the accounts may have a separate URL
 		if base, err = a.HostURL(ctx, w); err != nil {
 			return nil, err
 		}

@@ -115,8 +115,8 @@ type told uint8
 
 const (
 	nothing told = iota
-	silent       // it does not listen yet
-	settled      // it answers, or the reason why it does not was printed
+	silent       // the program does not listen yet
+	settled      // the agent answers, or the reason why not was printed
 )
 
 // newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if
