@@ -25,7 +25,7 @@ type functionStack struct {
 	stack  awscdk.Stack
 	queues queues
 	urls   map[functions.Function]awslambda.FunctionUrl
-	secret awssecretsmanager.Secret // the edge's secret; nil if there is no edge
+	secret awssecretsmanager.Secret // the edge's secret, or nil if the edge is off
 }
 
 func newFunctions(app constructs.Construct, in Input, d data) functionStack {

@@ -84,7 +84,7 @@ type access struct {
 // kind is a kind of document, whose partition a grant names.
 type kind interface{ Describe() store.Shape }
 
-// of is a list of kinds of document.
+// of lists kinds of document.
 type of []kind
 
 func (o of) patterns() []string {

@@ -45,8 +45,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// goRun matches the directories of programs that "go run" builds: those of the first build and
-// those of the build cache.
+// goRun matches the directories of programs that "go run" builds: directories of first builds and
+// directories of the build cache.
 var goRun = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 
 func builtByGoRun(self string) bool {

@@ -29,7 +29,7 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// ShownText limits the printed characters of a text, MaxShownCause those of a cause.
+// ShownText limits the printed characters of a text, and MaxShownCause does so for a cause.
 const (
 	ShownText     = 160
 	MaxShownCause = 1200

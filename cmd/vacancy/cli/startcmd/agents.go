@@ -66,7 +66,7 @@ func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, p := range all {
-		// The log limits the lines of each sender in the journal.
+		// The journal limits the lines of each sender.
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
 		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
 		p.print = lineLimiter(p.Now, func(line string) {

@@ -202,7 +202,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	return nil
 }
 
-// tell prints, once after each start of the program, whether the agent answers calls.
+// tell prints after each start of the program whether the agent answers calls.
 func (w *watching) tell(ctx context.Context, program *process) {
 	switch {
 	case w.told == settled || ctx.Err() != nil:
