@@ -82,7 +82,8 @@ func unreserved(limit int) int { return min(limit, 100) }
 // wantedQuota is the requested quota, which is Lambda's usual one.
 const wantedQuota = 1000
 
-// The page requests a higher quota of concurrent executions.
+// QuotaPage returns the URL of the console page that requests a higher quota of concurrent
+// executions.
 func QuotaPage(region string) string {
 	return fmt.Sprintf("https://%s.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", region)
 }

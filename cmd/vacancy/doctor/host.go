@@ -15,7 +15,8 @@ func (f Facts) logs(function string) string {
 	return "vacancy tail --host aws --since 1h --function " + function + " --stage " + f.Stage
 }
 
-// CloudFront protects the host only if the Function URLs refuse direct requests.
+// edge checks that the Function URLs refuse direct requests, because otherwise CloudFront does not
+// protect the host.
 func (f Facts) edge() Check {
 	v := f.Visit
 	switch {
@@ -104,7 +105,8 @@ func (f Facts) seal() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// A detector that is switched off reports no tampered rows, so this is a check of its own.
+// watched checks that the tamper detector runs, because a detector that is switched off reports no
+// tampered rows.
 func (f Facts) watched() Check {
 	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.Whole(f.Stage, "tamper"), f.deploy())
 	switch {

@@ -21,7 +21,7 @@ type SecretSetting struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// The value must not be printed.
+// Format implements fmt.Formatter without printing the value.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
 // secretsAPI serves one kind of secrets. tenants specifies whether tenants may have such secrets,

@@ -44,7 +44,7 @@ type DataVersion struct {
 
 func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
 
-// The result is "no data", "format 2" or, for example, "format 4, documents 1".
+// String returns "no data", "format 2" or, for example, "format 4, documents 1".
 func (v DataVersion) String() string {
 	switch {
 	case v.Format < 0:
