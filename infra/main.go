@@ -1,14 +1,14 @@
-// Command infra is the CDK app of a host on AWS. cdk.json runs it; no package
-// imports it. It reads the context values, builds the functions and assembles
-// the stacks: data, watch, functions, edge.
+// Command infra is the CDK app of a host on AWS. cdk.json runs it, and no package imports it. It
+// reads the context values, builds the functions and assembles the stacks: data, watch, functions,
+// edge.
 //
-// Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
-// the defaults. Package setting lists them. `vacancy deploy` also sets stage, changes
-// (see package stored), lacksBudgets, and edgeSecretVersion and edgeSecretBefore: the
-// versions of the edge's secret that are sent, and still accepted.
+// Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which contains the defaults.
+// Package setting lists them. `vacancy deploy` also sets stage, changes (see package stored),
+// lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are the versions of the edge's
+// secret that the edge sends and that the functions still accept.
 //
-// With -plan it writes the templates without the functions' code, for
-// `vacancy deploy --plan`.
+// With -plan, the command writes the templates without the code of the functions, for `vacancy
+// deploy --plan`.
 package main
 
 import (
@@ -50,7 +50,8 @@ func run(ctx context.Context, plan bool) (err error) {
 	}()
 	app := stacks.NewApp("")
 	given, _ := app.Node().GetAllContext(nil).(map[string]any)
-	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1") // the CDK's own fallback
+	// The CDK uses the same default.
+	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1")
 	chosen, err := settings.Read(given, region)
 	if err != nil {
 		return err
@@ -87,8 +88,6 @@ func run(ctx context.Context, plan bool) (err error) {
 	return nil
 }
 
-// version describes the checkout: its tag or commit, and whether it has
-// changes.
 func version(ctx context.Context, top string) string {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12")
 	cmd.Dir = top

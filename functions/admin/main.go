@@ -1,6 +1,5 @@
-// Command admin is the Lambda function of the admin API. With the operator's
-// key it creates, lists, shows, changes, exports and deletes vacants, and shows
-// the host's id.
+// Command admin is the Lambda function of the admin API. With the operator's key it creates, lists,
+// shows, changes, exports and deletes vacants, and shows the host's id.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command agent is the Lambda function of A2A and MCP: JSON-RPC and HTTP+JSON, streams, agent cards
-// and MCP servers, and signed calls beside.
+// Command agent is the Lambda function of A2A and MCP. It serves JSON-RPC and HTTP+JSON, streams,
+// agent cards, MCP servers and signed calls.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudagent"

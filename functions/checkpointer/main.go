@@ -1,5 +1,5 @@
-// Command checkpointer is the Lambda function that seals the transparency log, and makes the
-// keys that sign receipts. A schedule invokes it every five minutes.
+// Command checkpointer is the Lambda function that seals the transparency log and creates the keys
+// that sign receipts. A schedule invokes it every five minutes.
 package main
 
 import (

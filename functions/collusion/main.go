@@ -1,6 +1,5 @@
-// Command collusion is the Lambda function of the gate's third check: the child
-// is not its parent or a sibling under another name. It reads the host's
-// observations and texts, and writes nothing.
+// Command collusion is the Lambda function of the gate's third check: the child is not its parent
+// or a sibling under another name. It reads the host's observations and texts, and does not write.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command commit is the Lambda function of the gate's last step: it opens the
-// child, in one transaction, or changes nothing.
+// Command commit is the Lambda function of the gate's last step. It opens the child in one
+// transaction, or leaves it unchanged.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command consent is the Lambda function of the gate's first check: parent and
-// child have both signed the request, and neither key is revoked. It writes
-// nothing.
+// Command consent is the Lambda function of the gate's first check: parent and child have both
+// signed the request, and neither key is revoked. It does not write.
 package main
 
 import (

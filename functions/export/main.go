@@ -1,6 +1,5 @@
-// Command export is the Lambda function of the paged export that `vacancy
-// verify --host` reads with the operator's key. It reads everything and writes
-// nothing.
+// Command export is the Lambda function of the paged export that `vacancy verify --host` reads with
+// the operator's key. It reads all data and does not write.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command graduate is the Lambda function of the gate's public handler: it
-// accepts requests signed by parent and child, starts the state machine, and
-// reports the status of an attempt to both.
+// Command graduate is the Lambda function of the gate's public handler. It accepts requests signed
+// by parent and child, starts the state machine, and reports the status of an attempt to both.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command indexer is the Lambda function that publishes the search index. The
-// stream of documents wakes it when registrations have changed.
+// Command indexer is the Lambda function that publishes the search index. The stream of documents
+// invokes it when registrations have changed.
 package main
 
 import (

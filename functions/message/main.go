@@ -1,5 +1,5 @@
-// Command message is the Lambda function of signed calls: message/send,
-// chain/reset, message/ask, card and health.
+// Command message is the Lambda function of signed calls: message/send, chain/reset, message/ask,
+// card and health.
 package main
 
 import (

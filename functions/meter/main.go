@@ -1,6 +1,6 @@
 // Command meter is the Lambda function that folds the rows of calls into usage, and exports the
-// usage of days that are over. A schedule invokes it every minute; it reads the stream of the
-// table of rows itself, because the events that Lambda would make of it name no shard.
+// usage of past days. A schedule invokes it every minute. It reads the stream of the table of rows
+// itself, because Lambda's events of the stream name no shard.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command prober is the Lambda function that probes the endpoints of vacants
-// that run elsewhere, and lists those that answer. A schedule invokes it every
-// minute.
+// Command prober is the Lambda function that probes the endpoints of vacants on other hosts, and
+// lists the vacants that answer. A schedule invokes it every minute.
 package main
 
 import (

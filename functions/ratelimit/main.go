@@ -1,6 +1,5 @@
-// Command ratelimit is the Lambda function of the gate's second check: the
-// parent has a graduation left today, and the child is still closed. It writes
-// nothing.
+// Command ratelimit is the Lambda function of the gate's second check: the parent has a graduation
+// left in the last 24 hours, and the child is still closed. It does not write.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command record is the Lambda function that records failed and refused
-// attempts at the gate.
+// Command record is the Lambda function that records failed and refused attempts at the gate.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

@@ -1,6 +1,5 @@
-// Command registry is the Lambda function of the registry: it accepts
-// publications and revocations, shows cards, events and lineage, and serves
-// proofs of the transparency log.
+// Command registry is the Lambda function of the registry. It accepts publications and revocations,
+// shows cards, events and lineage, and serves proofs of the transparency log.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command search is the Lambda function of searches. It loads the index that
-// the indexer publishes, follows later changes, and reads every hit again
-// before it returns it.
+// Command search is the Lambda function of searches. It loads the index that the indexer publishes,
+// follows later changes, and reads every hit again before it returns the hit.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command tamper is the Lambda function that watches the stream of the rows
-// table for changed and removed rows, which must never occur.
+// Command tamper is the Lambda function that watches the stream of the rows table for changed and
+// removed rows, which must never occur.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

@@ -1,5 +1,5 @@
-// Command think is the Lambda function that asks models, Lambda functions, MCP servers and
-// programs with a secret, one turn or tool for each invocation by message or admin.
+// Command think is the Lambda function that calls models, Lambda functions, MCP servers and
+// programs with a secret. Each invocation by message or admin is one turn or tool.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudthink"

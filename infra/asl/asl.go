@@ -1,10 +1,9 @@
-// Package asl renders the gate's list of steps into a state machine of Step
-// Functions, in the Amazon States Language.
+// Package asl renders the gate's steps as a state machine of Step Functions, in the Amazon States
+// Language.
 //
-// The invariants: the states have the order of the list, and each catches its
-// step's refusals by name. A refusal ends an execution successfully, so an
-// alarm on failed executions is about faults. Only transient and unknown errors
-// are retried.
+// The states have the order of the steps, and each state catches the refusals of its step by name.
+// A refusal ends an execution successfully, so an alarm on failed executions reports only faults.
+// Only transient and unknown errors are retried.
 package asl
 
 import (
@@ -16,14 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Times in seconds. A task times out before the machine gives it up, and the
-// machine before the attempt is overdue (two minutes after its beginning).
+// Times in seconds. A task times out before its machine, and the machine times out before the
+// attempt is overdue, which is two minutes after the attempt began.
 const (
 	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90
 )
 
-// States beside the steps.
+// States other than the steps.
 const (
 	recordRefusal = "record refusal"
 	recordFailure = "record failure"
@@ -32,7 +31,6 @@ const (
 	failed        = "failed"
 )
 
-// Function is the function of a step: its directory's name.
 func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
 
 // Machine is a state machine. Its members have a readable order.
@@ -71,7 +69,7 @@ type catch struct {
 	Next        string
 }
 
-// states keeps the order of states.
+// states is an ordered list of states.
 type states []named
 
 type named struct {
@@ -79,7 +77,6 @@ type named struct {
 	state State
 }
 
-// MarshalJSON implements json.Marshaler.
 func (s states) MarshalJSON() ([]byte, error) {
 	var b strings.Builder
 	for i, n := range s {
@@ -99,10 +96,10 @@ func (s states) MarshalJSON() ([]byte, error) {
 	return []byte(b.String() + "}"), nil
 }
 
-// Gate is the state machine of a list of steps. Function ARNs are Placeholders.
+// Gate returns the state machine of a list of steps, with placeholders for function ARNs.
 //
-// The input of an execution is {"state": …}. Each step gets the state and
-// returns the next. An error is stored beside the state, for the recorder.
+// The input of an execution is {"state": …}. Each step gets the state and returns the next one. An
+// error is stored next to the state, for the recorder.
 func Gate(steps []gate.Step) Machine {
 	m := Machine{
 		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
@@ -126,7 +123,6 @@ func Gate(steps []gate.Step) Machine {
 	return m
 }
 
-// step is the state of one step: refusals by name, everything else a failure.
 func step(s gate.Step, next string) State {
 	return State{
 		Type: "Task", Comment: s.Says, Resource: Placeholder(Function(s.Name)),
@@ -136,8 +132,8 @@ func step(s gate.Step, next string) State {
 	}
 }
 
-// catches has an entry for each refusal with its target, and one for everything
-// else, which must be the last.
+// catches returns an entry for each kind of refusal, and a last entry for all other errors, because
+// States.ALL must be last.
 func catches(refuses []problem.Kind) (all []catch) {
 	for _, k := range refuses {
 		all = append(all, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
@@ -145,7 +141,7 @@ func catches(refuses []problem.Kind) (all []catch) {
 	return append(all, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
 }
 
-// record records what ended the attempt. If that fails, the attempt becomes
+// record returns the state that records the end of an attempt. If it fails, the attempt becomes
 // overdue, and its next reader ends it.
 func record(says, next string) State {
 	return State{
@@ -157,9 +153,9 @@ func record(says, next string) State {
 
 func path(p string) *string { return &p }
 
-// retries: transient errors are waited out; a function that died or hung may
-// have done its work, and gets it once more. Each step may run twice.
 func retries() []retry {
+	// Transient errors are retried with longer and longer pauses. A function that died or timed out
+	// is retried once, although it may have done its work. Steps must therefore allow a second run.
 	return []retry{
 		{ErrorEquals: []string{"Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
 			gate.ErrorName(problem.Unavailable)}, IntervalSeconds: 1, MaxAttempts: 4, BackoffRate: 2, JitterStrategy: "FULL"},
@@ -167,14 +163,10 @@ func retries() []retry {
 	}
 }
 
-// Placeholder stands for the ARN of a function, which CloudFormation
-// substitutes.
 func Placeholder(function string) string { return "${" + Substitution(function) + "}" }
 
-// Substitution is the substitution's name of the ARN.
 func Substitution(function string) string { return function + "Arn" }
 
-// JSON is the machine for people and for Step Functions.
 func (m Machine) JSON() (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

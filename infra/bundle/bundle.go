@@ -1,9 +1,7 @@
-// Package bundle builds the Lambda functions and packs each into the zip that
-// is deployed.
+// Package bundle builds the Lambda functions and packs each one into the zip that is deployed.
 //
-// Invariant: the same sources and the same release of Go give the same bytes,
-// on every machine and in every directory, so that a second deployment changes
-// nothing.
+// Invariant: the same sources and the same release of Go give the same bytes, on every machine and
+// in every directory, so that a second deployment makes no changes.
 package bundle
 
 import (
@@ -21,8 +19,6 @@ import (
 	"time"
 )
 
-// Top returns the top of the checkout that contains dir: the directory with
-// go.mod.
 func Top(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -40,9 +36,8 @@ func Top(dir string) (string, error) {
 	}
 }
 
-// Compile compiles all functions of the checkout top for Linux on arch into the build cache,
-// so that Functions only links them.
 func Compile(ctx context.Context, top, arch string, environ []string) error {
+	// The build cache then has the compiled packages, so Functions only links them.
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}"}, compiling()...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./functions/...")...)
 	cmd.Dir, cmd.Env = top, environment(environ, arch)
@@ -52,16 +47,16 @@ func Compile(ctx context.Context, top, arch string, environ []string) error {
 	return nil
 }
 
-// Functions builds the named directories of functions/ in the checkout top for
-// Linux on arch (arm64 or amd64) and writes NAME.zip for each into dir, which
-// must exist. environ is the environment of the go command (os.Environ).
+// Functions builds the named directories of functions/ in the checkout top for Linux on arch (arm64
+// or amd64), and writes NAME.zip for each into dir, which must exist. environ is the environment of
+// the go command.
 func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {
 	binaries, err := os.MkdirTemp("", "vacancy-functions-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(binaries)
-	// One go command builds all: they share most packages and link in parallel.
+	// One go command builds all functions, because they share most packages and link in parallel.
 	var programs []string
 	for _, name := range names {
 		programs = append(programs, "./functions/"+name)
@@ -77,10 +72,9 @@ func Functions(ctx context.Context, top, arch string, names []string, dir string
 	return nil
 }
 
-// Programs builds packages of the checkout top as they are deployed, into a file, or with a
-// separator at its end into a directory.
 func Programs(ctx context.Context, top, arch, out string, environ []string, packages ...string) error {
 	args := append([]string{"build"}, compiling()...)
+	// If out ends with a separator, it is a directory.
 	args = append(args, "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir, cmd.Env = top, environment(environ, arch)
@@ -90,14 +84,12 @@ func Programs(ctx context.Context, top, arch, out string, environ []string, pack
 	return nil
 }
 
-// compiling returns the flags of a compilation. They and the flags of the link leave out
-// Lambda's old RPC entry point and everything that differs between machines: paths, the state
-// of the repository, build ids.
+// compiling returns the flags of a compilation. They and the link flags exclude Lambda's old RPC
+// entry point and all that differs between machines: paths, the state of the repository, build ids.
 func compiling() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
-// environment returns environ without variables that could change the binary,
-// and with the target system.
 func environment(environ []string, arch string) []string {
+	// These variables could change the binary.
 	fixed := []string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOARM64=v8.0", "GOAMD64=v1",
 		"GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off",
@@ -109,8 +101,6 @@ func environment(environ []string, arch string) []string {
 	return append(out, fixed...)
 }
 
-// pack writes a zip with one file, bootstrap, which Lambda runs. Its time and
-// mode are fixed, so that equal binaries give equal zips.
 func pack(binary, path string) (err error) {
 	in, err := os.Open(binary)
 	if err != nil {
@@ -126,6 +116,7 @@ func pack(binary, path string) (err error) {
 	w.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
 	})
+	// A fixed time and mode give equal zips for equal binaries.
 	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.SetMode(0o755)
 	file, err := w.CreateHeader(h)

@@ -1,7 +1,7 @@
-// Package policies has the policies of the functions' roles, as the golden files of package stacks show them, and the calls
-// that the roles must allow and deny.
+// Package policies contains the policies of the functions' roles, as they appear in the golden
+// files of package stacks, and the calls that the roles must allow and deny.
 //
-// Invariant: it imports nothing of the CDK.
+// Invariant: it imports no package of the CDK.
 package policies
 
 import (
@@ -16,7 +16,6 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Functions lists the functions.
 func Functions() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -29,15 +28,14 @@ func Functions() []string {
 	return names
 }
 
-// Document returns the policy of a function's role, with names in place of the ARNs of other resources.
 func Document(function string) ([]byte, error) { return files.ReadFile(function + ".json") }
 
-// Place is an account and Region with the resources of a policy.
+// Place is an account and a Region in which the resources of a policy exist.
 type Place struct{ Partition, Region, Account string }
 
-// Fill puts an ARN in place of each name of a resource in a policy or of a [Call]. The names in the ARNs are
-// not the names of a stage, because tables and keys have generated names. The label of a stream is short, because parliament
-// knows no label with colons.
+// Fill replaces each name of a resource in a policy or in a [Call] by an ARN. The names in the ARNs
+// are not the names of a stage, because tables and keys have generated names. The label of a stream
+// is short, because parliament accepts no label with colons.
 func (p Place) Fill(text string) string {
 	aws, at := "arn:"+p.Partition+":", p.Region+":"+p.Account
 	return strings.NewReplacer(
@@ -60,7 +58,6 @@ type Call struct {
 	Denied   bool
 }
 
-// String returns the call as calls.txt shows it.
 func (c Call) String() string {
 	line := fmt.Sprintf("%-12s  %s on %s", c.Function, strings.Join(c.Actions, " "), c.Resource)
 	for _, key := range slices.Sorted(maps.Keys(c.Keys)) {
@@ -69,11 +66,12 @@ func (c Call) String() string {
 	return strings.ReplaceAll(line, example, "*")
 }
 
-// example stands in a key for what the policies have as *.
+// example replaces the character * of a policy in the keys of a call.
 const example = "example"
 
-// Calls returns the calls of a function. Each is allowed with all keys of its statement at once, as a transaction may have
-// them, and denied with another key and without keys. Calls that a statement denies are denied with every key.
+// Calls returns the calls of a function. Each call is allowed with all keys of its statement at
+// once, as a transaction may have them. It is denied with another key and without keys. Calls that
+// a statement denies are denied with every key.
 func Calls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
@@ -110,13 +108,12 @@ func Calls(function string) ([]Call, error) {
 type statement struct {
 	Effect           string
 	Action, Resource list
-	Condition        map[string]map[string]list // by operator and key
+	Condition        map[string]map[string]list // keys by operator and name
 }
 
-// list is a value or a list of values. The policy language has both.
+// list is a value or a list of values. The policy language allows both.
 type list []string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (l *list) UnmarshalJSON(b []byte) error {
 	if strings.HasPrefix(string(b), "[") {
 		return json.Unmarshal(b, (*[]string)(l))
@@ -125,13 +122,14 @@ func (l *list) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*l)[0])
 }
 
-// isMulti reports whether an operator compares all values of a key in a request.
 func isMulti(operator string) bool { return strings.HasPrefix(operator, "For") }
 
-// keys returns the keys of requests that meet the conditions. A key with one value per request has a request for each value.
+// keys returns the keys of requests that meet the conditions. A key with one value per request has
+// a request for each value.
 func (s statement) keys() []map[string][]string {
 	required := map[string][]string{}
-	for key := range s.Condition["Null"] { // the policies only have "false": the key must be present
+	// The policies only have "false", which means that the key must be present.
+	for key := range s.Condition["Null"] {
 		required[key] = []string{example}
 	}
 	all := []map[string][]string{required}
@@ -160,8 +158,8 @@ func (s statement) keys() []map[string][]string {
 	return all
 }
 
-// foreign returns the keys of requests that each break one condition.
 func (s statement) foreign() (all []map[string][]string) {
+	// Each request breaks one condition.
 	keys := s.keys()[0]
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		for key := range s.Condition[operator] {

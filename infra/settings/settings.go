@@ -1,9 +1,8 @@
-// Package settings reads an operator's settings of a stage: the context values
-// of the CDK app, with defaults. It reports for each wrong value what was
-// expected and what was given.
+// Package settings reads an operator's settings of a stage: the context values of the CDK app, with
+// defaults. For each wrong value it reports what was expected and what was given.
 //
-// Invariant: settings that Read returns can be deployed, unless something
-// outside their values prevents it.
+// Invariant: settings that Read returns can be deployed, unless a cause outside their values
+// prevents it.
 package settings
 
 import (
@@ -19,24 +18,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// Settings are the settings of one stage.
+// Settings contains the settings of one stage.
 type Settings struct {
 	setting.Values
 	Limits    cost.Limits       // derived from WorstDay, or set explicitly
 	Stored    map[string]string // context values other than the defaults, which the stage stores
-	Variables map[string]string // environment of functions: their settings by variable; a missing variable means zero
+	Variables map[string]string // environment of functions; a missing variable means zero
 }
 
-// Names lists every context value.
 func Names() []string {
 	return slices.Sorted(slices.Values(slices.Concat(setting.Chosen(), setting.SetByDeploy())))
 }
 
-// Read parses a context: values from cdk.json or, as strings, from the command
-// line. Other tools keep values in the same context under names with characters
-// other than letters; an unknown name with letters only is refused as a
-// misspelling. The Region of the stacks determines the prices of worstDay. The error
-// names every wrong value.
+// Read parses a context: values from cdk.json or, as strings, from the command line. Other tools
+// store values in the same context under names with characters other than letters. An unknown name
+// with letters only is therefore a misspelling and an error. The Region of the stacks determines
+// the prices of worstDay. The error names every wrong value.
 func Read(context map[string]any, region string) (s Settings, err error) {
 	var errs []error
 	wrong := func(name, want, got string) {
@@ -73,9 +70,8 @@ func Read(context map[string]any, region string) (s Settings, err error) {
 
 var word = regexp.MustCompile(`^[A-Za-z]+$`)
 
-// textOf returns a context value as text. The command line passes every value as text;
-// cdk.json has JSON values.
 func textOf(v any) (text string, ok bool) {
+	// The command line passes every value as text. cdk.json has JSON values.
 	switch v := v.(type) {
 	case nil:
 		return "", true
@@ -91,8 +87,8 @@ func textOf(v any) (text string, ok bool) {
 	return "", false
 }
 
-// variables returns the settings that functions read, as text. A setting with its zero value has no variable, unless
-// functions require it.
+// variables returns the settings that functions read, as text. A setting with its zero value has no
+// variable, unless functions require it.
 func variables(texts map[string]string) map[string]string {
 	told := map[string]string{}
 	for _, row := range setting.Table() {
@@ -108,7 +104,6 @@ func variables(texts map[string]string) map[string]string {
 	return told
 }
 
-// together refuses values that exclude each other.
 func (s Settings) together() (errs []error) {
 	says := func(bad bool, text string) {
 		if bad {
@@ -124,7 +119,6 @@ func (s Settings) together() (errs []error) {
 	return errs
 }
 
-// InRegion refuses settings that the Region of the stacks does not support.
 func (s Settings) InRegion(region string) error {
 	const edges = "us-east-1"
 	if s.WAF && region != edges {
@@ -133,8 +127,6 @@ func (s Settings) InRegion(region string) error {
 	return nil
 }
 
-// Name returns the physical name of a resource of the stage.
 func (s Settings) Name(thing string) string { return "vacancy-" + s.Stage + "-" + thing }
 
-// LogGroup returns the name of a function's log group.
 func (s Settings) LogGroup(function string) string { return "/vacancy/" + s.Stage + "/" + function }

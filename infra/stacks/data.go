@@ -13,14 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// data holds the resources that must not be lost: tables, bucket and keys.
+// data contains the resources that must not be lost: tables, bucket and keys.
 type data struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
 	blobs      awss3.Bucket
 	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
 	seal       awskms.Key // seals the host's secrets
-	host       awskms.Key // signs as the host; nil for a software key, sealed in docs
+	host       awskms.Key // signs as the host; nil if a software key is sealed in docs
 }
 
 func newData(app constructs.Construct, in Input) data {
@@ -40,12 +40,12 @@ func newData(app constructs.Construct, in Input) data {
 		d.host = hostKey(d.stack, in)
 		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
 	}
-	// A first deployment that fails has only this stack. A rotation of the edge's secret does not change data.
+	// If a first deployment fails, only this stack exists, so it must have the settings. A rotation
+	// of the edge's secret must not change this stack.
 	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitSetByDeploy(in.Settings.Stored))), storedDescription)
 	return d
 }
 
-// stream is the stream of a table by its short name.
 func (d data) stream(table string) *string {
 	if table == functions.Docs {
 		return d.docs.TableStreamArn()
@@ -53,9 +53,9 @@ func (d data) stream(table string) *string {
 	return d.rows.TableStreamArn()
 }
 
-// rowsTable is the table of rows of shared/store/dynamo, keyed by the stream's
-// name as bytes and the position. It has no expiry, because rows are never
-// deleted. Its stream reveals changed rows.
+// rowsTable creates the table of rows of shared/store/dynamo, keyed by the stream's name as bytes
+// and the position. The table has no expiry, because rows are never deleted. Its stream reveals
+// changed rows.
 func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
@@ -66,12 +66,12 @@ func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// docsIndex is the sparse index of docs.
+// docsIndex is the name of the sparse index of docs.
 const docsIndex = "listed"
 
-// docsTable is the table of documents. Its index is sparse: it holds only
-// documents with the attributes xp and xs. Its stream carries keys only,
-// because some documents hold secrets. DynamoDB deletes documents that have expired.
+// docsTable creates the table of documents. Its index contains only documents with the attributes
+// xp and xs. Its stream carries keys only, because some documents contain secrets. DynamoDB deletes
+// expired documents.
 func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
@@ -91,10 +91,9 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// tableProps are common to both tables: paid by request up to the ceilings,
-// encrypted under our key, restorable to any second of the last 35 days, and
-// protected from deletion. The tables have generated names, so a restored or
-// kept table is in nobody's way.
+// tableProps returns the properties of both tables. A table is paid by request up to its limits,
+// encrypted under our key, restorable to any second of the last 35 days, and protected from
+// deletion. Its name is generated, so a restored or retained table blocks no new one.
 func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
@@ -111,10 +110,9 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 // snapshots is the key prefix of search indexes in the bucket.
 const snapshots = "search/"
 
-// blobBucket stores the search index, and later replies that are too large for
-// a row: no function has a grant before it uses it. A replaced index is useless
-// after a day. The stack does not empty the bucket, which would need a custom
-// resource; `vacancy destroy` does.
+// blobBucket creates the bucket of the search index and of other objects. Functions get grants only
+// for the objects that they use. A replaced index is useless after a day. `vacancy destroy` empties
+// the bucket, because the stack would need a custom resource for that.
 func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

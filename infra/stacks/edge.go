@@ -22,8 +22,8 @@ import (
 // SecretHeader is the header with the edge's secret.
 const SecretHeader = "X-Vacancy-Edge"
 
-// newEdge is CloudFront before the functions: one name for all handlers, public
-// pages cached, everything else forwarded unchanged.
+// newEdge creates the CloudFront distribution in front of the functions. It gives all handlers one
+// name, caches public pages and forwards all other requests unchanged.
 func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{
@@ -74,7 +74,6 @@ type edge struct {
 	origins map[functions.Function]awscloudfront.IOrigin
 }
 
-// origin is a function's origin, shared by its behaviours.
 func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
 	if e.origins[f] == nil {
 		e.origins[f] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[f], &awscloudfrontorigins.FunctionUrlOriginProps{
@@ -86,8 +85,8 @@ func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
 	return e.origins[f]
 }
 
-// behaviour forwards the requests of a path. Paths whose answers are kept take only requests
-// that read, but for those whose cache key has the caller's key.
+// behaviour returns the cache behaviour of a path. Paths with cached answers accept only requests
+// that read, unless the caller's key is part of the cache key.
 func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 	b := &awscloudfront.BehaviorOptions{
 		Origin:                e.origin(p.To),
@@ -109,34 +108,31 @@ func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 	return b
 }
 
-// add adds a behaviour after those that the distribution has.
 func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
+	// The distribution tries its behaviours in the order in which they were added.
 	d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
 		AllowedMethods: b.AllowedMethods, CachePolicy: b.CachePolicy, OriginRequestPolicy: b.OriginRequestPolicy,
 		ViewerProtocolPolicy: b.ViewerProtocolPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,
 	})
 }
 
-// An AWS account has 20 cache policies and 20 origin request policies, which cannot be raised, and a policy has ten
-// headers. Four stages fit, and each list has room for another header.
+// An AWS account has fixed limits of 20 cache policies and 20 origin request policies, and a policy
+// has at most ten headers. Four stages fit, and each list has room for another header.
 
-// agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
-// and that for a second. It is a cache policy because CloudFront passes Authorization of a
-// GET to an origin only if it is part of a cache key, which only a policy that caches has.
-// The card depends on Accept, because a browser is led to a page, and on the headers after it. No answer that is kept
-// depends on the last headers, which are here because agentRequests has no room for them.
+// agentCache caches agent cards for a second. The other answers of A2A forbid caching. CloudFront
+// forwards Authorization of a GET only if a caching policy has it in its cache key. The card also
+// depends on Accept, because browsers are redirected to a page, and on the headers that protocols
+// vary by. No cached answer depends on KeyHeaders, which are here because agentRequests has no room
+// for them.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1,
 		slices.Concat([]string{"Authorization", "Accept"}, ofProtocols(varies), ofProtocols(func(p *protocol.Protocol) []string { return p.KeyHeaders }))...)
 }
 
-// cardCache caches agent cards and their keys as long as they allow, a minute at most. The
-// card has several forms.
 func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, ofProtocols(varies)...)
 }
 
-// ofProtocols returns the headers of a kind of all protocols.
 func ofProtocols(kind func(*protocol.Protocol) []string) (all []string) {
 	for _, p := range protocol.All {
 		all = append(all, kind(p)...)
@@ -146,16 +142,15 @@ func ofProtocols(kind func(*protocol.Protocol) []string) (all []string) {
 
 func varies(p *protocol.Protocol) []string { return p.Varies }
 
-// publicCache caches what everybody may see, as long as its Cache-Control allows; answers without Cache-Control are not
-// cached. The whole query is part of the cache key: ?vacant= selects the card. A file of the pages has its hash in its
-// path and never changes.
+// publicCache caches public answers for as long as their Cache-Control allows, and none without
+// Cache-Control. The query is part of the cache key, because ?vacant= selects the card. The files
+// of the pages have their hash in the path and never change.
 func publicCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, functions.Public, "public answers, as long as Cache-Control allows", 365*86400)
 }
 
-// cachePolicy caches answers that allow it, for at most most seconds, by the query and
-// some headers.
 func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, headers ...string) awscloudfront.ICachePolicy {
+	// The whole query is part of the cache key, too. Answers without Cache-Control are not cached.
 	key := awscloudfront.CacheHeaderBehavior_None()
 	if len(headers) > 0 {
 		key = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)
@@ -171,26 +166,23 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, heade
 	return p
 }
 
-// callRequests passes message the headers that it needs, and the caller's
-// address as CloudFront saw it. The address cannot be combined with all of the
-// caller's headers unless Host is among them, which a Function URL refuses.
+// callRequests forwards the headers that message needs, and the caller's address as CloudFront saw
+// it. The address cannot be combined with all headers of the caller unless Host is among them,
+// which a Function URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
 
-// registryRequests passes registry, search and gateway the reader's proof, and further headers of accounts and of AGP.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "reads", "headers of requests to the registry, to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		openaiwire.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
 }
 
-// agentRequests passes agent further headers of protocols, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, ofProtocols(func(p *protocol.Protocol) []string { return p.Headers })...)...)
 }
 
-// someHeaders forwards some headers and the whole query.
 func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...string) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str(logical(name)), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name(name)), Comment: str(comment),
@@ -202,9 +194,9 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// adminRequests passes the admin API all headers but Host, because
-// Authorization cannot be forwarded otherwise. The caller's address is not
-// included: a header of that name from the caller must not be taken for it.
+// adminRequests forwards all headers except Host to the admin API, because Authorization cannot be
+// forwarded otherwise. It excludes the header of the caller's address, because the caller could
+// forge this header.
 func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name("admin")), Comment: str("headers of admin requests"),
@@ -216,7 +208,6 @@ func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return p
 }
 
-// securityHeaders keep browsers from misinterpreting an answer.
 func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPolicy {
 	p := awscloudfront.NewResponseHeadersPolicy(s, str("Headers"), &awscloudfront.ResponseHeadersPolicyProps{
 		ResponseHeadersPolicyName: str(in.Settings.Name("headers")),
@@ -233,9 +224,9 @@ func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPoli
 	return p
 }
 
-// forgetErrors: by default CloudFront caches an error for ten seconds, so a new
-// host or vacant would seem absent.
 func forgetErrors() *[]*awscloudfront.ErrorResponse {
+	// By default CloudFront caches an error for ten seconds, so a new host or vacant would seem
+	// absent.
 	var all []*awscloudfront.ErrorResponse
 	for _, status := range []int{400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504} {
 		all = append(all, &awscloudfront.ErrorResponse{HttpStatus: num(status), Ttl: awscdk.Duration_Seconds(num(1))})
@@ -243,10 +234,10 @@ func forgetErrors() *[]*awscloudfront.ErrorResponse {
 	return &all
 }
 
-// webACL refuses addresses that send too many requests, and requests that no
-// handler accepts. The rules that inspect bodies only count: a signed call may
-// have 256 KiB, but those rules refuse bodies above 8 KiB, and prose may
-// contain HTML tags and file paths. No handler executes a text.
+// webACL blocks addresses that send too many requests, and requests that no handler accepts. The
+// rules that inspect bodies only count, because they block bodies above 8 KiB while a signed call
+// may have 256 KiB, and because prose may contain HTML tags and file paths. Handlers never execute
+// texts.
 func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	seen := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
@@ -287,7 +278,6 @@ func (e edge) acceptFor(d awscloudfront.Distribution) {
 	}
 }
 
-// camel joins the words of a name.
 func camel(name string) (out string) {
 	for word := range strings.SplitSeq(name, "-") {
 		out += logical(word)

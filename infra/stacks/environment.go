@@ -11,8 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// environment is the function's environment variables, as far as this stage has
-// them.
 func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
 	turns, _ := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
 	has := map[string]*string{
@@ -25,7 +23,8 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
 	for f, url := range f.urls {
-		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; has[name] == nil { // VACANCY_GATEWAY_URL has a meaning of its own
+		// VACANCY_GATEWAY_URL has another meaning.
+		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; has[name] == nil {
 			has[name] = url.Url()
 		}
 	}
@@ -41,6 +40,7 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
 		}
 	}
+	// A function gets the variables of its row that have a value on this stage.
 	env := map[string]*string{}
 	for _, name := range append(setting.Variables(row.Name, row.URL), row.Environment()...) {
 		if v := has[name]; v != nil && *v != "" {
@@ -50,9 +50,9 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 	return &env
 }
 
-// publicURL is the host's URL, if it is known before the edge exists: not the
-// edge's own name, which `vacancy deploy` tells the host, and not to agent, whose URL it is
-// without an edge.
+// publicURL returns the URL of the host, or nil if it is not known yet. `vacancy deploy` tells the
+// host the edge's own name later. The function agent does not get it without an edge, because the
+// URL is its own.
 func (f functionStack) publicURL(in Input) *string {
 	switch agent := f.urls[functions.Agent]; {
 	case in.Settings.Domain != "":
@@ -64,8 +64,8 @@ func (f functionStack) publicURL(in Input) *string {
 	}
 }
 
-// gatewayURL returns the URL of accounts and AGP. It returns nil if publicURL serves them, too, and
-// for the gateway itself, whose URL does not exist while its stack is made.
+// gatewayURL returns the URL of accounts and AGP. It returns nil if publicURL also serves them, and
+// for the gateway itself, whose URL does not exist while its stack is created.
 func (f functionStack) gatewayURL(in Input) *string {
 	gateway := f.urls[functions.Gateway]
 	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
@@ -74,33 +74,31 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// reads returns the share of reads of one instance, as units-per-second:burst. Instances of
-// registry, search and graduate have it, and gateway for requests without a known key. All shares
-// together are at most half of the documents' ceiling and half of the rows' ceiling, because calls
-// need the rest. The burst is four seconds of the share. Without reservations there may be more
-// instances, which read more.
+// reads returns the share of reads of one instance, as units-per-second:burst, for registry, search
+// and graduate, and for requests to gateway without a known key. All shares together are at most
+// half of the limits of both tables, because calls need the rest. Without reserved concurrency,
+// more instances may run, and they read more.
 func reads(s settings.Settings) string {
-	const saved = 4       // seconds of the instance's share
-	const revoking = 1.25 // of registry: revocations have a quarter more
+	const saved = 4       // burst in seconds of the instance's share
+	const revoking = 1.25 // factor for registry, whose revocations may read a quarter more
 	l := s.Limits
 	ofRows := revoking*float64(l[functions.Registry.Name]) + float64(l[functions.Graduate.Name]) + float64(l[functions.Gateway.Name])
 	share := min(float64(l[cost.DocsReads])/(ofRows+float64(l[functions.Search.Name])), float64(l[cost.RowsReads])/ofRows) / 2
 	return rate(share, saved)
 }
 
-// pageReads returns the share of reads that one instance of message spends on pages, such as cards.
-// All shares together are a quarter of the documents' ceiling.
 func pageReads(s settings.Settings) string {
+	// The shares of all instances together are a quarter of the limit of the documents.
 	const saved = 4
 	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)
 }
 
-// largeBodies returns the KB of large bodies that an instance takes from one
-// address. With it, all instances together write for that address at most half
-// of a table's ceiling: the table of rows for message, the table of documents
-// for registry.
+// largeBodies returns how many KB of large bodies an instance accepts from one address. All
+// instances together then write at most half of a table's limit for the address: of the rows for
+// message, of the documents for registry.
 func largeBodies(s settings.Settings, function string) string {
-	const saved = 60 // for one body of the largest size with the least limits
+	// The burst is enough for one body of the largest size at the lowest limits.
+	const saved = 60
 	ceiling := s.Limits[cost.RowsWrites]
 	if function == functions.Registry.Name {
 		ceiling = s.Limits[cost.DocsWrites]
@@ -108,12 +106,11 @@ func largeBodies(s settings.Settings, function string) string {
 	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
 }
 
-// savedObjects are the seconds of an instance's share of objects that it may write or read at once.
+// savedObjects is the burst in seconds of an instance's share of objects.
 const savedObjects = 120
 
-// rate is a rate for the environment, with a burst of some seconds. Functions
-// accept a thousandth at least.
 func rate(perSecond, saved float64) string {
+	// Functions accept a rate of at least a thousandth.
 	perSecond = max(math.Floor(perSecond*1000), 1) / 1000
 	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*perSecond)))
 }

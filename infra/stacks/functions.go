@@ -20,12 +20,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
-// functionStack is the host's functions and their triggers.
+// functionStack contains the host's functions and their triggers.
 type functionStack struct {
 	stack  awscdk.Stack
 	queues queues
 	urls   map[functions.Function]awslambda.FunctionUrl
-	secret awssecretsmanager.Secret // the edge's secret; nil without an edge
+	secret awssecretsmanager.Secret // the edge's secret, or nil if the edge is off
 }
 
 func newFunctions(app constructs.Construct, in Input, d data) functionStack {
@@ -59,8 +59,6 @@ func newFunctions(app constructs.Construct, in Input, d data) functionStack {
 	return f
 }
 
-// add makes one function. The CDK must not add to its role: granted lists all
-// grants.
 func (f functionStack) add(in Input, d data, row functions.Function, allowed map[functions.Function]grants, lost awssqs.IQueue) awslambda.Function {
 	role := newRole(f.stack, in, d, row, allowed[row], lost, f.queues)
 	props := &awslambda.FunctionProps{
@@ -71,8 +69,9 @@ func (f functionStack) add(in Input, d data, row functions.Function, allowed map
 		Code:         awslambda.Code_FromAsset(str(in.Zip(row.Name)), nil),
 		MemorySize:   num(row.Memory), Timeout: awscdk.Duration_Seconds(num(row.Timeout)),
 		Environment: f.environment(in, d, row),
-		Role:        role.WithoutPolicyUpdates(nil),
-		// A line for each start and end would double the cost of logs.
+		// The CDK must not extend the role, because granted lists all grants.
+		Role: role.WithoutPolicyUpdates(nil),
+		// A log line for each start and end would double the cost of logs.
 		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_INFO,
 		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+row.Name), str(in.Settings.LogGroup(row.Name))),
@@ -85,18 +84,18 @@ func (f functionStack) add(in Input, d data, row functions.Function, allowed map
 		props.ReservedConcurrentExecutions = num(n)
 	}
 	if isRecursive(row, allowed) {
-		// Lambda would stop the 17th of its messages that cause each other. Reserved concurrency, the age of tasks
-		// and the receives of messages bound these.
+		// Lambda would stop the 17th message in a chain of messages that cause each other. Reserved
+		// concurrency, the age of tasks and the receives of messages limit these chains instead.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if row.Scheduled() {
-		props.RetryAttempts = num(0) // the next run does what this one did not
+		props.RetryAttempts = num(0) // the next run does the work
 	}
 	made := awslambda.NewFunction(f.stack, str(row.Name), props)
 	named(made, logical(row.Name))
 	if row.URL {
-		// No AWS signature is required: envelopes are signed, and the function
-		// checks the operator's key.
+		// No AWS signature is required, because envelopes are signed and the function checks the
+		// operator's key.
 		mode := awslambda.InvokeMode_BUFFERED
 		if row.Streams {
 			mode = awslambda.InvokeMode_RESPONSE_STREAM
@@ -114,12 +113,10 @@ func architecture(arch string) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-// logical is a function's name as a logical id.
 func logical(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// edgeSecret is created by Secrets Manager and read by CloudFormation; no
-// template contains it.
 func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
+	// Secrets Manager generates the secret and CloudFormation reads it, so no template contains it.
 	secret := awssecretsmanager.NewSecret(s, str("EdgeSecret"), &awssecretsmanager.SecretProps{
 		Description:          str("Header value by which the functions recognise CloudFront"),
 		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{PasswordLength: num(48), ExcludePunctuation: yes()},
@@ -130,9 +127,8 @@ func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	return secret
 }
 
-// secretText is a reference to a version of the secret. CloudFormation reads
-// the secret again only if the reference changes, so a rotation names versions;
-// the first deployment has none.
+// secretText returns a reference to a version of the secret. CloudFormation reads the secret again
+// only if the reference changes, so a rotation names versions. The first deployment names none.
 func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
@@ -141,14 +137,13 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// formerRules are logical ids of rules that are not named for their functions. They must not
-// change: CloudFormation would create a second rule with the same physical name before it
+// formerRules are logical ids of rules that are not named after their functions. They must not
+// change, because CloudFormation would create a second rule with the same physical name before it
 // deletes the first, and the deployment would fail.
 var formerRules = map[string]string{
 	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
 }
 
-// schedule starts a function at intervals, with an event if its row has one.
 func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Function) {
 	id := formerRules[row.RuleName()]
 	if id == "" {
@@ -171,8 +166,6 @@ func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Func
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, props))
 }
 
-// deadLetters keeps events that the tamper detector failed to handle, for two
-// weeks. An alarm watches it.
 func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
 		QueueName:  str(in.Settings.Name("lost")),
@@ -184,12 +177,11 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	return q
 }
 
-// watchRows feeds the tamper detector with changes and removals of rows, and with
-// canaries. Lambda filters other new rows without charge.
 func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
+		// Changes, removals and canaries. Lambda filters other new rows free of charge.
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
@@ -200,10 +192,9 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 	named(m, "RowsChanged")
 }
 
-// watchDocs starts the indexer when registrations change: after a thousand
-// changes, or after a while. Lambda filters other documents. Records say only
-// that something changed: the indexer reads the changes since its last index,
-// so a failure loses none.
+// watchDocs starts the indexer when registrations change: after a thousand changes, or after
+// IndexSeconds. Lambda filters other documents. The indexer itself reads the changes since its last
+// index, so a failed invocation loses none.
 func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),

@@ -14,24 +14,22 @@ import (
 // gateName names the state machine, its role and its log.
 const gateName = "gate"
 
-// gateARN is known by its name before the machine exists: the functions that
-// start and watch it come first.
 func gateARN(s awscdk.Stack, in Input) *string {
+	// The functions that start and watch the machine are created before it, so the ARN is built
+	// from its name.
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName))})
 }
 
-// gateLogGroup is the name of the gate's log group. Step Functions adds groups with other names to the account's one
-// resource policy of CloudWatch Logs, which has room for a few stages.
+// gateLogGroup returns the name of the gate's log group. Step Functions adds groups with other
+// names to the account's only resource policy of CloudWatch Logs, which has room for a few stages.
 func gateLogGroup(in Input) string { return "/aws/vendedlogs/states/" + in.Settings.Name(gateName) }
 
-// executions is the ARN pattern of the gate's executions.
 func executions(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName) + ":*")})
 }
 
-// gateStatements allow to start the gate, or to read its progress.
 func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	for _, operation := range g.gate {
 		on := executions
@@ -43,9 +41,9 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 	return out
 }
 
-// newGate renders the steps of the gate into a Standard state machine: it keeps
-// its history for 90 days and runs each step at least once, for which the steps
-// are made. Its log has only the order of events, no data.
+// newGate creates the state machine from the steps of the gate. It is a Standard machine, which
+// keeps its history for 90 days and runs each step at least once. The steps allow that. Its log
+// contains only the order of events, no data.
 func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Function) {
 	machine := asl.Gate(gate.Steps())
 	text, err := machine.JSON()
@@ -77,12 +75,11 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 	output(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 
-// gateRole may start the step functions and write its log. CloudWatch has no
-// resource for log delivery.
 func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
 	source := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
 	statements := []awsiam.PolicyStatement{
 		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("Steps"), Actions: strs("lambda:InvokeFunction"), Resources: steps}),
+		// IAM has no resource for log delivery.
 		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("LogDelivery"), Resources: strs("*"),
 			Actions: strs("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery", "logs:ListLogDeliveries",
 				"logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups")}),

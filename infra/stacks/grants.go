@@ -34,32 +34,31 @@ import (
 // grants lists the rights of a function's role. Each role may also write its log.
 type grants struct {
 	rows      []string // operations on the table of rows
-	docs      []access // on documents
-	indexes   []string // partitions of the sparse index of docs that it may query
+	docs      []access // access to documents
+	indexes   []string // partitions of the sparse index of docs for queries
 	snapshots []string // operations on the bucket's objects of the search index
-	exports   bool     // writing usage of days to the bucket
+	exports   bool     // may write the usage of days to the bucket
 	files     []string // operations on the bucket's objects of files in workspaces
-	seals     bool     // Encrypt under the sealing key
-	opens     []string // and Decrypt of boxes of these contexts
-	sealsOnly []string // and Encrypt of these contexts only; nil allows every context
+	seals     bool     // may use Encrypt under the sealing key
+	opens     []string // contexts of boxes that Decrypt may open
+	sealsOnly []string // contexts of Encrypt; nil allows every context
 	host      []string // operations on the host's key
 	gate      []string // operations on the gate and its executions
-	sends     []string // queues that it sends to
-	thinks    bool     // Invoke of the function think
-	finds     bool     // Invoke of the function search
-	folds     bool     // reading the stream of rows itself
-	bedrock   []string // ids of models and inference profiles at Bedrock
+	sends     []string // queues to which it sends
+	thinks    bool     // may invoke the function think
+	finds     bool     // may invoke the function search
+	folds     bool     // may read the stream of rows itself
+	bedrock   []string // ids of models and inference profiles of Bedrock
 	functions []string // ARNs of Lambda functions that are agents
 }
 
-// starts reports whether a function with the grants starts another function: by a message, or directly. The steps of
-// the gate start no function.
+// starts reports whether a function with the grants starts f, directly or by a message. The steps
+// of the gate start no function.
 func (g grants) starts(f functions.Function) bool {
 	return g.thinks && f == functions.Think || g.finds && f == functions.Search ||
 		slices.ContainsFunc(f.Receives(), func(queue string) bool { return slices.Contains(g.sends, queue) })
 }
 
-// isRecursive reports whether f may start itself, directly or by other functions.
 func isRecursive(f functions.Function, allowed map[functions.Function]grants) bool {
 	started := map[functions.Function]bool{}
 	var visit func(functions.Function)
@@ -75,7 +74,8 @@ func isRecursive(f functions.Function, allowed map[functions.Function]grants) bo
 	return started[f]
 }
 
-// access is operations on documents of some kinds. If documents is nil, it is on all documents.
+// access is a list of operations on documents of some kinds. If documents is nil, it applies to all
+// documents.
 type access struct {
 	operations []string
 	documents  of
@@ -84,11 +84,9 @@ type access struct {
 // kind is a kind of document, whose partition a grant names.
 type kind interface{ Describe() store.Shape }
 
-// of are the kinds of document that a grant is for.
+// of lists kinds of document.
 type of []kind
 
-// patterns are the partitions of the kinds, as conditions of IAM name them: up to the first
-// id or name.
 func (o of) patterns() []string {
 	all := make([]string, len(o))
 	for i, k := range o {
@@ -98,6 +96,7 @@ func (o of) patterns() []string {
 }
 
 func pattern(partition string) string {
+	// IAM conditions name a partition up to its first id or name.
 	literal, _, star := strings.Cut(partition, "*")
 	if star {
 		literal += "*"
@@ -105,9 +104,9 @@ func pattern(partition string) string {
 	return literal
 }
 
-// Patterns of the contexts of boxes: text keys, seeds of vacants, a software identity of the
-// host, the keys that it certifies, the secret of guests' keys, secrets of agents, and keys of
-// payments.
+// Patterns of the contexts of boxes: text keys, seeds of vacants, a software identity of the host,
+// keys that this identity certifies, the secret of guests' keys, secrets of agents, keys of
+// payments, and keys of workspaces.
 const (
 	textKeys     = "textkey:*"
 	vacantSeeds  = "vacant:*"
@@ -119,14 +118,13 @@ const (
 	fileKeys     = "workspace:*"
 )
 
-// charging is the access of a function that charges calls: debits and refunds update
-// balances and day counters in the commit of the call.
 func charging() access {
+	// Debits and refunds update balances and day counters in the commit of the call.
 	return access{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
-// usesFiles adds the grants of a function that reads and writes files in workspaces. It creates a workspace with its key.
 func (g grants) usesFiles() grants {
+	// The function also creates a missing workspace with its key.
 	g.files = []string{"GetObject", "PutObject"}
 	g.opens = append(g.opens, fileKeys)
 	if g.sealsOnly != nil {
@@ -137,14 +135,15 @@ func (g grants) usesFiles() grants {
 	return g
 }
 
-// granted lists the grants of the functions' roles.
+// granted returns the grants of the functions' roles.
 //
-// agent, message and worker create text keys and write call statistics and tasks; message reads no task, and agent
-// makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write
-// no other documents: an attacker that takes one over can change neither the operator's key nor a vacant's record.
-// agent and message also create a software identity, if the first request of the stage is a caller's, not the
-// operator's. registry writes the registry's documents and accepts cosignatures, but does not write the log; search
-// writes nothing.
+// agent, message and worker create text keys and write call statistics and tasks, and they move
+// money in the commits of calls. message reads no task, agent creates the secret of guests, and
+// worker dispatches bookings. agent and worker also read and write files in workspaces. They write
+// no other documents, so an attacker in one of them can change neither the operator's key nor a
+// vacant's record. agent and message also create a software identity if a caller sends the first
+// request of the stage. registry writes its documents and accepts cosignatures, but does not write
+// the log. search writes no document.
 func granted(s settings.Settings) map[functions.Function]grants {
 	all := urlGrants(s)
 	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
@@ -153,10 +152,8 @@ func granted(s settings.Settings) map[functions.Function]grants {
 	return all
 }
 
-// appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
-// urlGrants returns the grants of functions with a URL, without A2A and the gate.
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{operations: operations}} }
 	return map[functions.Function]grants{
@@ -179,9 +176,9 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	}
 }
 
-// gatewayGrants: gateway serves accounts and AGP. It writes keys, links, bookings and balances,
-// and no usage. Only gateway opens the keys of payments. It opens no text key. It signs receipts
-// by a key that the host certified, and cannot sign as the host.
+// gatewayGrants returns the grants of gateway, which serves accounts and AGP. It writes keys,
+// links, bookings and balances, but no usage. Only gateway opens the keys of payments, and it opens
+// no text key. It signs receipts with a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
 	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, indexes: []string{booking.BookingDocs.Index}, docs: append(checkingTokens(), []access{
 		{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
@@ -195,16 +192,14 @@ func gatewayGrants() grants {
 	}...), opens: []string{paymentKeys, signingKeys}}
 }
 
-// written are the rights of a function that writes documents of some partitions and
-// reads all. It may create a software identity.
 func written(s settings.Settings, reads []string, partitions ...kind) []access {
+	// The function may create a software identity.
 	if s.HostKey != "kms" {
 		partitions = append(partitions, vacants.SelfDocs)
 	}
 	return []access{{[]string{"PutItem"}, partitions}, {operations: reads}}
 }
 
-// sealed are the contexts under which such a function seals.
 func sealed(s settings.Settings, contexts ...string) []string {
 	if s.HostKey != "kms" {
 		contexts = append(contexts, hostIdentity)
@@ -212,7 +207,6 @@ func sealed(s settings.Settings, contexts ...string) []string {
 	return contexts
 }
 
-// checkingTokens returns the grants of the functions that check tokens.
 func checkingTokens() []access {
 	return []access{
 		{[]string{"PutItem"}, of{billing.SubjectDocs}},
@@ -220,7 +214,6 @@ func checkingTokens() []access {
 	}
 }
 
-// agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, task.DispatchedDocs, task.UnfinishedDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, checkingTokens()...)
@@ -243,9 +236,9 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	}
 }
 
-// thinkGrants: think asks models for agent, message, worker and admin, which have no secret. It
-// writes nothing but totals and opens nothing but secrets. It reads the heads of tasks, which
-// have no text, to end with them.
+// thinkGrants returns the grants of think, which asks models for agent, message, worker and admin,
+// because these cannot open secrets of agents. think writes only totals, and opens only secrets. It
+// reads the heads of tasks, which have no text, to end together with them.
 func thinkGrants(s settings.Settings) grants {
 	var owned []string
 	for _, owner := range slices.Sorted(maps.Keys(s.TenantFunctions)) {
@@ -257,9 +250,9 @@ func thinkGrants(s settings.Settings) grants {
 	}}
 }
 
-// stepGrants returns the grants of the gate's steps. Each check only reads. collusion opens text keys and
-// no seed, commit seeds and no text; record writes only attempts, and only commit writes a
-// parent's successes.
+// stepGrants returns the grants of the gate's steps. Each check only reads. collusion opens text
+// keys but no seeds, and commit opens seeds but no texts. record writes only attempts. Only commit
+// writes a parent's successes.
 func stepGrants() map[functions.Function]grants {
 	reads := func(operations []string, partitions ...kind) []access {
 		return []access{{operations, append(of{graduation.StatusDocs}, partitions...)}}
@@ -277,7 +270,6 @@ func stepGrants() map[functions.Function]grants {
 	}
 }
 
-// jobGrants returns the grants of the functions that run jobs.
 func jobGrants(s settings.Settings) map[functions.Function]grants {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
 		{[]string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
@@ -291,7 +283,8 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
 			{[]string{"UpdateItem"}, of{billing.BalanceDocs}},
 			{[]string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
-			{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}}, // revocations that a crash interrupted
+			// These documents complete revocations that a crash interrupted.
+			{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
 			{[]string{"DeleteItem"}, of{billing.AccountDocs, billing.EndingDocs}},
 			{operations: []string{"Query", "GetItem"}}}},
 		functions.Meter: {rows: []string{"Query"}, folds: true, exports: true, docs: []access{

@@ -10,10 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// In a key's policy the resource "*" means the key itself.
+// In the policy of a key, the resource "*" means the key itself.
 
-// administration allows administrators everything with a key but to use it, or
-// to let others use it by a grant.
+// administration allows administrators to manage a key, but not to use it or to grant its use to
+// others.
 func administration() awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        str("Administration"),
@@ -26,12 +26,11 @@ func administration() awsiam.PolicyStatement {
 	})
 }
 
-// newKey is a key with its own policy. A key that is not kept is destroyed
-// after a week, KMS's minimum.
 func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, statements ...awsiam.PolicyStatement) awskms.Key {
 	all := append([]awsiam.PolicyStatement{administration()}, statements...)
 	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &all})
 	props.RemovalPolicy = removalOfEmpty(in.Settings)
+	// A week is the minimum of KMS.
 	if !in.Settings.Keep {
 		props.PendingWindow = awscdk.Duration_Days(num(7))
 	}
@@ -40,16 +39,14 @@ func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, stateme
 	return k
 }
 
-// roleOf is the ARN of a function's role, known before the role exists, because
-// data is deployed first.
 func roleOf(s awscdk.Stack, in Input, function string) *string {
+	// Data is deployed before the role exists, so the ARN is built from the role's name.
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
 }
 
-// sealKey seals seeds, text keys and agents' secrets. Only the functions named here may use it,
-// and only for bound boxes: with the encryption context `vacancy` and no other.
-// An authorized person may open text keys, to verify the tables from elsewhere,
-// and never a seed.
+// sealKey creates the key that seals seeds, text keys and agents' secrets. Only functions with the
+// grants may use it, and only with the encryption context `vacancy` and no other. An authorized
+// person may open text keys, to verify the tables from another machine, but never a seed.
 func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	use := func(sid string, actions *[]*string, names ...string) awsiam.PolicyStatement {
 		roles := make([]*string, len(names))
@@ -84,8 +81,8 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// boundOnly are the conditions for requests with the encryption context
-// `vacancy` and no other key.
+// boundOnly returns conditions that allow only requests with the encryption context `vacancy` and
+// no other key.
 func boundOnly() map[string]any {
 	return map[string]any{
 		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
@@ -93,7 +90,6 @@ func boundOnly() map[string]any {
 	}
 }
 
-// contexts is the condition for encryption contexts of some patterns.
 func contexts(patterns ...string) map[string]any {
 	if len(patterns) == 1 {
 		return map[string]any{"kms:EncryptionContext:vacancy": patterns[0]}
@@ -101,10 +97,10 @@ func contexts(patterns ...string) map[string]any {
 	return map[string]any{"kms:EncryptionContext:vacancy": strs(patterns...)}
 }
 
-// hostKey is the host's Ed25519 identity. KMS signs messages of up to 4,096
-// bytes with it and never reveals the secret. It does not rotate, because
-// another key is another host. The function admin proves the host's identity
-// with it, checkpointer signs the log, and both certify keys that sign receipts.
+// hostKey creates the host's Ed25519 identity. KMS signs messages of up to 4,096 bytes with it and
+// never reveals the secret. It does not rotate, because another key is another host. admin proves
+// the host's identity with it, checkpointer signs the log, and both certify keys that sign
+// receipts.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	allowed := granted(in.Settings)
@@ -124,14 +120,13 @@ func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// signOnly are the conditions for plain Ed25519, which others verify, not the
-// variant over a digest.
 func signOnly() map[string]any {
+	// Others can verify plain Ed25519, but not the variant over a digest.
 	return map[string]any{"StringEquals": map[string]any{"kms:SigningAlgorithm": "ED25519_SHA_512"}}
 }
 
-// atRestKey encrypts tables, bucket, log groups and the alarms' topic. Users of
-// those use it through them, so no role needs a grant.
+// atRestKey creates the key that encrypts tables, bucket, log groups and the alarms' topic. Roles
+// need no grant, because these services use the key for their users.
 func atRestKey(s awscdk.Stack, in Input) awskms.Key {
 	region, suffix := *s.Region(), *s.UrlSuffix()
 	service := func(name string) *string { return str(name + "." + region + "." + suffix) }

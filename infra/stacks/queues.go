@@ -10,34 +10,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/queue"
 )
 
-// deadQueue keeps the messages of both queues that their worker could not handle.
+// deadQueue names the queue of messages that the worker could not handle.
 const deadQueue = "dead"
 
-// maxReceives is the number of failed receives after which a message becomes a dead
-// letter. That takes eight minutes, by the waits of queue/sqs. Messages that only
-// wait for their task are dropped before. A message of the queue of tasks may be received
-// queue.MaxRoomWaits times more, because a turn without room must never become a dead letter. The wait of a dispatched task
-// is continued by a new message after as many receives.
+// maxReceives is the number of failed receives after which a message becomes a dead letter. With
+// the waits of queue/sqs this takes eight minutes. Messages that only wait for their task are
+// dropped earlier. A message of the queue of tasks may be received queue.MaxRoomWaits times more,
+// because a turn without room must never become a dead letter. After as many receives, a new
+// message continues the wait of a dispatched task.
 const maxReceives = 20
 
-// queues are the queues of tasks by name.
+// queues contains the queues of tasks by name.
 type queues map[string]awssqs.Queue
 
-// pollerTime is the time for which a message may wait at Lambda before its worker starts.
+// pollerTime is the time in seconds for which a message may wait at Lambda before its worker
+// starts.
 const pollerTime = 5 * 60
 
-// newQueues makes the queues of tasks. A queue hides a message for as long as Lambda and its worker
-// may take.
 func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	all := queues{}
-	for _, name := range []string{functions.Tasks, functions.Pushes} { // in this order in the template
+	// The template has this order.
+	for _, name := range []string{functions.Tasks, functions.Pushes} {
 		receives := maxReceives
 		if name == functions.Tasks {
 			receives += queue.MaxRoomWaits
 		}
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
+			// A queue hides a message for as long as Lambda and its worker may take.
 			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Hours(num(int(queue.Retention.Hours()))),
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
@@ -54,10 +55,8 @@ func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) a
 	return q
 }
 
-// receive starts a function with the messages of a queue: with one turn, or with some
-// notices. Neither queue takes all instances, so hanging receivers of notices stop no
-// turns.
 func receive(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
+	// Each queue gets only a part of the instances, so hanging receivers of notices stop no turns.
 	tasks, pushes := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
 	batch, most := 1, tasks
 	if name == functions.Pushes {

@@ -15,17 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
 )
 
-// roleName is the physical name of a function's role, which the keys' policies
-// need before it exists. Roles have no Region, so the Region is in the name.
 func roleName(s awscdk.Stack, in Input, function string) string {
+	// Roles are global, so the name includes the Region.
 	return in.Settings.Name(function) + "-" + *s.Region()
 }
 
-// everyWrite are all operations that change items, in every API.
+// everyWrite lists all operations that change items, in every API.
 var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
 
-// newRole is the role of a function, with one inline policy. The golden files
-// in infra/policies show the result.
 func newRole(s awscdk.Stack, in Input, d data, f functions.Function, g grants, lost awssqs.IQueue, q queues) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, g), docStatements(d, g), keyStatements(d, g),
 		snapshotStatements(d, g), fileStatements(d, g), queueStatements(q, f, g), streamStatements(d, f, g, lost), gateStatements(s, in, g), thinkStatements(s, in, g))
@@ -71,10 +68,9 @@ func reasonForStars(f functions.Function, g grants) string {
 	return reason
 }
 
-// rowStatements allow what the function does with rows. Changes of rows are
-// denied explicitly, so no later grant, here or by hand, allows them: rows are
-// written once. (A policy cannot say which streams a function may append to,
-// because IAM's conditions on partitions do not support binary keys.)
+// rowStatements allows the function's operations on rows. It denies changes of rows explicitly, so
+// no later grant can allow them. The policy cannot limit the streams to which a function appends,
+// because IAM's conditions on partitions do not support binary keys.
 func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	rows := d.rows.TableArn()
 	if len(g.rows) > 0 {
@@ -90,9 +86,9 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return append(out, statement("DenyRowMutation", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
 }
 
-// docStatements allow what the function does with documents, and deny all
-// writes to a function that makes none. Each operation has one statement: DynamoDB may ask IAM once for
-// all items of a transaction that an operation is for, and then one statement must allow all of their partitions.
+// docStatements allows the function's operations on documents, and denies all writes to a function
+// that only reads. Each operation has one statement, because DynamoDB may ask IAM once for all
+// items of a transaction, and one statement must then allow all of their partitions.
 func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	docs, writes, anywhere := d.docs.TableArn(), false, false
 	operations, partitions := mergeAccess(g.docs)
@@ -101,7 +97,7 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		puts := o == "PutItem"
 		writes, anywhere = writes || puts, anywhere || puts && partitions[o] == nil
 	}
-	if anywhere { // only think counts what models cost, and only the meter what calls cost
+	if anywhere { // only think counts the costs of models, and only meter the costs of calls
 		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
 			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(of{spend.VacantDocs, usage.All}.patterns()...)}}))
 	}
@@ -119,8 +115,8 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// mergeAccess returns the operations in their order, and the patterns of each operation's partitions. Patterns are
-// nil for an operation on all documents.
+// mergeAccess returns the operations in their order, and the partition patterns of each operation.
+// The patterns are nil if an operation applies to all documents.
 func mergeAccess(all []access) (operations []string, partitions map[string][]string) {
 	partitions = map[string][]string{}
 	for _, a := range all {
@@ -141,8 +137,8 @@ func mergeAccess(all []access) (operations []string, partitions map[string][]str
 	return operations, partitions
 }
 
-// partitionsOnly is the condition for items of some partitions; nil for all. ForAllValues holds for a request
-// without keys, which Null refuses.
+// partitionsOnly returns the condition for items of some partitions, or nil for all partitions.
+// ForAllValues also holds for a request without keys, which Null excludes.
 func partitionsOnly(patterns []string) map[string]any {
 	if patterns == nil {
 		return nil
@@ -186,10 +182,10 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 // exportsOfUsage is the key prefix of the usage of days in the bucket.
 const exportsOfUsage = "usage/"
 
-// snapshotStatements allow what the function does with the search index in the
-// bucket. Without s3:ListBucket, S3 returns 403 instead of 404 for a missing
-// object. The right covers names only, below our prefix where one is given. The
-// bucket's key needs no grant: S3 uses it for everybody who may use the bucket.
+// snapshotStatements allows the function's operations on the search index in the bucket. Without
+// s3:ListBucket, S3 returns 403 instead of 404 for a missing object. This right covers only names,
+// below our prefix if the request has one. The bucket's key needs no grant, because S3 uses it for
+// all users of the bucket.
 func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	if g.exports {
 		return []awsiam.PolicyStatement{statement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(exportsOfUsage+"*")), nil)}
@@ -197,13 +193,11 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	return objectStatements(d, "Snapshot", g.snapshots, snapshots)
 }
 
-// fileStatements allow what the function does with the bytes of files in workspaces. The sweeper lists the names. Without
-// that permission, S3 answers other functions 403 for an absent name.
 func fileStatements(d data, g grants) []awsiam.PolicyStatement {
+	// sweeper lists the names. Without that permission, S3 answers 403 to other functions for an absent name.
 	return objectStatements(d, "File", g.files, workspace.Prefix)
 }
 
-// objectStatements allow operations on the bucket's objects below a prefix, and listing their names.
 func objectStatements(d data, object string, operations []string, prefix string) []awsiam.PolicyStatement {
 	if len(operations) == 0 {
 		return nil
@@ -215,8 +209,6 @@ func objectStatements(d data, object string, operations []string, prefix string)
 	}
 }
 
-// queueStatements allow sending, and what Lambda does in the function's name to receive.
-// The function itself says when a message is to come again.
 func queueStatements(q queues, f functions.Function, g grants) (out []awsiam.PolicyStatement) {
 	add := func(sid string, names, operations []string) {
 		var arns, actions []*string
@@ -231,12 +223,11 @@ func queueStatements(q queues, f functions.Function, g grants) (out []awsiam.Pol
 		}
 	}
 	add("Sends", g.sends, []string{"SendMessage"})
+	// Lambda receives in the function's name. The function sets when a message is received again.
 	add("Receives", f.Receives(), []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
 	return out
 }
 
-// streamStatements allow Lambda, in the function's name, to read a table's
-// stream and to keep events that failed.
 func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	if g.folds {
 		return []awsiam.PolicyStatement{statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(functions.Rows), nil)}
@@ -244,9 +235,10 @@ func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue
 	if f.Stream == "" {
 		return nil
 	}
+	// Lambda reads the stream in the function's name, and stores events that failed.
 	out := []awsiam.PolicyStatement{
 		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(f.Stream), nil),
-		// ListStreams has no resource: Lambda calls it before it polls.
+		// ListStreams has no resource. Lambda calls it before it polls.
 		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
 	}
 	if f.Stream == functions.Rows {
@@ -255,7 +247,6 @@ func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue
 	return out
 }
 
-// thinkStatements allow what the function asks other functions and models.
 func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	if g.thinks {
 		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Think), nil))
@@ -268,7 +259,7 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 			Sid: str("Functions"), Actions: strs("lambda:InvokeFunction"), Resources: strs(g.functions...)}))
 	}
 	var direct, profiles []*string
-	var behind []*string // models that profiles lead to
+	var behind []*string // models behind the profiles
 	for _, id := range g.bedrock {
 		model, profile := substrate.FoundationModel(id)
 		if !profile {
@@ -290,7 +281,6 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 	return out
 }
 
-// functionARN is the ARN of a function, known before the function exists.
 func functionARN(s awscdk.Stack, in Input, f functions.Function) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(f.Name))})
 }
@@ -299,14 +289,14 @@ func bedrockARN(s awscdk.Stack, region, account, kind, id string) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("bedrock"), Region: str(region), Account: str(account), Resource: str(kind), ResourceName: str(id)})
 }
 
-// statement takes its conditions as one value: added one by one in map order,
-// they would change the template at each synthesis.
 func statement(sid string, effect awsiam.Effect, service string, operations []string, resource *string, conditions map[string]any) awsiam.PolicyStatement {
 	actions := make([]*string, len(operations))
 	for i, o := range operations {
 		actions[i] = str(service + ":" + o)
 	}
 	props := &awsiam.PolicyStatementProps{Sid: str(sid), Effect: effect, Actions: &actions, Resources: &[]*string{resource}}
+	// Conditions that are added one by one in map order could change the template at each
+	// synthesis.
 	if conditions != nil {
 		props.Conditions = &conditions
 	}

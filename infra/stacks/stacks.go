@@ -1,10 +1,9 @@
-// Package stacks is the host on AWS as CDK constructs: the stacks data, watch,
-// functions and edge, in the order of deployment.
+// Package stacks defines the host on AWS as CDK constructs: the stacks data, watch, functions and
+// edge, in the order of deployment.
 //
-// The invariants: there are no custom resources, which would be functions of a
-// third party. Every role is written out here and gets nothing by a CDK grant.
-// Two stages share no name. The edge's secret is a reference that
-// CloudFormation resolves, never a text.
+// There are no custom resources, because they would be functions of a third party. Every role is
+// written out here and gets no right from a CDK grant. Two stages share no name. Templates contain
+// the edge's secret only as a reference that CloudFormation resolves.
 package stacks
 
 import (
@@ -19,23 +18,23 @@ import (
 // Input is the input of a synthesis.
 type Input struct {
 	Settings settings.Settings
-	Region   string              // of the stacks
-	Version  string              // of the checkout; an output of every stack
+	Region   string              // Region of the stacks
+	Version  string              // version of the checkout, an output of every stack
 	Zip      func(string) string // path of a function's zip
 }
 
-// Stacks are a stage's stacks. Edge may be nil.
+// Stacks contains the stacks of a stage. Edge may be nil.
 type Stacks struct {
 	Data, Watch, Functions, Edge awscdk.Stack
 }
 
-// NewApp is an app whose synthesis is reproducible: without traces, tree and
-// metrics. It writes into dir, or where the CDK's command line says.
+// NewApp returns an app whose synthesis is reproducible: without traces, tree and metrics. The app
+// writes into dir or, if dir is "", to the place that the CDK's command line names.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
-		// Values that another stack imports cannot be removed, tables first of
-		// all.
+		// Values that another stack imports cannot be removed. This protects the tables in
+		// particular.
 		PostCliContext: &map[string]any{"@aws-cdk/core:defaultCrossStackReferences": "strong"},
 	}
 	if dir != "" {
@@ -44,7 +43,6 @@ func NewApp(dir string) awscdk.App {
 	return awscdk.NewApp(props)
 }
 
-// New adds a stage's stacks to an app.
 func New(app constructs.Construct, in Input) Stacks {
 	data := newData(app, in)
 	watch := newWatch(app, in, data)
@@ -57,22 +55,21 @@ func New(app constructs.Construct, in Input) Stacks {
 	return out
 }
 
-// newStack is a stack for a Region, which table encryption must know, and for
-// any account. Its tag separates bills by stage.
 func newStack(app constructs.Construct, in Input, name, description string) awscdk.Stack {
 	s := awscdk.NewStack(app, str(in.Settings.Name(name)), &awscdk.StackProps{
 		Description: str(description),
-		Env:         &awscdk.Environment{Region: str(in.Region)},
-		Tags:        &map[string]*string{"vacancy-stage": str(in.Settings.Stage)},
+		// Table encryption must know the Region.
+		Env: &awscdk.Environment{Region: str(in.Region)},
+		// The tag separates bills by stage.
+		Tags: &map[string]*string{"vacancy-stage": str(in.Settings.Stage)},
 	})
 	output(s, "Version", str(in.Version), "the checkout that was deployed")
 	return s
 }
 
-// output is a value that the command line reads by its name.
 func output(s awscdk.Stack, name string, value *string, description string) {
-	// The construct has another name, because the CDK refuses an output beside
-	// a resource of the same name, such as the table Rows.
+	// The construct has another name, because the CDK refuses an output that has the name of a
+	// resource, such as the table Rows.
 	o := awscdk.NewCfnOutput(s, str("Output"+name), &awscdk.CfnOutputProps{Value: value, Description: str(description)})
 	o.OverrideLogicalId(str(name))
 }
@@ -80,12 +77,10 @@ func output(s awscdk.Stack, name string, value *string, description string) {
 // storedDescription describes the output setting.StoredOutput.
 const storedDescription = "settings other than the defaults, with which the next deployment begins"
 
-// named gives a resource a readable logical id.
 func named(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))
 }
 
-// removal is the fate of data when its stack is deleted.
 func removal(s settings.Settings) awscdk.RemovalPolicy {
 	if s.Keep {
 		return awscdk.RemovalPolicy_RETAIN
@@ -93,8 +88,9 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// removalOfEmpty is the fate of a key or bucket. One that a failed first deployment made is deleted, because it has no
-// data yet and a key costs a dollar a month. CloudFormation could not delete a table, which is protected.
+// removalOfEmpty returns the removal policy of a key or bucket. If a first deployment fails, they
+// are deleted, because they have no data yet and a key costs a dollar a month. Tables cannot be
+// deleted then, because they are protected.
 func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
 	if s.Keep {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
@@ -102,7 +98,6 @@ func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// accept tells cdk-nag why a rule does not apply to a construct.
 func accept(c constructs.Construct, rule, reason string) {
 	cdknag.NagSuppressions_AddResourceSuppressions(c, &[]*cdknag.NagPackSuppression{{Id: str(rule), Reason: str(reason)}}, jsii.Bool(true))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
-// newWatch is deployed before the functions, so that they find log groups with
-// our retention; it knows what it watches by name.
+// newWatch creates the stack that is deployed before the functions, so that they find log groups
+// with our retention. It refers to the resources that it watches by name.
 func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
@@ -40,19 +40,17 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	return s
 }
 
-// newLogGroup makes the log group of a function or of the gate. A group that outlives its
-// stack would block the next one of that name.
 func newLogGroup(s awscdk.Stack, in Input, d data, of, name string) {
 	g := awslogs.NewLogGroup(s, str("Log-"+of), &awslogs.LogGroupProps{
 		LogGroupName: str(name), EncryptionKey: d.atRest,
+		// A log group that outlived its stage would block the next stage of that name.
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
 	named(g, logical(of)+"Log")
-	// The CDK has constants for retentions, CloudFormation numbers of days.
+	// The CDK has constants for retentions, but CloudFormation has numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }
 
-// alarmTopic accepts alarms of CloudWatch in this account, over TLS.
 func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	t := awssns.NewTopic(s, str("Alarms"), &awssns.TopicProps{
 		TopicName: str(in.Settings.Name("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
@@ -70,7 +68,6 @@ func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	return t
 }
 
-// metric returns a metric with a period in minutes.
 func metric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: str(namespace), MetricName: str(name), Statistic: str(statistic),
@@ -78,22 +75,18 @@ func metric(namespace, name, statistic string, minutes int, dimensions map[strin
 	})
 }
 
-// counted is a metric in a function's log lines.
 func counted(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
 }
 
-// lambda is a metric of Lambda's.
 func lambda(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
 }
 
-// queued is a metric of a queue.
 func queued(in Input, queue, name string) awscloudwatch.Metric {
 	return metric("AWS/SQS", name, "Maximum", 5, map[string]*string{"QueueName": str(in.Settings.Name(queue))})
 }
 
-// sum adds metrics; missing data counts as 0.
 func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	using, expression := map[string]awscloudwatch.IMetric{}, ""
 	for i, m := range metrics {
@@ -106,8 +99,8 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
-// unseen is 0 if the tamper detector saw a canary in the last day, otherwise the
-// number of canaries that were due.
+// unseen returns 0 if the tamper detector saw a canary in the last day, and otherwise the number of
+// canaries that were due.
 func unseen(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}
@@ -120,8 +113,8 @@ func unseen(in Input) awscloudwatch.IMetric {
 	})
 }
 
-// alarms are few, and each needs a person. Missing data is good in all of them:
-// no calls, or no failures.
+// alarms creates the stage's alarms. They are few, and each needs a person. Missing data is good
+// for all of them, because it means no calls or no failures.
 func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	throttled := func(table *string) awscloudwatch.IMetric {
 		of := map[string]*string{"TableName": table}
@@ -141,11 +134,11 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		id, says string
 		metric   awscloudwatch.IMetric
 		least    float64 // threshold of the alarm
-		times    int     // in a row
+		times    int     // consecutive periods above the threshold
 	}
 	all := []alarm{
 		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
-		// A message's age would not do, because a slow turn has its message for minutes.
+		// The age of a message does not help, because a slow turn has its message for minutes.
 		{"tasks-late", "Tasks have waited for their turns for five minutes: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
 			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.Name(functions.Tasks))}), 1, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --host aws --function worker, then empty the queue.",
@@ -183,7 +176,6 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 }
 
-// failures counts the events that the alarm of a function watches.
 func failures(in Input, f functions.Function) awscloudwatch.IMetric {
 	name := "Errors"
 	if f.URL {
@@ -197,7 +189,6 @@ func failures(in Input, f functions.Function) awscloudwatch.IMetric {
 	return sum(f.Alarm.Minutes, failed, metric("AWS/Events", "FailedInvocations", "Sum", f.Alarm.Minutes, rule))
 }
 
-// dashboard shows calls, results, latency and costs of the stage on one page.
 func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	graph := func(title string, left ...awscloudwatch.IMetric) awscloudwatch.IWidget {
 		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: str(title), Width: num(8), Left: &left})
@@ -240,9 +231,8 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	return board
 }
 
-// budget sends mail when a day of the whole account costs more than the limit.
-// A budget by tag needs the tag to be activated by hand, and is silent until
-// then.
+// budget sends mail when a day of the whole account costs more than the limit. A budget by tag
+// would send no mail until a person activates the tag.
 func budget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
 		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{

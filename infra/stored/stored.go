@@ -1,7 +1,8 @@
-// Package stored compares the settings of a deployment with those that the deployed stage stores. `cdk deploy` begins
-// with the defaults of cdk.json, so it would reset every setting that its command line does not repeat.
+// Package stored compares the settings of a deployment with those that the deployed stage stores.
+// `cdk deploy` starts with the defaults of cdk.json, so it would reset every setting that its
+// command line does not repeat.
 //
-// Invariant: this is the only package of the CDK app that calls AWS, and only Check does.
+// Invariant: this is the only package of the CDK app that calls AWS, and only Check does so.
 package stored
 
 import (
@@ -17,13 +18,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// anyChange is the text of the context value changes that allows every change. `vacancy deploy` sets it, because it
-// compares the settings itself and asks.
+// anyChange is the value of the context value changes that allows every change. `vacancy deploy`
+// sets it, because it compares the settings itself and asks.
 const anyChange = "all"
 
-// Check returns an error that lists the settings of the deployed stage that s would change, except those in s.Changes.
-// account is the account for which the CDK has credentials; if it is "", Check only writes to notes that it did not
-// compare.
+// Check returns an error that lists the settings of the deployed stage that s would change, except
+// those in s.Changes. account is the account for which the CDK has credentials. If it is "", Check
+// compares no settings, and writes that to notes.
 func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.Open, notes io.Writer) error {
 	if slices.Contains(s.Changes, anyChange) {
 		return nil
@@ -50,9 +51,9 @@ func Check(ctx context.Context, s settings.Settings, region, account string, ope
 	return compare(s, current)
 }
 
-// read reads the stored settings with the credentials of this process, which may differ from the credentials of the CDK.
 func read(ctx context.Context, stage, region, account string, open cloud.Open) (map[string]string, bool, error) {
 	const profile = "a profile must be named by AWS_PROFILE, because the CDK does not pass --profile to its app"
+	// These credentials may differ from the credentials of the CDK.
 	c, err := open(ctx, region)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w (%s)", err, profile)
@@ -76,7 +77,7 @@ func compare(s settings.Settings, current map[string]string) error {
 		}
 		names = append(names, c.Name)
 		lines = append(lines, "  "+c.String())
-		if slices.Contains(settings.Names(), c.Name) { // other names are of a later release
+		if slices.Contains(settings.Names(), c.Name) { // other names belong to a later release
 			keep = append(keep, "--context "+c.Name+"="+c.From)
 		}
 	}

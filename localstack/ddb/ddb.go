@@ -1,7 +1,6 @@
-// Package ddb carries the recipe of DynamoDB Local: the Maven project that
-// names its jars, and the launcher that keeps it on the loopback address.
-// tests/dynamolocal and the laptop home build from these same files, so both
-// run the same server.
+// Package ddb contains the recipe of DynamoDB Local: the Maven project that names its jars, and the
+// launcher that restricts it to the loopback address. tests/dynamolocal and the laptop home build
+// from the same files, so both run the same server.
 package ddb
 
 import _ "embed"

@@ -21,11 +21,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// deploy deploys a stage to the server with the command `vacancy deploy`, in an
-// environment that leads here. Context values are given after those that every
-// stage here has, so they prevail.
+// deploy deploys a stage to the local server with the command `vacancy deploy`. The chosen context
+// values come after the defaults of local stages, so they prevail.
 func (l laptop) deploy(ctx context.Context, name string, chosen []string) error {
-	if err := stage.CheckName(name); err != nil { // before slow steps
+	// The name is checked before slow steps.
+	if err := stage.CheckName(name); err != nil {
 		return err
 	}
 	s, err := l.running(ctx)
@@ -50,8 +50,8 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 	return nil
 }
 
-// operatorHome stores the records and keys of the stages here. It is removed
-// with the server; stages on AWS have their own.
+// operatorHome returns the directory of the records and keys of local stages. It is removed with
+// the server. Stages on AWS have another directory.
 func operatorHome(s *server.Server) string { return filepath.Join(s.Dir, "operator") }
 
 func environment(s *server.Server) []string {
@@ -61,7 +61,6 @@ func environment(s *server.Server) []string {
 	return slices.Concat(env, s.Env(), []string{"VACANCY_HOME=" + operatorHome(s)})
 }
 
-// vacancy builds and runs this checkout's command.
 func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
 	program := filepath.Join(s.Dir, "vacancy")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy-aws")
@@ -78,18 +77,18 @@ func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) e
 	switch {
 	case ctx.Err() != nil:
 		return problem.Wrap(problem.Canceled, ctx.Err(), "interrupted")
-	case errors.As(err, &ended): // it has printed why
+	case errors.As(err, &ended): // the command has printed the cause
 		return problem.New(problem.Internal, "the deployment failed; the cause is above")
 	}
 	return err
 }
 
-// bootstrap runs CDK's bootstrap, once.
 func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {
 		return err
 	}
+	// Only a new account needs the bootstrap.
 	if slices.Contains(stacks, stack{"CDKToolkit", string(types.StackStatusCreateComplete)}) {
 		return nil
 	}
@@ -105,8 +104,8 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// restartIfStuck restarts the server if a stack cannot be deployed any more: a
-// failed update has no other remedy here.
+// restartIfStuck restarts the server if a stack cannot be deployed any more, because a failed
+// update has no other remedy on LocalStack.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command laptop is AWS on a laptop, run by localstack/up, down, deploy and
-// status. The invariants: a cache has one server with the name "laptop".
-// Deployments to it never touch the records of stages on AWS.
+// Command laptop runs AWS on a laptop, for localstack/up, down, deploy and status. A cache has one
+// server with the name "laptop". Deployments to it never touch the records of stages on AWS.
 package main
 
 import (
@@ -27,10 +26,10 @@ func main() {
 	}
 }
 
-// laptop knows the directories.
+// laptop contains the directories and the output of a command.
 type laptop struct {
-	cache string // downloads and runs
-	top   string // of the checkout
+	cache string // directory of downloads and runs
+	top   string // top directory of the checkout
 	out   io.Writer
 }
 
@@ -67,7 +66,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// deployArgs reads [STAGE] [--context NAME=VALUE]..., in any order.
+// deployArgs parses [STAGE] [--context NAME=VALUE]..., in any order.
 func deployArgs(args []string) (name string, context []string, ok bool) {
 	for len(args) > 0 {
 		value, joined := strings.CutPrefix(args[0], "--context=")
@@ -87,7 +86,6 @@ func deployArgs(args []string) (name string, context []string, ok bool) {
 	return cmp.Or(name, "dev"), context, true
 }
 
-// checkout is the top of the project around the working directory.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
-// status prints whether the server is healthy, and what is deployed.
 func (l laptop) status(ctx context.Context) error {
 	s, err := l.running(ctx)
 	if err != nil {
@@ -79,7 +78,7 @@ func stacksOf(ctx context.Context, s *server.Server) (all []stack, err error) {
 		}
 		for _, one := range page.Stacks {
 			if one.StackStatus == types.StackStatusDeleteComplete {
-				continue // LocalStack lists deleted stacks; AWS does not
+				continue // LocalStack lists deleted stacks, but AWS does not
 			}
 			all = append(all, stack{*one.StackName, string(one.StackStatus)})
 		}

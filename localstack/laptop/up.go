@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	name = "laptop" // of the run
-	port = 4566     // if free; the port in every guide to LocalStack
+	name = "laptop" // name of the run
+	port = 4566     // default port in every guide to LocalStack; another one is used if it is taken
 )
 
-// patience bounds a start on a loaded machine; an idle one takes two seconds.
+// patience limits a start on a loaded machine. On an idle machine a start takes two seconds.
 const patience = 2 * time.Minute
 
-// up makes sure that the server runs.
+// up ensures that the server runs.
 func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	installed, err := server.Install(ctx, l.cache, l.out)
 	if err != nil {
@@ -32,7 +32,7 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 		}
 		return s, nil
 	}
-	if err == nil { // it runs and does not answer
+	if err == nil { // the server runs but does not answer
 		if err := s.Stop(); err != nil {
 			return nil, err
 		}
@@ -74,7 +74,6 @@ func (l laptop) down() error {
 	return server.Clean(l.cache)
 }
 
-// running is the server, which must run.
 func (l laptop) running(ctx context.Context) (*server.Server, error) {
 	s, err := server.Find(l.cache, name)
 	if problem.Is(err, problem.NotFound) {

@@ -1,16 +1,16 @@
-// Package plugin contains what is installed to run LocalStack: the lock file of
-// its Python packages, and this project's plugin package.
+// Package plugin contains the files to install LocalStack: the lock file of its Python packages,
+// and this project's plugin package.
 package plugin
 
 import "embed"
 
-// Lock names every Python package by exact version and digest, as pip reads it.
+// Lock names every Python package by exact version and digest, in the format of pip.
 //
 //go:embed localstack.lock
 var Lock []byte
 
-// Source is the plugin package and its entry points, laid out as on a Python
-// path: a directory of modules and one of metadata.
+// Source contains the plugin package and its entry points, laid out as on a Python path: a
+// directory of modules and a directory of metadata.
 //
 //go:embed vacancy_localstack/*.py vacancy_localstack-1.0.0.dist-info/*
 var Source embed.FS

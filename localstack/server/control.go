@@ -18,15 +18,14 @@ import (
 	"time"
 )
 
-// Region and Account of everything on the server.
+// Region and Account of all resources on the server.
 const (
 	Region  = "us-east-1"
 	Account = "000000000000"
 )
 
-// Env is the environment that makes a command use this server and no other:
-// endpoints, Region, dummy credentials, and none of the user's files. The
-// caller must omit the user's AWS_PROFILE.
+// Env returns the environment that makes a command use only this server: endpoints, Region and
+// dummy credentials, without the user's files. The caller must omit the user's AWS_PROFILE.
 func (s *Server) Env() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + s.URL, "AWS_ENDPOINT_URL_S3=" + s.URL,
@@ -37,9 +36,9 @@ func (s *Server) Env() []string {
 	}
 }
 
-// Dial connects names under localhost, such as Function URLs, to the loopback
-// address, for resolvers that do not; other names as usual. It is an
-// http.Transport's DialContext.
+// Dial connects names under localhost, such as Function URLs, to the loopback address, because some
+// resolvers do not know them. It connects other names as usual. It is suitable as DialContext of an
+// http.Transport.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -53,36 +52,38 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 
 // Call is an AWS call made with a function's role.
 type Call struct {
-	Time       time.Time         `json:"time"`
-	Function   string            `json:"function"`
-	Role       string            `json:"role"`       // ARN
-	Instance   string            `json:"instance"`   // the execution environment; empty if Lambda made the call for the function
-	Invocation string            `json:"invocation"` // request id; empty in init
-	Service    string            `json:"service"`    // as in dynamodb
-	Operation  string            `json:"operation"`  // as in PutItem
+	Time     time.Time `json:"time"`
+	Function string    `json:"function"`
+	Role     string    `json:"role"` // ARN
+	// Instance is the execution environment. It is empty if Lambda made the call for the function.
+	Instance   string            `json:"instance"`
+	Invocation string            `json:"invocation"` // request id; empty during init
+	Service    string            `json:"service"`    // for example dynamodb
+	Operation  string            `json:"operation"`  // for example PutItem
 	Actions    []Action          `json:"actions"`
-	Context    map[string]string `json:"context"`    // encryption context, of KMS calls
-	Keys       map[string]string `json:"keys"`       // other IAM condition keys, as in kms:SigningAlgorithm
+	Context    map[string]string `json:"context"` // encryption context of KMS calls
+	// Keys are other IAM condition keys, for example kms:SigningAlgorithm.
+	Keys       map[string]string `json:"keys"`
 	Parameters []string          `json:"parameters"` // names only, never values
-	Status     int               `json:"status"`     // of HTTP; 0 if the call was not answered
-	Error      string            `json:"error"`      // code, or empty
-	Fault      string            `json:"fault"`      // what was injected, or empty
+	Status     int               `json:"status"`     // HTTP status; 0 if the call was not answered
+	Error      string            `json:"error"`      // error code, or empty
+	Fault      string            `json:"fault"`      // injected fault, or empty
 }
 
-// Action is a permission that IAM checks: one for each call, or for each part
-// of a transaction.
+// Action is a permission that IAM checks. A call has one action, and a transaction has an action
+// for each part.
 type Action struct {
-	Name      string `json:"action"`    // as in dynamodb:PutItem
+	Name      string `json:"action"`    // for example dynamodb:PutItem
 	Resource  string `json:"resource"`  // ARN, or *
-	Condition string `json:"condition"` // the condition expression's text, without values
-	// Keys are the IAM condition keys of one part of a transaction, as in
+	Condition string `json:"condition"` // text of the condition expression, without values
+	// Keys are the IAM condition keys of one part of a transaction, for example
 	// dynamodb:LeadingKeys.
 	Keys map[string]string `json:"keys"`
 }
 
-// Calls returns all AWS calls made with roles of functions since the start, in
-// order. A call is listed before its caller has the answer. Calls that Lambda
-// makes itself (logs, polling a stream) are listed once for each kind.
+// Calls returns all AWS calls made with roles of functions since the start, in order. A call is
+// listed before its caller gets the answer. Calls that Lambda makes itself (logs, polling a stream)
+// are listed once for each kind.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {
@@ -117,42 +118,41 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. Error codes are the called service's.
+// Kinds of faults. The called service defines the error codes.
 const (
-	Throttled Kind = "throttled" // not carried out; ProvisionedThroughputExceededException, ThrottlingException
+	// The error is ProvisionedThroughputExceededException or ThrottlingException.
+	Throttled Kind = "throttled" // not carried out
 	Internal  Kind = "internal"  // not carried out; HTTP 500
 	Denied    Kind = "denied"    // not carried out; AccessDeniedException
 	Expired   Kind = "expired"   // not carried out; ExpiredTokenException
 	Slow      Kind = "slow"      // carried out after Seconds
-	Lost      Kind = "lost"      // carried out, and the connection is cut without an answer
-	Refused   Kind = "refused"   // not carried out, and the connection is cut
+	Lost      Kind = "lost"      // carried out, but the connection is closed without an answer
+	Refused   Kind = "refused"   // not carried out, and the connection is closed
 )
 
-// Fault affects the next matching calls. Empty fields match all.
+// Fault affects the next matching calls. An empty field matches all calls.
 type Fault struct {
-	Kind      Kind    `json:"kind"`
-	Function  string  `json:"function,omitempty"`
-	Service   string  `json:"service,omitempty"`
-	Operation string  `json:"operation,omitempty"`
-	Table     string  `json:"table,omitempty"`   // as named in the call
-	Skip      int     `json:"skip,omitempty"`    // matching calls to skip
-	Times     int     `json:"times,omitempty"`   // calls to fail; 0 means 1. The SDK retries by itself.
-	Seconds   float64 `json:"seconds,omitempty"` // of Slow
+	Kind      Kind   `json:"kind"`
+	Function  string `json:"function,omitempty"`
+	Service   string `json:"service,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	Table     string `json:"table,omitempty"` // name of the table in the call
+	Skip      int    `json:"skip,omitempty"`  // number of matching calls to skip
+	// Times is the number of calls to fail; 0 means 1. The SDK retries by itself.
+	Times   int     `json:"times,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"` // delay of Slow
 }
 
-// Fault adds f to the plan. Of several matching faults, the first one that is
-// not used up applies.
+// Fault adds f to the plan. If several faults match, the first one that is not used up applies.
 func (s *Server) Fault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
 	return s.do(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
 }
 
-// ClearFaults drops all faults and kills that have not happened.
 func (s *Server) ClearFaults(ctx context.Context) error {
 	return s.do(ctx, http.MethodDelete, "/_vacancy/faults", nil, nil)
 }
 
-// Waiting counts the planned faults and kills that are not used up.
 func (s *Server) Waiting(ctx context.Context) (int, error) {
 	var all []json.RawMessage
 	err := s.do(ctx, http.MethodGet, "/_vacancy/faults", nil, &all)
@@ -165,31 +165,26 @@ type Moment struct {
 	call                            int
 }
 
-// Now kills every process of the function at once, idle or busy.
 func Now() Moment { return Moment{when: "now"} }
 
-// Before is before the n-th AWS call (from 1) of an invocation.
 func Before(n int) Moment { return Moment{when: "before", call: n} }
 
-// After is after the n-th AWS call (from 1) of an invocation, before its answer
+// After returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer
 // arrives.
 func After(n int) Moment { return Moment{when: "after", call: n} }
 
-// Of counts only calls of a service and operation.
 func (m Moment) Of(service, operation string) Moment {
 	m.service, m.operation = service, operation
 	return m
 }
 
-// On counts only calls to a table.
 func (m Moment) On(table string) Moment {
 	m.table = table
 	return m
 }
 
-// Kill ends the process of a function like kill -9: now, or once, in the first
-// invocation that reaches the moment. Now returns the number of killed
-// processes.
+// Kill ends the process of a function like kill -9, once, in the first invocation that reaches the
+// moment. For [Now] it ends all processes immediately and returns how many it killed.
 func (s *Server) Kill(ctx context.Context, function string, when Moment) (int, error) {
 	plan := map[string]any{"function": function, "when": when.when}
 	if when.when != "now" {
@@ -211,19 +206,16 @@ type Instance struct {
 	Invocations int    `json:"invocations"`
 }
 
-// Instances returns the execution environments of all functions.
 func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	var all []Instance
 	err := s.do(ctx, http.MethodGet, "/_vacancy/instances", nil, &all)
 	return all, err
 }
 
-// skipped matches the lines in LocalStack's log that are its only sign of a
-// resource that was not made or an update that was not made.
+// skipped matches the log lines that are LocalStack's only sign that it did not create a resource
+// or make an update.
 var skipped = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
-// Skipped returns the log lines of silently skipped resources and updates since
-// the start.
 func (s *Server) Skipped() ([]string, error) {
 	content, err := os.ReadFile(s.Log)
 	if err != nil {
@@ -238,7 +230,6 @@ func (s *Server) Skipped() ([]string, error) {
 	return lines, nil
 }
 
-// do requests path from the server and decodes its answer into out, if not nil.
 func (s *Server) do(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

@@ -15,23 +15,22 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// recipe of the virtual environment; a change makes a new install.
+// recipe is how the virtual environment is installed. A change creates a new install.
 var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installed is LocalStack, this project's plugin and DynamoDB Local, installed
-// in a cache directory.
+// Installed is LocalStack, this project's plugin and DynamoDB Local, installed in a cache
+// directory.
 type Installed struct {
-	Cache    string // the cache directory
-	Python   string // of the virtual environment
-	Plugin   string // the plugin's directory, a Python path
-	DynamoDB string // the installed DynamoDB Local
-	Java     string // the java program
+	Cache    string // cache directory
+	Python   string // Python of the virtual environment
+	Plugin   string // directory of the plugin, a Python path
+	DynamoDB string // directory of the installed DynamoDB Local
+	Java     string // path of the java program
 }
 
-// Install makes sure that the cache directory has everything a server needs,
-// and reports slow steps on progress. It is idempotent and safe to run
-// concurrently; it repairs an interrupted install. The error is of kind
-// NotFound for a missing tool, and says how to get it.
+// Install ensures that the cache directory has all files that a server needs, and reports slow
+// steps on progress. It is idempotent, safe for concurrent use, and repairs an interrupted install.
+// If a tool is missing, the error is of kind NotFound and tells how to get the tool.
 func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,8 +69,6 @@ func present(path string) bool {
 	return err == nil
 }
 
-// makeVenv creates a virtual environment of the locked packages in dir. It is
-// used only as "bin/python -m", so it survives a rename.
 func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 	python, err := findPython(ctx)
 	if err != nil {
@@ -85,6 +82,7 @@ func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 	if err := os.WriteFile(list, plugin.Lock, 0o644); err != nil {
 		return err
 	}
+	// The environment is used only as "bin/python -m", so it survives a rename.
 	args := append([]string{"-m", "pip"}, append(recipe, "-r", list)...)
 	return run(ctx, filepath.Join(dir, "bin", "python"), args...)
 }
@@ -102,7 +100,6 @@ func digest(content []byte, words []string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", words, content)))[:12]
 }
 
-// sourceDigest is a digest of the plugin's file names and contents.
 func sourceDigest() (string, error) {
 	var names []string
 	var all []byte

@@ -18,21 +18,20 @@ type process struct {
 	args []string
 }
 
-// Marks of a run's processes: LocalStack and DynamoDB Local have them as an
-// option, a function's program is in the directory.
+// Marks of a run's processes. LocalStack and DynamoDB Local have them as an option. A function's
+// program is in the directory of the run.
 const (
 	pythonMark = "vacancy="
 	javaMark   = "-Dvacancy.run="
 )
 
-// of reports whether p belongs to the run in dir. An editor with a file of the
-// run open does not.
+// of reports whether p belongs to the run in dir. An editor that has a file of the run open does
+// not belong to it.
 func (p process) of(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
 }
 
-// processes lists the processes that this user may see, without zombies.
 func processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil || !present("/proc/self/cmdline") {
@@ -46,16 +45,15 @@ func processes() ([]process, error) {
 		}
 		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
 		if err != nil || len(line) == 0 {
-			continue // ended meanwhile, or a kernel thread
+			continue // the process has ended, or is a kernel thread
 		}
 		all = append(all, process{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
 	}
 	return all, nil
 }
 
-// fromPS is for systems without /proc. It splits arguments at spaces, which the
-// paths of a run do not have.
 func fromPS() ([]process, error) {
+	// Arguments are split at spaces, because the paths of a run contain none.
 	out, err := exec.Command("ps", "-axww", "-o", "pid=,command=").Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
@@ -76,14 +74,13 @@ func parsePS(out string) (all []process) {
 	return all
 }
 
-// running lists the processes of the run in dir.
 func running(dir string) ([]process, error) {
 	all, err := processes()
 	return slices.DeleteFunc(all, func(p process) bool { return !p.of(dir) }), err
 }
 
-// sweep ends every process of the run in dir, also stopped ones, and waits
-// until there are none.
+// sweep ends every process of the run in dir, including stopped ones, and waits until all have
+// ended.
 func sweep(dir string) error {
 	// Twice the time that a loaded machine took to end a Java process.
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

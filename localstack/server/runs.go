@@ -10,11 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// runs is the directory of all runs in a cache.
 func runs(cache string) string { return filepath.Join(cache, "localstack-runs") }
 
-// Find returns the named server that runs in the cache, or NotFound. Another
-// process started it, so Stop does not wait.
+// Find returns the named server that runs in the cache, or an error of kind NotFound. Another
+// process started the server, so Stop does not wait for its exit.
 func Find(cache, name string) (*Server, error) {
 	dir := filepath.Join(runs(cache), name)
 	r, ok := read(dir)
@@ -26,8 +25,8 @@ func Find(cache, name string) (*Server, error) {
 	return s, nil
 }
 
-// Clean ends the processes of killed runs in the cache and removes their
-// directories. It does not touch live runs.
+// Clean ends the processes of killed runs in the cache and removes their directories. It does not
+// touch live runs.
 func Clean(cache string) error {
 	entries, err := os.ReadDir(runs(cache))
 	if errors.Is(err, os.ErrNotExist) {
@@ -48,9 +47,6 @@ func Clean(cache string) error {
 	return nil
 }
 
-// read returns the record of the run in dir, if its server lives. A process
-// with its number that is not of this run is unrelated: the system reused the
-// number.
 func read(dir string) (record, bool) {
 	var r record
 	content, err := os.ReadFile(filepath.Join(dir, "run.json"))
@@ -58,6 +54,7 @@ func read(dir string) (record, bool) {
 		return record{}, false
 	}
 	all, err := running(dir)
+	// The system may have reused the number for a process that is not of this run.
 	return r, err == nil && alive(all, r.PID)
 }
 

@@ -4,5 +4,4 @@ package server
 
 import "os/exec"
 
-// detach does nothing here, where LocalStack does not run.
-func detach(*exec.Cmd) {}
+func detach(*exec.Cmd) {} // LocalStack does not run on this system

@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Options of a server. The zero value suits tests.
+// Options are the options of a server. The zero value is suitable for tests.
 type Options struct {
-	Name     string // of the run; empty makes a new one
+	Name     string // name of the run; empty creates a new name
 	Port     int    // zero means a free port
-	Detached bool   // survives the starting process
+	Detached bool   // the server survives the starting process
 	Freeze   bool   // stop function processes between invocations, like AWS
 }
 
@@ -31,26 +31,27 @@ type Server struct {
 	URL  string // http://127.0.0.1:PORT
 	Port int
 	PID  int
-	Dir  string // the directory of the run, removed by Stop
-	Log  string // LocalStack's log, in Dir
+	Dir  string // directory of the run, which Stop removes
+	Log  string // LocalStack's log in Dir
 
-	Plugin string // the plugin's directory
+	Plugin string // directory of the plugin
 
-	stdin  io.Closer     // closing it ends the server, unless it is detached
-	exited chan struct{} // closed when the process has ended; nil if another process started it
+	stdin io.Closer // closing it ends the server, unless the server is detached
+	// exited is closed when the process has ended. It is nil if another process started the server.
+	exited chan struct{}
 	client *http.Client
 }
 
-// record is the file run.json in the directory of a run.
+// record is the content of the file run.json in the directory of a run.
 type record struct {
 	PID    int    `json:"pid"`
 	Port   int    `json:"port"`
 	Plugin string `json:"plugin"`
 }
 
-// Start starts a server in its own directory and returns when it is healthy.
-// Before, it removes what killed runs left in the cache. ctx bounds the start,
-// not the server's life. A name in use is a Conflict.
+// Start starts a server in its own directory and returns when it is healthy. It first removes what
+// killed runs left in the cache. ctx limits the start, not the life of the server. If the name is
+// in use, the error is of kind Conflict.
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	const tries = 5 // another process may take a free port before it is used
 	for n := 1; ; n++ {
@@ -68,11 +69,11 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// lockPoll is the pause between two tries to lock.
+// lockPoll is the pause between two attempts to lock.
 const lockPoll = 50 * time.Millisecond
 
-// begin makes the directory and starts the process, under a lock: otherwise a
-// concurrent search for killed runs could take this one for such.
+// begin creates the directory and starts the process under a lock. Otherwise a concurrent Clean
+// could take this run for a killed one.
 func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
 	lock := flock.New(filepath.Join(i.Cache, "localstack-runs.lock"), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
@@ -137,7 +138,7 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	}
 	s.PID, s.Plugin, s.exited = cmd.Process.Pid, i.Plugin, make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the log has its last words
+		_ = cmd.Wait() // the log contains the cause
 		close(s.exited)
 	}()
 	content, err := json.Marshal(record{s.PID, port, i.Plugin})
@@ -150,30 +151,31 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// environment is the complete environment of LocalStack's process: nothing of
-// the user's reaches it, and it writes only into dir.
+// environment returns the complete environment of LocalStack's process. It contains none of the
+// user's settings, and makes LocalStack write only into dir.
 func (i *Installed) environment(dir string, port int, o Options) []string {
 	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.Plugin,
 		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "FILESYSTEM_ROOT=" + filepath.Join(dir, "root"),
-		"XDG_CACHE_HOME=" + filepath.Join(i.Cache, "localstack-index"), // of entry points, by digest of the path
-		"OVERRIDE_IN_DOCKER=0", // otherwise, beside a /.dockerenv, it assumes to be in its image and writes everywhere
+		// The index of entry points is stored by digest of the path.
+		"XDG_CACHE_HOME=" + filepath.Join(i.Cache, "localstack-index"),
+		// Otherwise, if /.dockerenv exists, LocalStack assumes that it is in its image and writes
+		// to system directories.
+		"OVERRIDE_IN_DOCKER=0",
 		"GATEWAY_LISTEN=127.0.0.1:" + strconv.Itoa(port), "LOCALSTACK_HOST=localhost:" + strconv.Itoa(port),
 		"DNS_ADDRESS=0", "SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "EAGER_SERVICE_LOADING=0", "DEBUG=0",
-		// Streams directly from DynamoDB Local; by default they need another
-		// download.
+		// Streams come directly from DynamoDB Local. By default they need another download.
 		"PROVIDER_OVERRIDE_DYNAMODB=v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS=v2", "DYNAMODB_IN_MEMORY=1", "DYNAMODB_SHARE_DB=1",
 		"LAMBDA_RUNTIME_EXECUTOR=process", "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT=10",
-		// By default an idle stream is polled every ten seconds, and a failed
-		// event retried after a minute.
+		// By default an idle stream is polled every ten seconds, and a failed event is retried
+		// after a minute.
 		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC=0.2", "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC=1", "LAMBDA_RETRY_BASE_DELAY=1",
 		"VACANCY_RUN=" + dir, "VACANCY_DYNAMODB=" + i.DynamoDB, "VACANCY_JAVA=" + i.Java,
 		"VACANCY_FREEZE=" + flag(o.Freeze), "VACANCY_OWNED=" + flag(!o.Detached),
 	}
 }
 
-// pickPort returns want if it is free on loopback, or any free port.
 func pickPort(want int) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
 	if err != nil {
@@ -188,8 +190,6 @@ func serverAt(dir string, port int) *Server {
 	return s
 }
 
-// awaitHealth polls until the server answers, has ended, or ctx has. It is a
-// Conflict if another server answers at the port.
 func (s *Server) awaitHealth(ctx context.Context) error {
 	for {
 		if err := s.Healthy(ctx); err == nil || problem.Is(err, problem.Conflict) {
@@ -214,8 +214,8 @@ func (s *Server) lastWords() string {
 	return string(content[max(0, len(content)-most):])
 }
 
-// Healthy returns nil if the server answers, and Conflict if another server
-// does.
+// Healthy returns nil if the server answers. If another server answers, the error is of kind
+// Conflict.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -232,11 +232,10 @@ func (s *Server) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and all its processes, also stopped ones, and removes
-// its directory. All state is in memory, so no graceful end is needed. A second
-// Stop does nothing.
+// Stop ends the server and all its processes, including stopped ones, and removes its directory.
+// All state is in memory, so no graceful end is needed. A second Stop has no effect.
 func (s *Server) Stop() error {
-	// The server first, because it starts others.
+	// End the server first, because it starts other processes.
 	if p, err := running(s.Dir); err != nil {
 		return err
 	} else if alive(p, s.PID) {
@@ -248,7 +247,7 @@ func (s *Server) Stop() error {
 		<-s.exited
 	}
 	if s.stdin != nil {
-		_ = s.stdin.Close() // its reader is gone
+		_ = s.stdin.Close() // the reader has ended
 	}
 	s.client.CloseIdleConnections()
 	return errors.Join(sweep(s.Dir), os.RemoveAll(s.Dir))

@@ -11,12 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// findPython returns a working Python 3.13: LocalStack's last free release
-// fails on 3.12 and older. It looks for python3.13, then pyenv's, then uv's.
+// findPython returns a working Python 3.13, because LocalStack's last free release fails on 3.12
+// and older. It tries python3.13 first, then pyenv's versions, then uv's.
 func findPython(ctx context.Context) (string, error) {
 	for _, path := range pythons() {
 		out, err := exec.CommandContext(ctx, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
-		// pyenv has shims for versions that are not selected, which fail.
+		// pyenv has shims for versions that are not selected. These shims fail.
 		if err == nil && strings.TrimSpace(string(out)) == "3.13" {
 			return path, nil
 		}
@@ -25,7 +25,6 @@ func findPython(ctx context.Context) (string, error) {
 		"get it with pyenv install 3.13, or uv python install 3.13, or your system's package python3.13 with python3.13-venv")
 }
 
-// pythons lists the candidates, best first.
 func pythons() []string {
 	var found []string
 	if path, err := exec.LookPath("python3.13"); err == nil {
@@ -51,7 +50,6 @@ func pythons() []string {
 	return found
 }
 
-// findJava returns the java of JAVA_HOME or of the path.
 func findJava() (string, error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		if path, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {

@@ -1,8 +1,8 @@
-// Package assembly reads the output of `cdk synth` and compares it with the
-// deployed templates, before a deployment starts.
+// Package assembly reads the output of `cdk synth` and compares it with the deployed templates
+// before a deployment starts.
 //
-// Invariant: a comparison errs on the side of the data. It reports every
-// template that might replace or drop a table, a key or a bucket.
+// A comparison errs on the side of safety: it reports every template that might replace or remove a
+// table, a key or a bucket.
 package assembly
 
 import (
@@ -14,22 +14,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Assembly is the output directory of a synthesis.
 type Assembly struct {
 	Dir    string
 	Stacks []Stack // in deployment order
 }
 
-// Stack is one stack of an assembly.
 type Stack struct {
-	ID       string // CDK's name, for its command line
+	ID       string // CDK's name, for CDK's command line
 	Name     string // CloudFormation's name
 	Template []byte
 
-	needs []string // ids of the artifacts to deploy first
+	needs []string // ids of artifacts that must be deployed first
 }
 
-// Read reads the assembly in dir.
 func Read(dir string) (*Assembly, error) {
 	var manifest struct {
 		Artifacts map[string]struct {
@@ -77,7 +74,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// ordered sorts stacks by name, each after the stacks it needs.
+// ordered sorts stacks by name and puts each stack after the stacks that it needs.
 func ordered(stacks map[string]Stack) []Stack {
 	var ids []string
 	for id := range stacks {

@@ -11,23 +11,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The verbs of a Change.
 const (
 	Create = "create"
 	Update = "update"
 	Remove = "remove"
 )
 
-// Change is the change of one resource, or of another section of the template,
-// which has no Type.
+// Change is the change of a resource, or of another section of the template. Sections have no Type.
 type Change struct {
 	Verb       string   `json:"verb"`
-	Resource   string   `json:"resource"` // logical id, or the section's name
+	Resource   string   `json:"resource"` // logical id of the resource, or name of the section
 	Type       string   `json:"type,omitempty"`
-	Properties []string `json:"properties,omitempty"` // changed properties, sorted
+	Properties []string `json:"properties,omitempty"` // sorted names of changed properties
 }
 
-// Template is a CloudFormation template in JSON.
 type Template struct {
 	resources map[string]resource
 	sections  map[string]any
@@ -39,8 +36,8 @@ type resource struct {
 	rest       map[string]any // policies, dependencies and other attributes
 }
 
-// Parse parses a template. Empty input is a template without resources.
 func Parse(b []byte) (Template, error) {
+	// An empty input is a template without resources.
 	t := Template{resources: map[string]resource{}, sections: map[string]any{}}
 	if len(b) == 0 {
 		return t, nil
@@ -59,14 +56,13 @@ func Parse(b []byte) (Template, error) {
 		res.Type, _ = r["Type"].(string)
 		res.Properties, _ = r["Properties"].(map[string]any)
 		for _, name := range []string{"Type", "Properties", "Metadata"} {
-			delete(res.rest, name) // Metadata has no effect on the resource
+			delete(res.rest, name) // Metadata does not affect the resource
 		}
 		t.resources[id] = res
 	}
 	return t, nil
 }
 
-// Compare lists what changes from one template to another, sorted by resource.
 func Compare(before, after Template) []Change {
 	var out []Change
 	for _, id := range slices.Sorted(maps.Keys(union(before.resources, after.resources))) {
@@ -94,7 +90,7 @@ func Compare(before, after Template) []Change {
 	return out
 }
 
-// Loss is data that a deployment would replace or drop.
+// Loss is a data resource that a deployment would replace or remove.
 type Loss struct {
 	Resource string `json:"resource"`
 	Type     string `json:"type"`
@@ -103,8 +99,8 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
 
-// fixed lists the resource types that hold data, with the properties whose change replaces
-// the resource or is refused, and the default value of each.
+// fixed contains the resource types that store data. For each type, it lists the properties whose
+// change replaces the resource or is refused, with their default values.
 var fixed = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
@@ -113,12 +109,11 @@ var fixed = map[string]map[string]any{
 	"AWS::S3::Bucket":            {"BucketName": nil, "BucketNamePrefix": nil, "ObjectLockEnabled": false},
 }
 
-// IsData reports whether resources of a type hold data.
 func IsData(resourceType string) bool { return fixed[resourceType] != nil }
 
-// Losses lists the data resources of before that the change to after would
-// replace or drop. DeletionPolicy Retain does not help: the table would be
-// kept, but the host would use a new, empty one.
+// Losses lists the data resources in before that the change to after would replace or remove. A
+// DeletionPolicy of Retain does not prevent a loss: the old table would remain, but the host would
+// use a new, empty one.
 func Losses(before, after Template) []Loss {
 	var out []Loss
 	for _, id := range slices.Sorted(maps.Keys(before.resources)) {
@@ -143,7 +138,7 @@ func Losses(before, after Template) []Loss {
 	return out
 }
 
-// replaced returns why a data resource would be replaced, or "".
+// replaced returns the reason why a data resource would be replaced, or "".
 func replaced(before, after resource) string {
 	var names []string
 	for name, absent := range fixed[before.Type] {
@@ -166,8 +161,7 @@ func replaced(before, after resource) string {
 	return ""
 }
 
-// retyped reports whether a key attribute of a table or of its index changes
-// its type.
+// retyped reports whether the type of a key attribute changes, for a table or its indexes.
 func retyped(before, after resource) bool {
 	types := map[any]any{}
 	defs, _ := after.Properties["AttributeDefinitions"].([]any)
@@ -189,7 +183,6 @@ func retyped(before, after resource) bool {
 	return false
 }
 
-// listed returns one member of each object in a list.
 func listed(list any, member string) []any {
 	var out []any
 	all, _ := list.([]any)
@@ -208,7 +201,6 @@ func or(v, absent any) any {
 	return v
 }
 
-// differing lists the members that differ, by name.
 func differing(a, b map[string]any) []string {
 	var out []string
 	for name := range union(a, b) {
@@ -229,8 +221,8 @@ func union[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// same compares two JSON values. CloudFormation returns '?' for characters
-// outside ASCII, so '?' equals any of them.
+// same compares two JSON values. CloudFormation returns '?' for characters outside of ASCII, so '?'
+// equals any such character.
 func same(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
@@ -263,7 +255,6 @@ func ascii(v any) any {
 	return v
 }
 
-// Kept reports whether a resource is retained when its stack is deleted.
 func (t Template) Kept(id string) bool {
 	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
 	return policy == "Retain" || policy == "RetainExceptOnCreate"
@@ -275,7 +266,6 @@ type Count struct {
 	N    int
 }
 
-// Counts counts the resources of each type, sorted by type.
 func (t Template) Counts() []Count {
 	n := map[string]int{}
 	for _, r := range t.resources {

@@ -1,9 +1,8 @@
-// Package cache is the one directory of everything that this project downloads
-// or builds once for a machine: the CDK's command line, LocalStack, DynamoDB
-// Local, tools of the tests.
+// Package cache manages the directory for everything that this project downloads or builds once per
+// machine: the CDK's command line, LocalStack, DynamoDB Local and tools of the tests.
 //
-// The invariant: an install is in the cache completely or not at all, however
-// many processes want it at once and whichever is killed.
+// An install in the cache is either complete or absent, even if several processes install it
+// concurrently or are killed.
 package cache
 
 import (
@@ -18,11 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Dir is the absolute path of the cache: $VACANCY_CACHE, or vacancy in the
-// user's own cache. It creates nothing.
 func Dir(getenv func(string) string) (string, error) {
+	// The directory is not created here.
 	if dir := getenv("VACANCY_CACHE"); dir != "" {
-		return filepath.Abs(dir) // its programs run in other directories
+		return filepath.Abs(dir) // programs in the cache run in other directories
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -31,21 +29,25 @@ func Dir(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "vacancy"), nil
 }
 
-// Install describes an install.
+// Install describes content that the cache installs.
 type Install struct {
-	Name    string
-	Version string // of the content or of its recipe: another version is another install
-	Proof   string // a file in the directory that a complete install has; if empty, the directory itself
+	Name string
+	// Version is the version of the content or of its recipe. Different versions are separate
+	// installs.
+	Version string
+	// Proof is a file that exists in a complete install. If it is "", the directory itself is the
+	// proof.
+	Proof string
 	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
 }
 
-// lockPoll is the pause between two tries to lock.
+// lockPoll is the interval between two attempts to lock.
 const lockPoll = 50 * time.Millisecond
 
-// In returns the install's directory in a cache, NAME-VERSION, and builds it if
-// it is missing. Of two at once, in one process or in two, one waits for the
-// other, as long as ctx lasts. Errors of Build are returned unchanged.
+// In returns the install's directory in a cache, NAME-VERSION, and builds it if it does not exist.
+// If another goroutine or process builds the same install, In waits for it until ctx ends. Errors
+// of Build are returned unchanged.
 func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
 	if i.whole(folder) {
@@ -59,7 +61,7 @@ func (i Install) In(ctx context.Context, cache string) (folder string, err error
 		return "", err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if i.whole(folder) { // built by another while this one waited
+	if i.whole(folder) { // another process built it while this one waited
 		return folder, nil
 	}
 	return folder, i.build(cache, folder)
@@ -70,15 +72,14 @@ func (i Install) whole(folder string) bool {
 	return err == nil
 }
 
-// build fills a directory with a temporary name and renames it.
 func (i Install) build(cache, folder string) error {
 	building := i.Name + "-building-"
-	// Under the lock nobody else builds: these were left by killed processes.
+	// The lock is held, so these directories were left by processes that were killed.
 	left, err := filepath.Glob(filepath.Join(cache, building+"*"))
 	if err != nil {
 		return err
 	}
-	// A directory without its proof was left by hand or by a full disk.
+	// A directory without its proof was modified by hand or left by a full disk.
 	for _, dir := range append(left, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

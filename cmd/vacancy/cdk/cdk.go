@@ -1,9 +1,7 @@
-// Package cdk runs AWS's CDK command line: one pinned version, installed once
-// by npm into the cache directory and run from a checkout, without telemetry
-// and notices.
+// Package cdk runs the CDK's command line. One pinned version is installed by npm into the cache
+// directory and run from a checkout, without telemetry and notices.
 //
-// Invariant: only the package whose digest is in package-lock.json runs, never
-// another version on the machine.
+// Only the package whose digest is in package-lock.json runs, never another version on the machine.
 package cdk
 
 import (
@@ -17,29 +15,27 @@ import (
 // Version is the release of the npm package aws-cdk that Install installs.
 const Version = "2.1126.0"
 
-// CLI is an installed command line.
 type CLI struct {
 	node   string // path of Node
-	script string // CDK's entry point
+	script string // entry point of the CDK
 }
 
-// quiet disables telemetry, the check for a newer release, and warnings of Node
-// and of the app's runtime about CDK's own parts and Node's age.
+// quiet disables telemetry, the check for a newer release, and warnings about CDK's own parts and
+// the age of Node.
 var quiet = []string{
 	"CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
 	"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20",
 }
 
-// Command returns the command `cdk ARGS` in dir, the top of a checkout. env is
-// its whole environment, except for the variables in quiet. env must contain a
-// PATH with Go and, for a server other than AWS, AWS_ENDPOINT_URL and
-// AWS_ENDPOINT_URL_S3. When ctx ends, the command is interrupted, so that CDK
-// stops the app it started, and killed ten seconds later.
+// Command returns the command `cdk ARGS` in dir, the top of a checkout. env is its complete
+// environment, except for the variables in quiet. env must contain a PATH with Go and, for a server
+// other than AWS, AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3. When ctx ends, the command is
+// interrupted, so that CDK stops the app that it started, and is killed ten seconds later.
 func (c *CLI) Command(ctx context.Context, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.node, slices.Concat([]string{c.script, "--no-notices"}, args)...)
 	cmd.Dir, cmd.Env = dir, slices.Concat(env, quiet)
 	cmd.Cancel = func() error {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil { // Windows has no interrupt
+		if err := cmd.Process.Signal(os.Interrupt); err != nil { // Windows has no interrupt signal
 			return cmd.Process.Kill()
 		}
 		return nil

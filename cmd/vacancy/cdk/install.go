@@ -3,7 +3,7 @@ package cdk
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed" // for npm's two files
+	_ "embed" // for the two files of npm
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Major versions of Node. Node 20 still runs the CDK, but its own support has ended.
+// Major versions of Node. The CDK still runs on Node 20, although Node 20 is no longer supported.
 const (
 	LeastNode     = 20
 	SuggestedNode = 22
 )
 
-// script is CDK's entry point in an install.
+// script is the path of CDK's entry point in an install.
 var script = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
 
 var (
@@ -33,14 +33,13 @@ var (
 	lockfile []byte
 )
 
-// Install ensures that the cache directory dir holds the pinned command line,
-// and returns it. npm fetches it once (about 10 MB) and checks its digest. The
-// directory's name is a digest of the recipe, so each version has its own
-// install. Concurrent installs wait for each other. If there is something to
-// wait for, a line is written to progress.
+// Install installs the pinned command line in the cache directory dir, unless it is already there.
+// npm downloads it once (about 10 MB) and checks its digest. The directory's name contains a digest
+// of the recipe, so each version has its own install. If Install must download, it writes a line to
+// progress.
 //
-// Errors: problem.NotFound, with what to install, if Node or npm is missing or
-// Node is older than version 20; problem.Unavailable if npm cannot fetch.
+// The error is of kind NotFound, with instructions, if Node or npm is missing or Node is older than
+// version 20. It is Unavailable if npm cannot download.
 func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) {
 	node, err := findNode(ctx)
 	if err != nil {
@@ -61,7 +60,6 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 	return &CLI{node: node, script: filepath.Join(home, script)}, nil
 }
 
-// build runs npm install in dir.
 func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -80,13 +78,12 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// tail returns the end of npm's output, which has the cause.
 func tail(out []byte) string {
+	// The end of npm's output contains the cause.
 	const most = 1 << 10
 	return strings.TrimSpace(string(out[max(0, len(out)-most):]))
 }
 
-// findNode finds Node on PATH and its version.
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -103,8 +100,6 @@ func findNode(ctx context.Context) (string, error) {
 	return node, nil
 }
 
-// nodeMajor parses the major version in the output of `node --version`, such as
-// v20.20.2.
 func nodeMajor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "v")
 	if !ok {

@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadSettings returns the settings that a stage stores (see setting.OmitDefaults). They are nil if the stage is not
-// deployed, or if an earlier release deployed it, which stored none; isDeployed tells these apart.
-//
-// The stack functions decides, because CloudFormation changes it after data. The stack data has the settings of a first
-// deployment that failed later.
+// ReadSettings returns the settings that a stage stores (see setting.OmitDefaults). They are nil if
+// the stage is not deployed, or if an earlier release deployed it without storing settings.
+// isDeployed distinguishes these cases. The stack functions takes precedence, because
+// CloudFormation updates it after data. The settings are only in data if the first deployment
+// failed after data was created.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
 		name := stage.Whole(stageName, short)

@@ -10,35 +10,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Stack is a CloudFormation stack.
 type Stack struct {
-	ID      string // its ARN, which also names a deleted stack
+	ID      string // ARN, which also names a deleted stack
 	Name    string
-	Status  string // CloudFormation's, for example UPDATE_COMPLETE
+	Status  string // CloudFormation's status, for example UPDATE_COMPLETE
 	Reason  string
 	Outputs map[string]string
 }
 
-// Statuses of a stack, as CloudFormation spells them.
+// Statuses of a stack.
 const (
 	statusReview     = "REVIEW_IN_PROGRESS" // a change set awaits a decision
 	statusRolledBack = "ROLLBACK_COMPLETE"  // the creation failed
 	statusDeleted    = "DELETE_COMPLETE"
 )
 
-// Busy reports whether CloudFormation is changing the stack. A change set that
-// awaits a decision changes nothing yet.
 func (s Stack) Busy() bool {
+	// A change set that awaits a decision does not change the stack yet.
 	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != statusReview
 }
 
-// Deployed reports whether the stack has resources: it exists, and its creation
-// did not fail.
 func (s Stack) Deployed() bool {
+	// A stack whose creation failed has no resources.
 	return s.Status != "" && s.Status != statusReview && s.Status != statusRolledBack
 }
 
-// Resource is one resource of a stack.
 type Resource struct {
 	Logical  string
 	Physical string
@@ -47,29 +43,26 @@ type Resource struct {
 	Reason   string
 }
 
-// Event is an event of a stack's change.
 type Event struct {
 	ID       string
-	Stack    string // its name
-	Resource string // logical id; the stack's own name for the stack itself
+	Stack    string // name of the stack
+	Resource string // logical id; for the stack itself, the stack's name
 	Type     string
 	Status   string
 	Reason   string
 	At       time.Time
 }
 
-// OfStack reports whether the event is about the stack itself.
 func (e Event) OfStack() bool { return e.Type == "AWS::CloudFormation::Stack" && e.Resource == e.Stack }
 
-// Failed reports whether the step failed.
 func (e Event) Failed() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
-// cancelled are the reasons of resources that failed only because another did:
-// they name no cause.
+// cancelled lists the reasons of resources that failed only because another resource failed. They
+// do not reveal the cause.
 var cancelled = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
-// Cause is the first real failure among the events of a change, in the order of
-// time; false if none failed.
+// Cause returns the first real failure among the events of a change, which must be in order of
+// time. ok is false if no event failed.
 func Cause(events []Event) (Event, bool) {
 	var found Event
 	for _, e := range events {
@@ -80,22 +73,21 @@ func Cause(events []Event) (Event, bool) {
 			return e, true
 		}
 		if found.ID == "" {
-			found = e // the stack's own reason, if no resource has one
+			found = e // the stack's own reason is used if no resource has one
 		}
 	}
 	return found, found.ID != ""
 }
 
-// Watch reads the events of stacks. It is for one goroutine.
+// Watch reads the events of stacks. It is for use by one goroutine.
 type Watch interface {
-	// Next returns the events since the last Next, in the order of time. An absent
-	// stack has none.
+	// Next returns the events since the previous Next in order of time. A stack that does not exist
+	// has no events.
 	Next(ctx context.Context) ([]Event, error)
 }
 
-// AwaitStack waits until CloudFormation is done with a stack. It returns the
-// stack with its events; a deleted stack has the status DELETE_COMPLETE. show
-// gets each event as it comes.
+// AwaitStack waits until CloudFormation has finished with a stack. It returns the stack and its
+// events. A deleted stack has the status DELETE_COMPLETE. AwaitStack passes each new event to show.
 func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show func(Event)) (Stack, []Event, error) {
 	var all []Event
 	for {
@@ -106,7 +98,7 @@ func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show fu
 		if err != nil {
 			return s, all, err
 		}
-		// Read events after the status, so that the last ones are included.
+		// Events are read after the status, so that the last ones are included.
 		events, err := watch.Next(ctx)
 		if err != nil {
 			return s, all, err
@@ -124,12 +116,10 @@ func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show fu
 	}
 }
 
-// pollTime is the pause between two polls: CloudFormation throttles frequent
-// polls of several stacks.
+// pollTime is the interval between two polls. CloudFormation throttles frequent polls of several
+// stacks.
 const pollTime = 2 * time.Second
 
-// Templates returns the templates of a stage's deployed stacks: NotFound if
-// there are none.
 func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {
 	var found [][]byte
 	for _, short := range stage.Stacks() {

@@ -13,46 +13,48 @@ import (
 )
 
 const (
-	// aDay and aMonth are in seconds and days.
+	// aDay is in seconds, and aMonth is in days.
 	aDay   = 86_400
 	aMonth = 30.4
 
-	// perConcurrency is Lambda's limit of requests a second for each unit of
-	// reserved concurrency. It refuses the others free of charge.
+	// perConcurrency is Lambda's limit of requests per second for each unit of reserved
+	// concurrency. Lambda refuses further requests free of charge.
 	perConcurrency = 10
-	// largestPage is the largest card of a host. All larger answers come from
-	// rows, which the ceilings limit.
+	// largestPage is the size of a host's largest card. Larger answers are read from rows, which
+	// the throughput limits bound.
 	largestPage    = 32 << 10
 	largestRefusal = 1 << 10
-	// quietLines are the log lines a second of an instance about requests that
-	// wrote nothing: those that failed and the others.
+	// quietLines is the number of log lines per second of an instance for requests that wrote no
+	// data: failed and other requests are limited separately.
 	quietLines = 2 * obs.QuietPerSecond
-	// unitsOfCall are the units of rows of a call, at least.
+	// unitsOfCall is the minimum number of rows units of a call.
 	unitsOfCall = 2
-	// Bytes of a read unit, strongly consistent, and of a write unit.
+	// Bytes per strongly consistent read unit and per write unit.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
 )
 
-// Bounds are the assumptions of WorstDay besides the limits in the templates.
+// Bounds contains the assumptions of WorstDay in addition to the limits in the templates.
 type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
-	Openings  float64 `json:"openings"`   // how often a day an instance opens each seed
-	Parents   float64 `json:"parents"`    // vacants with children, all of which attempt to graduate, for each instance of message
-	Attempts  float64 `json:"attempts"`   // a day, of all children of a parent together
+	Openings  float64 `json:"openings"`   // how often per day an instance opens each seed
+	// Parents is the number of vacants per instance of message whose children all attempt to
+	// graduate.
+	Parents  float64 `json:"parents"`
+	Attempts float64 `json:"attempts"` // attempts per day of all children of one parent
 }
 
-// DefaultBounds assume a hundred vacants, whose keys an instance drops after ten
-// minutes, and three parents for each instance of message. The gate allows 96
-// attempts a day to all children of one parent, and 32 to a child whose parent
-// is elsewhere, so three such children count as a parent.
+// DefaultBounds returns bounds that assume a hundred vacants, whose keys an instance drops after
+// ten minutes, and three parents per instance of message. The gate allows 96 attempts per day to
+// all children of one parent, and 32 to a child whose parent is on another host, so three such
+// children count as one parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 3, Attempts: 96}
 }
 
-// parents returns the parents of a stage: b.Parents for each instance of message, of which
-// there is one at least.
+// parents returns the number of parents of a stage: b.Parents for each instance of message, of
+// which there is at least one.
 func (b Bounds) parents(s Shape) float64 {
 	n := 1.0
 	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
@@ -61,16 +63,15 @@ func (b Bounds) parents(s Shape) float64 {
 	return b.Parents * n
 }
 
-// Day is the worst day of a stage.
+// Day is the cost of the worst day of a stage.
 type Day struct {
 	Lines []Line  `json:"lines"`
 	USD   float64 `json:"usd"`
-	// Unbounded lists, in sentences, the costs that no limit of the stage
-	// bounds.
+	// Unbounded describes, in sentences, the costs that the stage's limits do not bound.
 	Unbounded []string `json:"not_bounded"`
 }
 
-// WorstDay is the highest cost of one day by the limits in the templates.
+// WorstDay returns the highest cost of a day that the limits in the templates allow.
 func WorstDay(s Shape, l List, b Bounds) Day {
 	var d Day
 	for _, f := range s.Functions {
@@ -112,7 +113,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	if f.OnRowChange {
 		return // only changed and removed rows start it, and no function changes or removes rows
 	}
-	if f.Runs > 0 && !f.URL { // one with a URL is started by requests all day
+	if f.Runs > 0 && !f.URL { // a function with a URL is started by requests all day
 		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
 		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes all the time that it may",
 			"%d runs x %d s x %d MB", f.Runs, f.Seconds, f.MemoryMB))
@@ -137,7 +138,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	case f.URL || f.Invoked:
 		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
 	default:
-		return // started by a stream, in batches
+		return // a stream starts it, in batches
 	}
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
@@ -160,7 +161,8 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return
 	}
 	if s.Edge {
-		return // transfer to CloudFront is free; CloudFront's own price follows
+		// Transfer to CloudFront is free. CloudFront's own price is listed separately.
+		return
 	}
 	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
 	if f.Name == functions.Message.Name || f.Name == functions.Agent.Name {
@@ -170,31 +172,32 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
 }
 
-// keysOfGateway are two of payments, and the one that signs receipts and bookings.
+// keysOfGateway counts the two payment keys and the key that signs receipts and bookings.
 const keysOfGateway = 3
 
-// requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
+// requestsOfMessage is the number of SQS requests per message: sent, received and deleted.
 const requestsOfMessage = 3
 
-// linesOfRoom is the number of lines in which messages without room wait in an instance: accounts have their own.
+// linesOfRoom is the number of queues in an instance in which messages wait for a place. Accounts
+// have their own.
 const linesOfRoom = 2
 
-// requestsOfWait are the requests to SQS for a message without room: received, hidden.
+// requestsOfWait is the number of SQS requests per waiting message: received and hidden.
 const requestsOfWait = 2
 
-// pushedOfUnit bounds the bytes that notifications send for each write unit of docs. A task
-// sends push.BytesOfTask at most. For that it writes its texts, and three documents in one
-// transaction at each try (limits_test.go).
+// pushedOfUnit limits the bytes that notifications send per write unit of docs. A task sends at
+// most push.BytesOfTask. For these, it writes its texts, and three documents in one transaction for
+// each try (limits_test.go).
 const pushedOfUnit = 4200
 
-// DocsOfTurn are the write units of docs of a turn in the background that finds no room and fails. Turns
-// that run write more. A test counts them.
+// DocsOfTurn is the number of docs write units of a background turn that finds no place and fails.
+// Turns that run write more. A test counts the units.
 const DocsOfTurn = 12
 
-// messages returns the most messages a second. A turn in the background is one task. Each
-// turn that is pushed sends a notice when it begins and when it ends. All of them write docs.
-// While a turn runs, each of its push configurations is looked at again, after push.FirstLook
-// at the soonest.
+// messages returns the maximum numbers of messages per second. A background turn is one task. Each
+// turn with a push configuration sends notices when it begins and when it ends. All of them write
+// docs. While a turn runs, each of its push configurations is checked repeatedly, at intervals of
+// at least push.FirstLook.
 func messages(s Shape) (tasks, notices float64) {
 	const noticesOfTurn, docsOfPushedTurn = 2, 6
 	for _, t := range s.Tables {
@@ -211,8 +214,8 @@ func messages(s Shape) (tasks, notices float64) {
 	return tasks, notices
 }
 
-// step is a function of the state machine: it runs once for each attempt that
-// gets so far, and the gate limits the attempts.
+// step adds the cost of a function of the state machine. It runs once for each attempt that reaches
+// its step, and the gate limits the attempts.
 func (d *Day) step(f Function, s Shape, l List, b Bounds) {
 	parents := b.parents(s)
 	attempts := parents * b.Attempts
@@ -225,7 +228,6 @@ func (d *Day) step(f Function, s Shape, l List, b Bounds) {
 			number(parents), number(b.Attempts), number(b.LineBytes), logOverhead))
 }
 
-// gate is the cost of attempts without the functions of its steps.
 func (d *Day) gate(s Shape, l List, b Bounds) {
 	if s.Transitions == 0 {
 		return
@@ -249,14 +251,14 @@ func (d *Day) table(t Table, l List) {
 	one("read", ReadUnits, t.Read)
 }
 
-// data adds the costs that one day's reads and writes have on that day: notifications, log
-// lines of requests that write, storage and its backup, and texts to the Internet.
+// data adds the costs that a day's reads and writes have on the same day: notifications, log lines
+// of requests that write, storage and its backup, and texts to the Internet.
 func (d *Day) data(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
 	lines, docs := 0.0, 0.0
 	for _, t := range s.Tables {
 		if t.Index || t.Read == nil || t.Write == nil {
-			continue // reported as unbounded already
+			continue // already reported as unbounded
 		}
 		if strings.EqualFold(t.Name, "rows") {
 			lines += float64(*t.Write) / unitsOfCall
@@ -281,11 +283,12 @@ func (d *Day) data(s Shape, l List, b Bounds) {
 	}
 }
 
-// keyPeriods are the periods of a day in which a service asks KMS once for a key that it uses.
+// keyPeriods is the number of periods per day in which a service asks KMS once for a key that it
+// uses.
 const keyPeriods = aDay / 300
 
-// keyRequests prices the requests by which DynamoDB and CloudWatch Logs ask for the key of the tables and of a function's log,
-// in so many periods of all functions together.
+// keyRequests prices the requests by which DynamoDB and CloudWatch Logs ask for the key of the
+// tables and of a function's log. periods is the number of periods of all functions together.
 func keyRequests(s Shape, l List, what string, periods float64) Line {
 	tables := 0
 	for _, t := range s.Tables {
@@ -297,13 +300,13 @@ func keyRequests(s Shape, l List, what string, periods float64) Line {
 		"%s x (%d tables + 1 log)", number(periods), tables)
 }
 
-// Requests to the bucket of a run of indexer. An archive and a manifest are written, and old archives are listed.
+// Requests to the bucket per run of indexer. A run writes an archive and a manifest and lists old
+// archives.
 const (
 	blobWritesOfIndex = 3
 	blobReadsOfIndex  = 1
 )
 
-// blobs prices the requests to the bucket.
 func (d *Day) blobs(s Shape, l List) {
 	if f, ok := s.Function(functions.Search.Name); ok && f.Reserved != nil {
 		d.Lines = append(d.Lines, l.line("search: requests to the bucket", BlobReads, float64(*f.Reserved)*aDay/snapshot.CheckEvery.Seconds(),
@@ -320,7 +323,6 @@ func (d *Day) blobs(s Shape, l List) {
 
 func round(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
 
-// open lists what no template bounds.
 func (d *Day) open(s Shape, l List) {
 	if s.Edge {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(

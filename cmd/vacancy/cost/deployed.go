@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadTemplates reads the templates of a stage's stacks, in any order: which parts the stage
-// has, and the limits and budgets that its operator chose. The table of functions says
-// everything else of a function.
+// ReadTemplates reads the templates of a stage's stacks, in any order. They determine the parts of
+// the stage, and the limits and budgets that its operator chose. The table of functions provides
+// all other properties of a function.
 func ReadTemplates(templates ...[]byte) (Shape, error) {
 	var s Shape
 	for i, b := range templates {
@@ -43,7 +43,6 @@ func (r resource) into(v any) error {
 	return json.Unmarshal(r.Properties, v)
 }
 
-// read adds a resource. Resources without cost are skipped.
 func (s *Shape) read(r resource, id string) error {
 	switch r.Type {
 	case "AWS::Lambda::Function":
@@ -80,8 +79,6 @@ func (s *Shape) read(r resource, id string) error {
 	return nil
 }
 
-// readFunction adds the row of a function with its reserved concurrency. A function of
-// another release has no row, and no memory.
 func (s *Shape) readFunction(r resource) error {
 	var p struct {
 		FunctionName                 string
@@ -95,6 +92,7 @@ func (s *Shape) readFunction(r resource) error {
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
 	f, ok := functions.Named(name)
 	if !ok {
+		// A function of another release is not in the table, so its memory is unknown.
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
 		return nil
 	}
@@ -117,13 +115,12 @@ func (s *Shape) readFunction(r resource) error {
 	return nil
 }
 
-// throughput is a ceiling of a table, a replica or an index.
+// throughput contains the throughput limits of a table, a replica or an index.
 type throughput struct {
 	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
 	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`
 }
 
-// readTable adds the ceilings of a table and its indexes.
 func (s *Shape) readTable(r resource, id string) error {
 	type index struct {
 		IndexName string

@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits are a stage's limits by name: the reserved concurrency of functions,
-// and the ceilings of tables in request units a second.
+// Limits contains a stage's limits by name: the reserved concurrency of functions, and the
+// throughput limits of tables in request units per second.
 type Limits map[string]int
 
-// Names of the tables' limits. Functions' limits have the functions' names.
+// Names of the tables' limits. The limits of functions have the functions' names.
 const (
 	RowsWrites  = "rowsWrites"
 	RowsReads   = "rowsReads"
@@ -26,45 +26,44 @@ const (
 	DocsReads   = "docsReads"
 	IndexWrites = "indexWrites"
 	IndexReads  = "indexReads"
-	// Objects of files in workspaces that all instances together write and read in a second.
+	// Objects of workspace files that all instances together may write and read per second.
 	ObjectWrites = "objectWrites"
 	ObjectReads  = "objectReads"
 )
 
-// Choice determines a stage's limits.
+// Choice contains the choices that determine a stage's limits.
 type Choice struct {
-	WorstDay float64 // USD that the limits let one day cost
-	Region   string  // of whose prices; see PricesIn
-	Set      Limits  // limits that are not derived
+	WorstDay float64 // USD that a day may cost with the limits
+	Region   string  // Region of the prices; see PricesIn
+	Set      Limits  // limits that are set explicitly
 
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
 }
 
-// share is the part of the worst day's money for a function or for the calls: a
-// least value, and a part of the money that remains after all least values.
+// share is the part of the worst day's cost for a function or for calls: a minimum value, and a
+// percentage of the money that remains after all minimum values.
 type share struct {
 	name    string
 	least   int
 	percent float64
 }
 
-// calls a second are a share too: the tables' ceilings follow from them.
+// callsASecond is the name of the share for calls, from which the tables' limits are derived.
 const callsASecond = "calls"
 
-// leastOfQueue is the least concurrency that Lambda allows a queue.
+// leastOfQueue is the minimum concurrency that Lambda allows for a queue.
 const leastOfQueue = 2
 
-// OfQueues divides the instances of worker: how many run turns, and how many push events.
+// OfQueues divides the instances of worker into those that run turns and those that push events.
 func OfQueues(instances int) (tasks, pushes int) {
 	pushes = max(leastOfQueue, instances/4)
 	return max(leastOfQueue, instances-pushes), pushes
 }
 
-// mostThinking is the highest limit of think beside a limit of message. Some instances of
-// message are left for other calls.
+// mostThinking returns the maximum limit of think for a limit of message. Some instances of message
+// must remain for other calls.
 func mostThinking(message int) int { return max(1, message-2) }
 
-// shares divide the worst day.
 func shares() []share {
 	all := []share{{callsASecond, 1, 41}}
 	for _, f := range functions.All() {
@@ -75,13 +74,13 @@ func shares() []share {
 	return all
 }
 
-// ceilings are the units a second of tables that a call a second needs, and the
-// least. A call writes two units of rows and reads two, besides those that the
-// registry and graduations read. It reads two of docs, as much as public reads
-// may take. Docs and their index are written by publications, which are fewer
-// than calls. A call with a price writes three units of rows and five of docs: its debit,
-// its reminder and the end of that; docs allow it for a fifth of the calls. A task of A2A
-// writes six units of docs, so they allow fewer tasks than calls.
+// ceilings contains, for each table limit, the units per second that a call per second needs, and
+// the minimum. A call writes and reads two units of rows, in addition to the reads of the registry
+// and of graduations. It reads two units of docs, as much as public reads may take. Publications
+// write docs and their index, but are fewer than calls. A call with a price writes three units of
+// rows and five of docs: its debit, its reminder and the end of the reminder. The limit of docs
+// allows this for a fifth of the calls. An A2A task writes six units of docs, so fewer tasks than
+// calls are possible.
 var ceilings = []struct {
 	name    string
 	ofACall float64
@@ -91,13 +90,13 @@ var ceilings = []struct {
 	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
 }
 
-// ObjectShare returns the objects a second of one instance: the least thousandth, or its part of a limit of objects.
+// ObjectShare returns the objects per second of one instance, which is its part of an object limit
+// and at least a thousandth.
 func (l Limits) ObjectShare(limit string) float64 {
 	instances := max(1, l[functions.Agent.Name]+l[functions.Worker.Name]+l[functions.Admin.Name])
 	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
 }
 
-// limits are the limits of so many instances and calls a second.
 func (c Choice) limits(of map[string]int) Limits {
 	l := Limits{}
 	for _, s := range shares() {
@@ -111,16 +110,14 @@ func (c Choice) limits(of map[string]int) Limits {
 	return l
 }
 
-// LimitNames lists the limits.
 func LimitNames() []string { return slices.Sorted(maps.Keys(Choice{}.limits(nil))) }
 
-// Lambda's and DynamoDB's quotas, before an increase.
+// Default quotas of Lambda and DynamoDB.
 const (
 	mostConcurrency = 1000
 	mostUnits       = 40_000
 )
 
-// most is the highest value of a limit.
 func most(name string) int {
 	if isCeiling(name) {
 		return mostUnits
@@ -132,8 +129,8 @@ func isCeiling(name string) bool {
 	return strings.HasSuffix(name, "Reads") || strings.HasSuffix(name, "Writes")
 }
 
-// Derive divides c.WorstDay, by the prices of c.Region. The error, of kind Invalid,
-// says the least that a stage needs.
+// Derive divides c.WorstDay among the shares, using the prices of c.Region. If c.WorstDay is too
+// low, the error is of kind Invalid and names the minimum.
 func Derive(c Choice) (Limits, error) {
 	prices, of := PricesIn(c.Region), map[string]int{}
 	for _, s := range shares() {
@@ -145,7 +142,9 @@ func Derive(c Choice) (Limits, error) {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(least), prices.Region, least),
 			fmt.Sprint(c.WorstDay))
 	}
-	const many = 100 // ceilings are rounded, so a single call has no exact price
+	// A hundred calls are priced, because the rounding of limits distorts the price of a single
+	// call.
+	const many = 100
 	derived := maps.Clone(of)
 	for _, s := range shares() {
 		if s.percent > 0 {
@@ -156,7 +155,7 @@ func Derive(c Choice) (Limits, error) {
 		}
 	}
 	derived[functions.Think.Name] = min(derived[functions.Think.Name], mostThinking(derived[functions.Message.Name]))
-	// Rounding leaves some money, or takes a little too much.
+	// Because of rounding, some money is left over or slightly too much is spent.
 	for of = derived; day() <= c.WorstDay && of[callsASecond] < mostUnits; {
 		of[callsASecond]++
 	}
@@ -177,9 +176,8 @@ func Derive(c Choice) (Limits, error) {
 	return l, nil
 }
 
-// ReadLimits parses limits that are set explicitly, such as
-// message:8,rowsWrites:100.
 func ReadLimits(text string) (Limits, error) {
+	// The text is, for example, message:8,rowsWrites:100.
 	set := Limits{}
 	var errs []error
 	for pair := range strings.SplitSeq(text, ",") {
@@ -200,8 +198,6 @@ func ReadLimits(text string) (Limits, error) {
 	return set, errors.Join(errs...)
 }
 
-// ReadChoice reads the choice in the context values of a stage in a Region. Missing
-// values have their defaults.
 func ReadChoice(context map[string]string, region string) (Choice, error) {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
@@ -214,7 +210,6 @@ func ReadChoice(context map[string]string, region string) (Choice, error) {
 	return c, nil
 }
 
-// ChoiceOf is the choice in the settings of a stage in a Region.
 func ChoiceOf(v setting.Values, region string) (Choice, error) {
 	set, err := ReadLimits(v.SetLimits)
 	if err != nil {
@@ -226,7 +221,6 @@ func ChoiceOf(v setting.Values, region string) (Choice, error) {
 	}, nil
 }
 
-// Reserved is the sum of the reserved concurrency.
 func (l Limits) Reserved() (n int) {
 	for name, v := range l {
 		if !isCeiling(name) {
@@ -236,8 +230,8 @@ func (l Limits) Reserved() (n int) {
 	return n
 }
 
-// planned is the shape of a stage with limits l, as its templates will show it.
-// A test compares it with the templates.
+// planned returns the shape that the templates of a stage with limits l will have. A test compares
+// it with the templates.
 func (c Choice) planned(l Limits) Shape {
 	s := Shape{Keys: 3, Alarms: alarms(), Edge: c.Edge, Transitions: transitionsOfGate}
 	if c.SoftwareKey {

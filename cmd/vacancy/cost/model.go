@@ -2,24 +2,27 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// Model is a call in the estimate. Its units are counted by tests of a real
-// call.
+// Model contains the units of a call for the estimate. Tests count them in a real call.
 type Model struct {
-	WriteUnits  float64 `json:"write_units"`  // the request row and the response row
-	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the list of revocations, the tips of both streams
-	LineBytes   float64 `json:"line_bytes"`   // the log line of a call
-	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and CPU time
+	WriteUnits float64 `json:"write_units"` // the request row and the response row
+	// ReadUnits covers the vacant's record, the list of revocations and the tips of both streams.
+	ReadUnits float64 `json:"read_units"`
+	LineBytes float64 `json:"line_bytes"` // log line of a call
+	// BilledMS is the billed time of a warm call: three round trips and CPU time.
+	BilledMS    float64 `json:"billed_ms"`
 	AnswerBytes float64 `json:"answer_bytes"` // answer with headers
 	AskBytes    float64 `json:"ask_bytes"`    // request with headers
 	ColdShare   float64 `json:"cold_share"`   // share of calls that start an instance
-	ColdMS      float64 `json:"cold_ms"`      // billed for a start
+	ColdMS      float64 `json:"cold_ms"`      // billed time of a start
 	ColdKMS     float64 `json:"cold_kms"`     // KMS requests of a cold call
-	ColdReads   float64 `json:"cold_reads"`   // additional read units of a cold call: the text key, which an instance caches
-	RowBytes    float64 `json:"row_bytes"`    // size of a row in the table
+	// ColdReads is the additional read units of a cold call for the text key, which an instance
+	// caches.
+	ColdReads float64 `json:"cold_reads"`
+	RowBytes  float64 `json:"row_bytes"` // size of a row in the table
 }
 
-// DefaultModel is a call with texts of TextBytes to a host that has cached
-// nothing about the caller and the vacant.
+// DefaultModel returns the model of a call with texts of TextBytes to a host that has cached no
+// data about the caller and the vacant.
 func DefaultModel() Model {
 	return Model{
 		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, AskBytes: 1300,
@@ -33,8 +36,8 @@ const logOverhead = 26
 // calls is the unit in most formulas.
 const calls = "calls"
 
-// Calls returns the lines for n calls by Function URL, or through CloudFront.
 func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
+	// If edge is true, the calls go through CloudFront, and otherwise to the Function URL.
 	f, ok := s.Function(functions.Message.Name)
 	if !ok {
 		f = Function{MemoryMB: functions.Message.Memory, Arm: true}
@@ -81,8 +84,8 @@ func compute(f Function) Item {
 
 func gigabytes(f Function) float64 { return float64(f.MemoryMB) / 1024 }
 
-// Kept is the monthly cost of n calls' rows, which are never deleted.
 func (m Model) Kept(l List, n float64) []Line {
+	// The rows of a call are never deleted, so their cost recurs each month.
 	gb := n * 2 * m.RowBytes / gib
 	return []Line{
 		l.line("rows kept", TableStorage, gb, "rows are never deleted", "2 rows x %s bytes x %s %s / 2^30", number(m.RowBytes), number(n), calls),
@@ -90,16 +93,14 @@ func (m Model) Kept(l List, n float64) []Line {
 	}
 }
 
-// Metrics by stage and function: each handler has calls, ms, failed and refused,
-// message also trips, wcu and rcu; tampered and canaries are two more for the
-// stage.
+// Metrics per stage and function. Each handler has calls, ms, failed and refused. Message also has
+// trips, wcu and rcu. The stage also has tampered and canaries.
 const (
 	metricsPerFunction = 4
 	metricsOfMessage   = 3
 	metricsOfTamper    = 2
 )
 
-// Month returns the lines of a month without calls.
 func Month(s Shape, l List) []Line {
 	var lines []Line
 	count := func(what string, item Item, n int, assumes string) {
@@ -124,8 +125,9 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// Scheduled returns a month's lines for the functions that a schedule starts often enough to count. WorstDay leaves
-// these lines out, because it counts the limits of those functions and of the tables.
+// Scheduled returns the monthly lines of the functions that a schedule starts often enough to
+// matter. WorstDay omits these lines, because it includes the limits of those functions and of the
+// tables.
 func Scheduled(s Shape, l List) (lines []Line) {
 	for _, row := range functions.All() {
 		f, ok := s.Function(row.Name)
@@ -150,8 +152,8 @@ func Scheduled(s Shape, l List) (lines []Line) {
 	return lines
 }
 
-// EveryHour returns what a month costs more if every handler is used in every hour.
 func EveryHour(s Shape, l List) []Line {
+	// This is the additional monthly cost if every handler is used in every hour.
 	handlers := s.publicFunctions()
 	if handlers == 0 {
 		return nil
@@ -161,15 +163,15 @@ func EveryHour(s Shape, l List) []Line {
 		"%d for each of %d handlers, and %d", metricsPerFunction, handlers, metricsOfMessage+metricsOfTamper)}
 }
 
-// zipBytes is the mean size of the zip of a function. tests/lambda bounds each size.
+// zipBytes is the average size of a function's zip file. tests/lambda limits each size.
 const zipBytes = 8 << 20
 
-// pollsAMinute is the number of times a minute that Lambda asks an empty queue: five
-// pollers, each for 20 seconds.
+// pollsAMinute is the number of times per minute that Lambda polls an empty queue: five pollers
+// poll for 20 seconds each.
 const pollsAMinute = 15
 
-// publicFunctions is the number of functions that log calls, think and worker included.
 func (s Shape) publicFunctions() (n int) {
+	// The functions that log calls include think and worker.
 	for _, f := range s.Functions {
 		if f.URL || f.Invoked || f.Queued {
 			n++

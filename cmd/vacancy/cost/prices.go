@@ -13,7 +13,6 @@ import (
 // Item names a price.
 type Item string
 
-// The items on a stage's bill.
 const (
 	LambdaRequests    Item = "lambda-requests"
 	LambdaArm         Item = "lambda-arm64"
@@ -34,7 +33,7 @@ const (
 	Secrets           Item = "secrets"
 	BlobStorage       Item = "s3-storage"
 	BlobReads         Item = "s3-reads"
-	BlobWrites        Item = "s3-writes" // and listings
+	BlobWrites        Item = "s3-writes" // also listings
 	TransferOut       Item = "transfer-out"
 	EdgeRequests      Item = "cloudfront-requests"
 	EdgeTransferOut   Item = "cloudfront-transfer-out"
@@ -44,7 +43,7 @@ const (
 	WAFRequests       Item = "waf-requests"
 	Transitions       Item = "states-transitions"
 	QueueRequests     Item = "sqs-requests"
-	FairRequests      Item = "sqs-fair-requests" // besides QueueRequests
+	FairRequests      Item = "sqs-fair-requests" // in addition to QueueRequests
 )
 
 // Price is the price of Per units of an item.
@@ -54,11 +53,12 @@ type Price struct {
 	Unit string  `json:"unit"`
 }
 
-// List is a price list: one price per item.
+// List is a price list with one price per item.
 type List struct {
-	Region string         `json:"region"`
-	Taken  string         `json:"taken"` // year and month of the prices
-	Basis  string         `json:"-"`     // how the prices were derived from us-east-1; "" for us-east-1
+	Region string `json:"region"`
+	Taken  string `json:"taken"` // year and month of the prices
+	// Basis describes how the prices were derived from us-east-1. It is "" for us-east-1.
+	Basis  string         `json:"-"`
 	Prices map[Item]Price `json:"prices"`
 }
 
@@ -67,12 +67,11 @@ const (
 	gib     = 1 << 30 // AWS's GB
 )
 
-// ListPrices are the list prices of us-east-1, first tier, without free tiers,
-// of November 2025. Prices of Lambda, DynamoDB on demand, CloudFront's transfer
-// to viewers, CloudWatch, KMS keys and WAF were compared with published copies
-// of the price pages. Prices of requests to CloudFront and to KMS, transfer
-// out, backups, S3, SQS, Secrets Manager, CloudFront's transfer to its origin
-// and Step Functions' transitions were not compared.
+// ListPrices returns the list prices of us-east-1 in November 2025, in the first tier and without
+// free tiers. The prices of Lambda, DynamoDB on demand, CloudFront's transfer to viewers,
+// CloudWatch, KMS keys and WAF were compared with published copies of the price pages. The other
+// prices were not compared: requests to CloudFront and KMS, transfer out, backups, S3, SQS, Secrets
+// Manager, CloudFront's transfer to its origin, and transitions of Step Functions.
 func ListPrices() List {
 	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -108,9 +107,9 @@ func ListPrices() List {
 	}}
 }
 
-// ReadPrices replaces prices in the list by the prices in a file: a JSON object
-// with "region", "taken" and "prices", a map from items to {"usd", "per"}.
-// Omitted items keep their price; units do not change.
+// ReadPrices replaces prices in the list by those in a file: a JSON object with "region", "taken"
+// and "prices", a map from items to {"usd", "per"}. Omitted items keep their prices. Units cannot
+// be changed.
 func ReadPrices(b []byte, l List) (List, error) {
 	var in List
 	d := json.NewDecoder(strings.NewReader(string(b)))
@@ -136,19 +135,18 @@ func ReadPrices(b []byte, l List) (List, error) {
 	return out, nil
 }
 
-// Line is an amount: units of an item times its price.
+// Line is a cost: units of an item times its price.
 type Line struct {
 	What    string  `json:"what"`
 	Item    Item    `json:"item"`
 	Units   float64 `json:"units"`
 	Unit    string  `json:"unit"`
 	USD     float64 `json:"usd"`
-	Formula string  `json:"formula"` // how the units are computed
-	Price   string  `json:"price"`   // in words
+	Formula string  `json:"formula"` // computation of the units
+	Price   string  `json:"price"`   // formatted price
 	Assumes string  `json:"assumes,omitempty"`
 }
 
-// line prices units of an item.
 func (l List) line(what string, item Item, units float64, assumes, formula string, args ...any) Line {
 	p := l.Prices[item]
 	return Line{
@@ -157,7 +155,6 @@ func (l List) line(what string, item Item, units float64, assumes, formula strin
 	}
 }
 
-// words formats a price.
 func (p Price) words() string {
 	switch p.Per {
 	case 1:
@@ -168,7 +165,6 @@ func (p Price) words() string {
 	return fmt.Sprintf("$%s per %s %s", number(p.USD), number(p.Per), p.Unit)
 }
 
-// number formats a count or price without trailing zeros.
 func number(f float64) string {
 	s := fmt.Sprintf("%.10f", f)
 	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
@@ -182,7 +178,6 @@ func number(f float64) string {
 	return whole
 }
 
-// Sum adds lines up.
 func Sum(lines []Line) (usd float64) {
 	for _, l := range lines {
 		usd += l.USD

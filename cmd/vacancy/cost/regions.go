@@ -5,16 +5,17 @@ import (
 	"maps"
 )
 
-// surcharge is a Region's factors on the prices of us-east-1.
+// surcharge contains a Region's factors on the prices of us-east-1.
 type surcharge struct {
 	compute  float64 // Lambda
 	requests float64 // requests to other services, and storage
 	logs     float64
-	transfer float64 // to the Internet
+	transfer float64 // transfer to the Internet
 }
 
-// surcharges has the common Regions, as of November 2025, rounded up. The factors for logs in eu-central-1 and
-// ap-northeast-1 and for tables in eu-west-2 were compared with published prices. The other factors were not compared.
+// surcharges contains the common Regions as of November 2025, rounded up. The factors for logs in
+// eu-central-1 and ap-northeast-1 and for tables in eu-west-2 were compared with published prices.
+// The other factors were not.
 var surcharges = map[string]surcharge{
 	"us-east-1":      {1, 1, 1, 1},
 	"us-east-2":      {1, 1, 1, 1},
@@ -34,11 +35,12 @@ var surcharges = map[string]surcharge{
 	"sa-east-1":      {1, 1.5, 1.8, 1.67},
 }
 
-// highestSurcharge is for all other Regions. Published prices of compute there are up to 1.39 times as high.
+// highestSurcharge applies to all other Regions, whose published compute prices are up to 1.39
+// times as high.
 var highestSurcharge = surcharge{1.4, 1.5, 1.8, 1.72}
 
-// PricesIn returns ListPrices with the surcharge of a Region, or with the highest surcharge if the Region has no row.
-// If region is empty, it returns the prices of us-east-1.
+// PricesIn returns ListPrices with the surcharge of a Region. If the Region has no row, it uses the
+// highest surcharge. If region is "", it returns the prices of us-east-1.
 func PricesIn(region string) List {
 	l := ListPrices()
 	if region == "" || region == l.Region {
@@ -57,8 +59,6 @@ func PricesIn(region string) List {
 	return l
 }
 
-// of returns the factor of an item. CloudFront and WAF have the same prices in all Regions of AWS, and so do keys, secrets,
-// metrics, alarms and dashboards.
 func (s surcharge) of(item Item) float64 {
 	switch item {
 	case LambdaRequests, LambdaArm, LambdaX86:
@@ -70,5 +70,7 @@ func (s surcharge) of(item Item) float64 {
 	case TransferOut:
 		return s.transfer
 	}
+	// CloudFront, WAF, keys, secrets, metrics, alarms and dashboards have the same prices in all
+	// Regions.
 	return 1
 }

@@ -16,7 +16,8 @@ import (
 // Bootstrapped is the name of the check of the CDK's bootstrap stack.
 const Bootstrapped = "bootstrap"
 
-// accountRows lists the checks of an account and its Region before a stage is deployed.
+// accountRows lists the checks of an account and its Region that can run before a stage is
+// deployed.
 func accountRows() []row {
 	return []row{
 		{Bootstrapped, Facts.blind, Facts.bootstrap},
@@ -27,11 +28,11 @@ func accountRows() []row {
 	}
 }
 
-// ExamineAccount judges the facts about the account that a stage is to be deployed to.
 func ExamineAccount(f Facts) Report { return examine(f, accountRows()) }
 
-// Want sets the settings and limits of a stage in a Region from its context values, which are nil if they are not
-// known. With an error, which is about the values, the settings or limits are the defaults.
+// Want derives the settings and limits of a stage in a Region from its context values. If the
+// values are unknown, context is nil. If the values are invalid, Want returns an error and uses the
+// default settings or limits.
 func (f *Facts) Want(context map[string]string, region string) error {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
@@ -48,19 +49,19 @@ func (f *Facts) Want(context map[string]string, region string) error {
 	return err
 }
 
-// standardLimits returns the limits of a stage with the default settings in a Region.
 func standardLimits(region string) cost.Limits {
-	choice, _ := cost.ChoiceOf(setting.Defaults(), region) // a test derives them
+	// A test ensures that the defaults are valid.
+	choice, _ := cost.ChoiceOf(setting.Defaults(), region)
 	limits, _ := cost.Derive(choice)
 	return limits
 }
 
-// leastBootstrap is the CDK bootstrap version that the templates need: the
-// first whose assets are published by roles.
+// leastBootstrap is the minimum version of the CDK bootstrap stack. It is the first version in
+// which roles publish assets.
 const leastBootstrap = 6
 
 func (f Facts) bootstrap() Check {
-	// deploy creates a missing bootstrap stack, but does not renew an old one.
+	// deploy creates a missing bootstrap stack, but does not upgrade an old one.
 	renew := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
@@ -74,19 +75,20 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// unreserved returns the concurrency that Lambda requires to stay unreserved. It documents 100. The
-// refusals of accounts with a limit of 10 or 50 name the whole limit.
+// unreserved returns the concurrency that Lambda requires to stay unreserved. The documentation
+// says 100. In accounts with a limit of 10 or 50, however, Lambda requires the complete limit.
 func unreserved(limit int) int { return min(limit, 100) }
 
-// wantedQuota is requested if there is less: Lambda's usual quota.
+// wantedQuota is the requested quota, which is Lambda's usual one.
 const wantedQuota = 1000
 
-// QuotaPage returns the page of the console that requests a higher quota of concurrent executions.
+// QuotaPage returns the URL of the console page that requests a higher quota of concurrent
+// executions.
 func QuotaPage(region string) string {
 	return fmt.Sprintf("https://%s.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", region)
 }
 
-// Unbounded says what bounds nothing in a stage whose functions reserve nothing.
+// Unbounded describes the costs that are not limited if a stage reserves no concurrency.
 const Unbounded = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
 
 func (f Facts) quota() Check {
@@ -129,8 +131,9 @@ func (f Facts) alarmMail() Check {
 	return ok("alarms are mailed to %s", strings.Join(slices.Sorted(maps.Keys(m.Subscribers)), ", "))
 }
 
-// Unconfirmed lists the addresses that have not confirmed their subscription. An expected address, which may be "", is one
-// of them if it is missing, because AWS removes a subscription that is not confirmed within days.
+// Unconfirmed lists the addresses that have not confirmed their subscription. If expected is not ""
+// and has no subscription, it is included, because AWS removes unconfirmed subscriptions after some
+// days.
 func (m Mail) Unconfirmed(expected string) []string {
 	waiting := map[string]bool{}
 	if expected != "" && !m.Subscribers[expected] {
@@ -144,12 +147,10 @@ func (m Mail) Unconfirmed(expected string) []string {
 	return slices.Sorted(maps.Keys(waiting))
 }
 
-// ConfirmMail says how to confirm the subscription of an address to the topic of alarms.
 func ConfirmMail(topic, address string) string {
 	return fmt.Sprintf("aws sns subscribe --topic-arn %s --protocol email --notification-endpoint %s    # sends the mail again; open the link in it", topic, address)
 }
 
-// roles compares the decisions of AWS's policy simulator with those that this project's tests expect.
 func (f Facts) roles() Check {
 	switch s := f.Roles; {
 	case s.Err != nil:
@@ -161,7 +162,7 @@ func (f Facts) roles() Check {
 	}
 }
 
-// raiseQuota returns the ways out of a quota of which left must stay unreserved.
+// raiseQuota returns the remedies for a quota of which left executions must stay unreserved.
 func (f Facts) raiseQuota(left int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
 		max(wantedQuota, f.Limits.Reserved()+left), QuotaPage(f.Account.Region), f.deploy(), Unbounded)
@@ -171,14 +172,12 @@ func (f Facts) raiseQuota(left int) string {
 	return fix
 }
 
-// Types of resources that a check names.
 const (
 	budgetType = "AWS::Budgets::Budget"
-	edgeTypes  = "AWS::CloudFront::" // prefix of types that only the edge has
+	edgeTypes  = "AWS::CloudFront::" // prefix of the types that only the edge has
 	KeyType    = "AWS::KMS::Key"
 )
 
-// ResourceTypes lists the types of the resources of a stage with settings v.
 func ResourceTypes(v setting.Values) []string {
 	types := []string{
 		"AWS::CloudWatch::Alarm", "AWS::DynamoDB::GlobalTable", "AWS::Events::Rule", "AWS::IAM::Role", KeyType,
@@ -202,7 +201,7 @@ func ResourceTypes(v setting.Values) []string {
 	return types
 }
 
-// HasBudgets reports whether the Region has budgets, as far as it is known.
+// HasBudgets reports whether the Region supports budgets. It also returns true if this is unknown.
 func (t Types) HasBudgets() bool { return !slices.Contains(t.Missing, budgetType) }
 
 func (f Facts) types() Check {
@@ -223,7 +222,7 @@ func (f Facts) types() Check {
 	return ok("CloudFormation has all %d types of resources in Region %s", len(wanted), f.Account.Region)
 }
 
-// hostKeySpec is the spec of the host's key in KMS.
+// hostKeySpec is the KMS key spec of the host's key.
 const hostKeySpec = "ECC_NIST_EDWARDS25519"
 
 func (f Facts) keySpec() Check {
@@ -240,7 +239,6 @@ func (f Facts) keySpec() Check {
 	return ok("KMS has keys of the spec %s", hostKeySpec)
 }
 
-// undecided is why the settings of the stage are not known; "" if they are.
 func (f Facts) undecided() string {
 	if f.Undecided {
 		return "the settings of the stage are not known here"
@@ -248,7 +246,6 @@ func (f Facts) undecided() string {
 	return ""
 }
 
-// mail checks that somebody gets the alarms.
 func (f Facts) mail() Check {
 	if f.Settings.Email == "" {
 		return warn(f.deploy()+" --email you@example.org", "no mail address is set: alarms reach nobody, and the stage has no budget, and only a budget warns of what CloudFront costs")

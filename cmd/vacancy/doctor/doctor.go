@@ -1,10 +1,9 @@
-// Package doctor finds what is wrong with a stage, with the machine that deploys
-// it, or with a local host: named checks, each with its cause and the command that mends it.
+// Package doctor finds problems of a stage, of the machine that deploys it, or of a local host. It
+// runs named checks, and reports the cause and the remedy of each failure.
 //
-// The checks are pure functions of Facts, which are collected elsewhere (Visit
-// and Look here, the AWS facts in package cloud). The invariants: nothing is
-// changed. A check without its facts never says ok. Every check is in every
-// report, in the same order.
+// The checks are pure functions of Facts. The functions Look, LookModels and Tools collect some of
+// the facts, and package cloud collects the facts about AWS. The package changes no data. A check
+// without its facts never reports success. Every report contains all checks in the same order.
 package doctor
 
 import (
@@ -13,10 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Verdict is the result of a check.
 type Verdict string
 
-// The verdicts.
 const (
 	OK            Verdict = "ok"
 	Warn          Verdict = "warn"
@@ -24,8 +21,8 @@ const (
 	NotApplicable Verdict = "not applicable"
 )
 
-// Check is one line of a report. Fix is a command, or what to do before one;
-// only failing checks have it.
+// Check is one line of a report. Fix is a command or an instruction. Only checks with the verdict
+// Warn or Fail have it.
 type Check struct {
 	Name    string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
@@ -33,15 +30,14 @@ type Check struct {
 	Fix     string  `json:"fix,omitempty"`
 }
 
-// Report is all checks of a stage, or of a local host.
+// Report contains the check results of a stage or of a local host.
 type Report struct {
 	Stage  string  `json:"stage,omitempty"`
-	Data   string  `json:"data,omitempty"` // the data directory of a local host
-	OK     bool    `json:"ok"`             // no check says FAIL
+	Data   string  `json:"data,omitempty"` // data directory of a local host
+	OK     bool    `json:"ok"`             // no check failed
 	Checks []Check `json:"checks"`
 }
 
-// Find returns the check of a name; the zero Check if there is none.
 func (r Report) Find(name string) Check {
 	for _, c := range r.Checks {
 		if c.Name == name {
@@ -51,7 +47,6 @@ func (r Report) Find(name string) Check {
 	return Check{}
 }
 
-// Count is the number of checks with a verdict.
 func (r Report) Count(v Verdict) (n int) {
 	for _, c := range r.Checks {
 		if c.Verdict == v {
@@ -61,7 +56,6 @@ func (r Report) Count(v Verdict) (n int) {
 	return n
 }
 
-// Examine judges the facts.
 func Examine(f Facts) Report { return examine(f, table()) }
 
 func examine(f Facts, rows []row) Report {
@@ -102,13 +96,13 @@ func fail(fix, cause string, args ...any) Check {
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// unread is a check whose facts AWS did not return.
+// unread returns a failed check, because AWS did not return the facts.
 func unread(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
 }
 
-// unanswered is a check of the account whose facts AWS did not return. It is only a warning, because a
-// deployment may succeed without the right to read them.
+// unanswered returns a warning about facts of the account that AWS did not return. It is not a
+// failure, because a deployment may succeed without the permission to read them.
 func unanswered(err error) Check {
 	return warn("aws sts get-caller-identity    # these credentials need leave to read it", "it was not checked: %s", problem.Plain(err))
 }

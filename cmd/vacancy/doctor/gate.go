@@ -7,10 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// graduate: the handler answers a request for an unknown graduation as
-// expected.
 func (f Facts) graduate() Check {
 	const function = "graduate"
+	// For an unknown graduation, the handler must answer 404 with a code.
 	switch a := f.Visit.Graduate; {
 	case f.Visit.Ungated:
 		return none("the stage was deployed without a gate")
@@ -23,7 +22,6 @@ func (f Facts) graduate() Check {
 	}
 }
 
-// gateway: the handler of accounts and AGP tells its status.
 func (f Facts) gateway() Check {
 	switch a := f.Visit.Gateway; {
 	case f.Visit.Unpaid:
@@ -35,8 +33,8 @@ func (f Facts) gateway() Check {
 	}
 }
 
-// statemachine: an execution fails only if a step crashed or hung.
 func (f Facts) statemachine() Check {
+	// An execution fails only if a step crashed or timed out.
 	whole := stage.Whole(f.Stage, stage.Gate)
 	switch g := f.Gate; {
 	case g.Err != nil:

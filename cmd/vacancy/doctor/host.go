@@ -11,12 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-// logs is the command that shows a function's log.
 func (f Facts) logs(function string) string {
 	return "vacancy tail --host aws --since 1h --function " + function + " --stage " + f.Stage
 }
 
-// edge: CloudFront protects the host only if the raw URL is closed.
+// edge checks that the Function URLs refuse direct requests, because otherwise CloudFront does not
+// protect the host.
 func (f Facts) edge() Check {
 	v := f.Visit
 	switch {
@@ -105,8 +105,8 @@ func (f Facts) seal() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// watched checks that changed rows would be seen: a detector that is switched off reports
-// nothing.
+// watched checks that the tamper detector runs, because a detector that is switched off reports no
+// tampered rows.
 func (f Facts) watched() Check {
 	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.Whole(f.Stage, "tamper"), f.deploy())
 	switch {

@@ -5,17 +5,19 @@ import (
 	"strings"
 )
 
-// Issuers are the issuers whose tokens count at a host, with what their keys answered from here.
+// Issuers lists the issuers whose tokens a host accepts, with the results of fetching their keys
+// from this machine.
 type Issuers struct {
 	All []Issuer
-	Err error // why the list cannot be read
+	Err error // reason why the list cannot be read
 }
 
-// Issuer is an issuer of tokens. Failure says why its keys cannot be fetched from here.
+// Issuer is an issuer of tokens. Failure is the reason why its keys cannot be fetched from this
+// machine.
 type Issuer struct{ ID, URL, Tenant, Failure string }
 
-// check judges the issuers. more are the flags that name the host in commands, and logs is the
-// command that shows why the list cannot be read.
+// check returns the result of the check of the issuers. more contains the flags that name the host
+// in commands, and logs is the command that shows why the list cannot be read.
 func (i Issuers) check(more, logs string) Check {
 	if i.Err != nil {
 		return fail(logs, "the issuers of tokens cannot be read: %s", i.Err)
@@ -36,7 +38,6 @@ func (i Issuers) check(more, logs string) Check {
 	return ok("%d of %d publish keys", len(i.All), len(i.All))
 }
 
-// first is the id of the first issuer that failed.
 func (i Issuers) first() string {
 	for _, one := range i.All {
 		if one.Failure != "" {
@@ -46,7 +47,6 @@ func (i Issuers) first() string {
 	return ""
 }
 
-// issuers checks that the issuers of a stage publish keys.
 func (f Facts) issuers() Check {
 	if !f.Visit.Operated() {
 		return none("needs the operator key")

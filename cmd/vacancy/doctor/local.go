@@ -9,37 +9,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// Local are facts about a host on this machine, over a data directory.
+// Local contains facts about a host on this machine.
 type Local struct {
-	Data string
-	Flag string // " --data DIR" in commands, "" for the default directory
-	Path string // Data as a word of a shell
-	// Start is the command that starts the host.
+	Data  string
+	Flag  string // " --data DIR" for commands; "" for the default directory
+	Path  string // Data quoted for a shell
 	Start string
-	Here  bool // there is a host's data in it
-	// Open lists files that only their owner should read, and that others can
-	// read.
+	Here  bool // the directory contains a host's data
+	// Open lists files that only their owner should be able to read, but that others can read.
 	Open []string
-	// Free is the space of the disk in bytes; negative if it is unknown. Below MinFree a
+	// Free is the free space on the disk in bytes, or negative if it is unknown. Below MinFree, a
 	// public host refuses requests that write.
 	Free, MinFree int64
 
-	// Stored names the form of the data. Outlook says what the next start does with the data, and is "" if
-	// they need no upgrade. Unreadable is the error of reading the form.
+	// Stored is the version of the data. Outlook describes what the next start does with the data;
+	// it is "" if they need no upgrade. Unreadable is the error of reading the version.
 	Stored, Outlook string
 	Unreadable      error
 	Newer           bool // a newer program wrote the data
 
 	Running bool
-	Err     error  // why a running host does not answer
-	URL     string // its public URL
-	// Version is the host's version, Command the version of this command.
+	Err     error  // reason why a running host does not answer
+	URL     string // public URL
+	// Version is the host's version, and Command is the version of this command.
 	Version, Command string
 	Started          time.Time
 	Calls, Failed    uint64    // see admin.Status
-	Ready            Answer    // of URL/ready, as callers reach it
-	Certificate      time.Time // when it ends; zero without TLS
-	Alike            []string  // names that differ from another only by case
+	Ready            Answer    // answer of URL/ready from this machine
+	Certificate      time.Time // end of its validity; zero without TLS
+	Alike            []string  // names that differ from another name only by case
 	Agents           []Agent
 	Issuers          Issuers
 	Now              time.Time
@@ -48,22 +46,21 @@ type Local struct {
 // Agent is the agent of a hosted vacant.
 type Agent struct{ Name, Failure string }
 
-// Space below which a disk is too full, and nearly so.
+// Limits of free disk space for a failure and for a warning.
 const (
 	leastFree = 100 << 20
 	someFree  = 1 << 30
 )
 
-// certificateSoon is the time before its end from which a certificate causes a
-// warning. A certificate by --tls-domain is renewed a month before.
+// certificateSoon is the remaining validity below which a certificate causes a warning. A
+// certificate by --tls-domain is renewed a month before its end.
 const certificateSoon = 14 * 24 * time.Hour
 
-// ExamineLocal judges the facts about a local host.
 func ExamineLocal(l Local) Report {
 	r := Report{Data: l.Data}
 	for _, row := range []struct {
 		name    string
-		running bool // only a running host has it
+		running bool // the check needs a running host
 		judge   func(Local) Check
 	}{
 		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"data", false, Local.data}, {"host", false, Local.host},
@@ -157,7 +154,7 @@ func (l Local) version() Check {
 	return ok("%s", l.Version)
 }
 
-// isUnversioned reports whether a build is one of many with the same name.
+// isUnversioned reports whether different builds may have this version.
 func isUnversioned(version string) bool {
 	return version == "" || strings.Contains(version, "(devel)") || strings.Contains(version, "+dirty")
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// leastGo is the oldest supported version of Go.
+// leastGo is the minimum version of Go.
 const leastGo = "1.26"
 
-// tool checks that a program is in the PATH and not older than least. A least
-// of "" accepts any version.
+// tool returns a check that a program is in the PATH and at least of version least. If least is "",
+// any version is accepted.
 func tool(name, least, use, needs, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
@@ -25,8 +25,8 @@ func tool(name, least, use, needs, fix string) func(Facts) Check {
 	}
 }
 
-// older compares versions number by number. Anything else than a version is not
-// older: custom builds choose their own names.
+// older compares versions number by number. A string that is not a version is not older, because
+// custom builds have arbitrary names.
 func older(version, least string) bool {
 	have, want := numbers(version), numbers(least)
 	for i := range want {
@@ -89,8 +89,8 @@ func (f Facts) region() Check {
 
 const (
 	skewWarns = 60 * time.Second
-	// AWS refuses signatures that are off by more, and hosts refuse envelopes
-	// signed that far ahead.
+	// AWS refuses signatures whose time differs by more. Hosts refuse envelopes that were signed
+	// this far in the future.
 	skewFails = 300 * time.Second
 
 	timeFix = "sudo timedatectl set-ntp true"

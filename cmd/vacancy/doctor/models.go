@@ -14,32 +14,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Models are the agents of a stage that need a secret or a grant.
+// Models describes the agents of a stage that need a secret or a permission.
 type Models struct {
 	Agents []ModelAgent
-	// Granted are the models at Bedrock that the stage may use, and Mock whether it
-	// offers the mock, by its context. Unknown means that the context is not here.
+	// Granted lists the Bedrock models that the stage may use, and Mock is true if it offers the
+	// mock, according to its context. Unknown is true if the context is unknown.
 	Granted []string
 	Mock    bool
 	Unknown bool
-	More    bool // more vacants exist than were looked at
+	More    bool // there are more vacants than were checked
 	Err     error
 }
 
-// ModelAgent is an agent of a vacant.
 type ModelAgent struct {
 	Name, Tenant string
-	Missing      string   // the secret that it names and that is not there
-	Unpriced     string   // why the table of models has no price for it
-	Bedrock      []string // models
+	Missing      string   // missing secret that the agent names
+	Unpriced     string   // reason why the table of models has no price for the agent
+	Bedrock      []string // Bedrock models
 	Mock         bool
 }
 
-// maxModelAgents bounds the agents that are looked at: each takes a request.
+// maxModelAgents limits the agents that are checked, because each takes a request.
 const maxModelAgents = 200
 
-// LookModels reads the agents of a stage's vacants. The caller adds what the stage's
-// context says.
+// LookModels reads the agents of a stage's vacants. The caller must set Granted, Mock and Unknown.
 func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	known := knownToHost{secrets: map[string][]string{}}
 	for v, err := range c.All(ctx, false) {
@@ -64,13 +62,12 @@ func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	return m
 }
 
-// knownToHost caches the names of secrets, by tenant, and the table of models.
+// knownToHost caches the names of secrets by tenant, and the table of models.
 type knownToHost struct {
 	secrets map[string][]string
 	table   *models.Table
 }
 
-// look reads the agent of a vacant.
 func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToHost) (one ModelAgent, err error) {
 	one = ModelAgent{Name: v.Name, Tenant: v.Tenant}
 	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
@@ -124,7 +121,6 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToH
 	return one, nil
 }
 
-// models checks that agents have what they need, and that no mock answers callers.
 func (f Facts) models() Check {
 	m := f.Models
 	switch {

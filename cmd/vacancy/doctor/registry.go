@@ -20,18 +20,17 @@ func (f Facts) endpoint(function string, a Answer) Check {
 	return fail(f.logs(function), "%s answers %d", function, a.Status)
 }
 
-// agent: 404 with a code says that no vacant answers at the host's own address.
 func (f Facts) agent() Check {
 	a := f.Visit.Agent
+	// A 404 with a code means that the host's own address has no vacant.
 	if a.Err == nil && a.Status == http.StatusNotFound && a.Code != "" {
 		return ok("it answers; no vacant has the host's own address (vacancy root)")
 	}
 	return f.endpoint("agent", a)
 }
 
-// log: the checkpointer's first run signs the empty log, so there is soon a
-// checkpoint.
 func (f Facts) log() Check {
+	// The first run of the checkpointer signs the empty log, so a new stage soon has a checkpoint.
 	switch a := f.Visit.Log; {
 	case a.Err == nil && a.Status == http.StatusOK:
 		return ok("it has a checkpoint; vacancy log verify checks it")
@@ -46,7 +45,6 @@ func (f Facts) log() Check {
 	}
 }
 
-// job judges a function by its last run.
 func (f Facts) job(function functions.Function) Check {
 	name := function.Name
 	switch j := f.Jobs[name]; {
@@ -54,7 +52,8 @@ func (f Facts) job(function functions.Function) Check {
 		return unread(j.Err)
 	case j.Absent || j.Last.IsZero():
 		return none("%s has not run", name)
-	case j.Verdict != "ok" && j.Verdict != "again": // a message may come again
+	// A message may be delivered again, which is not a failure.
+	case j.Verdict != "ok" && j.Verdict != "again":
 		return fail(f.logs(name), "%s failed at %s (%s): %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, function.Check.Failing)
 	default:
 		return ok("%s ran well at %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"))

@@ -9,8 +9,8 @@ import (
 
 func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
 
-// edged reports whether the stage was deployed with CloudFront: then its
-// functions have the edge's secret.
+// edged reports whether the stage was deployed with CloudFront. Its functions then have the edge's
+// secret.
 func (f Facts) edged() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) stack(short string) Check {
@@ -45,8 +45,8 @@ func (f Facts) stack(short string) Check {
 	return ok("%s", s.Status)
 }
 
-// versions compares the stacks with each other, and with this command if it
-// knows its version.
+// versions compares the versions of the stacks with each other, and with the version of this
+// command if it is known.
 func (f Facts) versions() Check {
 	seen := ""
 	for _, short := range stage.Stacks() {

@@ -9,16 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// row is a check before it is made.
+// row is an entry in the table of checks.
 type row struct {
 	name string
-	// needs returns the reason that the check does not apply, or "". A check
-	// without needs always applies.
+	// needs returns the reason why the check does not apply, or "". If needs is nil, the check
+	// always applies.
 	needs func(Facts) string
 	judge func(Facts) Check
 }
 
-// table lists all checks in the order of the report.
 func table() []row {
 	rows := []row{
 		{"go", nil, tool("go", leastGo, "it builds the functions", "the functions need", "install Go "+leastGo+" or newer (https://go.dev/dl/); then: go version")},
@@ -61,7 +60,7 @@ func table() []row {
 	return rows
 }
 
-// tableRows are the checks of one table. The settings need the table.
+// tableRows returns the checks of one table. The checks of its settings need the table.
 func tableRows(short string, of func(Facts) Table) []row {
 	there := func(f Facts) Check { return f.tableThere(of(f)) }
 	rows := []row{{"table " + short, Facts.blind, there}}
@@ -83,7 +82,8 @@ func tableRows(short string, of func(Facts) Table) []row {
 	return rows
 }
 
-// blind is why nothing is known of AWS; "" if something is.
+// blind returns the reason why AWS cannot be queried, or "". The functions below return similar
+// reasons for other facts.
 func (f Facts) blind() string {
 	if f.Account.Trouble != NoTrouble {
 		return "needs AWS credentials and a Region"
@@ -91,7 +91,6 @@ func (f Facts) blind() string {
 	return ""
 }
 
-// unsimulated is why AWS did not decide the calls of the roles; "" if it did.
 func (f Facts) unsimulated() string {
 	if why := f.blind(); why != "" {
 		return why
@@ -102,8 +101,6 @@ func (f Facts) unsimulated() string {
 	return ""
 }
 
-// noFunctions is why nothing is known of the stage's functions; "" if something
-// is.
 func (f Facts) noFunctions() string {
 	if why := f.blind(); why != "" {
 		return why
@@ -114,7 +111,6 @@ func (f Facts) noFunctions() string {
 	return ""
 }
 
-// undeployed is why nothing is known of the host; "" if something is.
 func (f Facts) undeployed() string {
 	if f.Visit.Absent {
 		return "needs a deployed stage"
@@ -122,7 +118,6 @@ func (f Facts) undeployed() string {
 	return ""
 }
 
-// noURL is why nothing is known of the registry's handlers; "" if something is.
 func (f Facts) noURL() string {
 	if f.Visit.Unregistered && !f.Visit.Absent {
 		return "the stage was deployed without a registry"

@@ -15,7 +15,6 @@ const (
 	DocsTable = "docs"
 )
 
-// layout is the key schema of the store.
 func layout(short string) []string {
 	if short == RowsTable {
 		return []string{"pk B HASH", "sk N RANGE"}
@@ -23,8 +22,8 @@ func layout(short string) []string {
 	return []string{"pk S HASH", "sk S RANGE"}
 }
 
-// streamView is the view of a table's stream: the tamper detector sees a row
-// before and after its change; the indexer sees only that a document changed.
+// streamView returns the view type of a table's stream. The tamper detector needs a row before and
+// after its change. The indexer only needs to know that a document changed.
 func streamView(short string) string {
 	if short == RowsTable {
 		return "NEW_AND_OLD_IMAGES"
@@ -32,10 +31,10 @@ func streamView(short string) string {
 	return "KEYS_ONLY"
 }
 
-// atRest is the logical id, in stack data, of the key that encrypts the tables.
+// atRest is the logical id of the key that encrypts the tables. It is in the stack data.
 const atRest = "AtRestKey"
 
-// index is the sparse index of docs.
+// index is the name of the sparse index of docs.
 const index = "listed"
 
 func (f Facts) tableThere(t Table) Check {
@@ -107,7 +106,7 @@ func (f Facts) tableKey(short string, t Table) Check {
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings returns the ceilings of a table that the stage's context asks for.
+// ceilings returns the throughput limits of a table according to the stage's context.
 func (f Facts) ceilings(short string) (read, write int) {
 	if short == RowsTable {
 		return f.Limits[cost.RowsReads], f.Limits[cost.RowsWrites]

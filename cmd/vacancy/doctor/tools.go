@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Ask runs a program and returns what it prints.
+// Ask runs a program and returns its output.
 type Ask func(ctx context.Context, program string, args ...string) (string, error)
 
-// Tools asks the programs that a deployment needs for their versions.
 func Tools(ctx context.Context, ask Ask) []Tool {
 	var tools []Tool
 	for _, t := range []struct{ name, arg string }{{"go", "version"}, {"node", "--version"}, {"npm", "--version"}} {
@@ -21,13 +20,12 @@ func Tools(ctx context.Context, ask Ask) []Tool {
 	return tools
 }
 
-// Run runs a program on this machine.
 func Run(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	return string(out), err
 }
 
-// versionIn finds the first word that is a version, without its letters.
+// versionIn returns the first word that is a version, without leading letters.
 func versionIn(s string) string {
 	for _, word := range strings.Fields(s) {
 		w := strings.TrimLeft(word, "vgo")

@@ -11,29 +11,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// URLs are the URLs of a stage's host.
 type URLs struct {
-	URL   string            // where callers call
+	URL   string            // URL for callers
 	Raw   map[string]string // Function URLs by the names of the functions
-	Admin string            // of the admin API
-	// Registry and Search are for publishing and finding; "" for a stage
-	// without them.
+	Admin string            // URL of the admin API
+	// Registry and Search are the URLs for publishing and searching. They are "" if the stage has
+	// no registry.
 	Registry, Search string
-	Graduate         string // of the gate; "" for a stage without one
-	Gateway          string // of accounts and AGP; "" for a stage without them
+	Graduate         string // URL of the gate; "" if the stage has no gate
+	Gateway          string // URL of accounts and AGP; "" if the stage has no accounts
 	Edge             bool
 	Key              string // operator key, or ""
 }
 
-// Operated reports whether the admin API takes the operator's key.
+// Operated reports whether the admin API accepts the operator's key.
 func (v *Visit) Operated() bool {
 	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
 }
 
-// maxAnswer bounds the part of an answer that is read.
+// maxAnswer limits the part of an answer that is read.
 const maxAnswer = 64 << 10
 
-// Look calls the handlers of the host. random makes the challenge that the host
+// Look sends requests to the handlers of the host. random provides the challenge that the host
 // signs. Failures are recorded in the Visit.
 func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit {
 	v := Visit{Absent: d.URL == "" && len(d.Raw) == 0, Edge: d.Edge, NoKey: d.Key == "", Raw: map[string]Answer{}}
@@ -78,11 +77,9 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 	return v
 }
 
-// nobodys is a graduation that does not exist: its handler answers 404 with a
-// code.
+// nobodys is the path of a graduation that does not exist. Its handler answers 404 with a code.
 const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
-// look calls the public routes of gate, AGP, registry, log and search.
 func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	if v.Ungated = d.Graduate == ""; !v.Ungated {
 		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
@@ -99,8 +96,7 @@ func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	v.Search, _ = get(ctx, web, d.Search+"/v1/search?limit=1", "")
 }
 
-// get sends one request without following redirects, and reads the code of a
-// refusal.
+// get sends one request without following redirects, and parses the error code of a refusal.
 func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte) {
 	in, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -121,6 +117,6 @@ func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte
 		return Answer{Err: err}, nil
 	}
 	var refusal struct{ Code string }
-	_ = json.Unmarshal(body, &refusal) // a page from elsewhere has no code
+	_ = json.Unmarshal(body, &refusal) // a page of another server has no code
 	return Answer{Status: out.StatusCode, Code: refusal.Code}, body
 }

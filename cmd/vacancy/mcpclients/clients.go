@@ -1,9 +1,9 @@
-// Package mcpclients writes the entry of an MCP server into the configuration files of clients: editors and
-// assistants. A client is a row of a table.
+// Package mcpclients writes the entry of an MCP server into the configuration files of MCP clients:
+// editors and assistants. Each client is a row of a table.
 //
-// The invariants: a file keeps its comments, its other content and its mode. A file that does not
-// parse, and a symbolic link, is refused and left as it is. A crash leaves the old file or the new
-// one. No secret is written: an entry names the environment variable that has the key.
+// A file keeps its comments, its other content and its mode. The package refuses files that do not
+// parse and symbolic links, and leaves them unchanged. After a crash, either the old or the new
+// file exists. No secret is written: an entry names the environment variable that contains the key.
 package mcpclients
 
 import (
@@ -15,57 +15,56 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Entry describes a server.
 type Entry struct {
 	// Name is the entry's name in the file (see NameOf).
 	Name string
-	// URL is the server over HTTP. It is "" for a server that must be started.
+	// URL is the server's URL. It is "" if the server must be started.
 	URL string
 	// Command and Args start the server on standard input and output.
 	Command string
 	Args    []string
-	// Variable is the environment variable with the key of an account, or "".
+	// Variable is the environment variable that contains an account key, or "".
 	Variable string
-	// Env are other variables of a server that is started, and their values.
+	// Env contains further environment variables of a started server.
 	Env []Variable
 }
 
-// Variable is a variable of the environment.
+// Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-// NameOf returns the name of a server's entry: some clients take only letters, digits, _ and -.
 func NameOf(server string) string {
+	// Some clients accept only letters, digits, _ and - in names.
 	return regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(server, "-")
 }
 
-// Place tells where files are.
+// Place contains the locations from which the paths of files are derived.
 type Place struct {
-	OS   string            // as runtime.GOOS
-	Dir  string            // the working directory
-	Env  map[string]string // HOME, APPDATA, …
-	Home string            // the user's home directory
+	OS   string            // runtime.GOOS
+	Dir  string            // working directory
+	Env  map[string]string // HOME, APPDATA and others
+	Home string            // home directory of the user
 }
 
-// Client is a client of MCP. Its row is from its own documentation.
+// Client is an MCP client. Its row is based on the client's own documentation.
 type Client struct {
 	Name string
 	// Table is the path of the table of servers in the file.
 	Table []string
-	// TOML: the file is TOML. Otherwise it is JSON with comments.
+	// TOML is true if the file is TOML. Otherwise it is JSON with comments.
 	TOML bool
-	// file returns the path of the file.
 	file func(Place) string
-	// http returns the entry of a server over HTTP, or nil if the client starts servers only.
+	// http returns the entry of a server with a URL. It is nil if the client can only start
+	// servers.
 	http func(url string) []field
-	// bearer returns the member by which a request has the key in a variable, or nil if the client
-	// cannot name a variable there.
+	// bearer returns the member that sends the key in a variable. It is nil if the client cannot
+	// use a variable in a header.
 	bearer func(variable string) field
-	// started begins the entry of a server that is started.
+	// started contains the first members of the entry of a started server.
 	started []field
-	// inherits returns the member by which a started server gets a variable of the client's
-	// environment. With nil, it gets the variable without it, or not at all.
+	// inherits returns the member that passes a variable of the client's environment to a started
+	// server. If it is nil, the server gets the variable without a member, or not at all.
 	inherits func(variable string) field
-	// Scope says for what the file counts.
+	// Scope describes where the file applies.
 	Scope string
 }
 
@@ -94,8 +93,8 @@ func env(before, after string) func(string) field {
 	return func(variable string) field { return field{"env", []field{{variable, before + variable + after}}} }
 }
 
-// clients are the known clients, by name. Checked in November 2026 against the documentation of each; the
-// forms that documentation leaves open are from the client's issues.
+// clients lists the known clients by name. The rows were checked in November 2026 against each
+// client's documentation. Details that the documentation omits come from the client's issues.
 var clients = []Client{
 	{
 		Name: "claude-code", Table: []string{"mcpServers"}, Scope: "the project in this folder",
@@ -112,7 +111,7 @@ var clients = []Client{
 		http: one("url", nil), bearer: header("${env:", "}"), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
 	},
 	{
-		// Its headers take no variables of the environment (microsoft/vscode#336232).
+		// The client's headers cannot contain environment variables (microsoft/vscode#336232).
 		Name: "vscode", Table: []string{"servers"}, Scope: "your default profile",
 		file: func(p Place) string { return p.application("Code", "User", "mcp.json") },
 		http: one("url", []field{{"type", "http"}}), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
@@ -120,7 +119,8 @@ var clients = []Client{
 	{
 		Name: "gemini", Table: []string{"mcpServers"}, Scope: "all your projects",
 		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") },
-		http: one("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""), // it hides variables with such names otherwise
+		// The client otherwise hides variables with such names.
+		http: one("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""),
 	},
 	{
 		Name: "codex", Table: []string{"mcp_servers"}, TOML: true, Scope: "all your projects",
@@ -134,7 +134,7 @@ var clients = []Client{
 		inherits: func(v string) field { return field{"env_vars", []string{v}} },
 	},
 	{
-		// Its headers take no variables (zed-industries/zed#60459).
+		// The client's headers cannot contain variables (zed-industries/zed#60459).
 		Name: "zed", Table: []string{"context_servers"}, Scope: "you",
 		file: func(p Place) string {
 			switch config := p.Env["XDG_CONFIG_HOME"]; {
@@ -149,7 +149,6 @@ var clients = []Client{
 	},
 }
 
-// application is a file of an application in the folder of the user's settings.
 func (p Place) application(path ...string) string {
 	root := []string{p.Home, ".config"}
 	switch config := p.Env["XDG_CONFIG_HOME"]; {
@@ -163,7 +162,6 @@ func (p Place) application(path ...string) string {
 	return filepath.Join(append(root, path...)...)
 }
 
-// Names lists the clients' names.
 func Names() (names []string) {
 	for i := range clients {
 		names = append(names, clients[i].Name)
@@ -171,7 +169,6 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns a client by its name.
 func Find(name string) (Client, error) {
 	for i := range clients {
 		if clients[i].Name == name {
@@ -181,16 +178,15 @@ func Find(name string) (Client, error) {
 	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(Names(), ", "), Got: name}
 }
 
-// File returns the path of the client's file.
 func (c *Client) File(p Place) string { return c.file(p) }
 
-// Starts reports whether the client starts the server of an entry, instead of asking it by HTTP.
+// Starts reports whether the client starts the entry's server instead of connecting to its URL.
 func (c *Client) Starts(e Entry) bool {
 	return e.URL == "" || c.http == nil || e.Variable != "" && c.bearer == nil
 }
 
-// NamesVariable reports whether the client's entry names the variable with the key. Otherwise the client
-// must itself be started with the variable.
+// NamesVariable reports whether the client's entry contains the variable with the key. Otherwise
+// the client itself must be started with the variable.
 func (c *Client) NamesVariable(e Entry) bool {
 	if c.Starts(e) {
 		return c.inherits != nil
@@ -198,7 +194,6 @@ func (c *Client) NamesVariable(e Entry) bool {
 	return c.bearer != nil
 }
 
-// fields are the members of an entry.
 func (c *Client) fields(e Entry) []field {
 	if !c.Starts(e) {
 		all := c.http(e.URL)
@@ -226,7 +221,6 @@ func (c *Client) fields(e Entry) []field {
 	return all
 }
 
-// Text returns a whole file that has only the entry.
 func (c *Client) Text(e Entry) string {
 	if c.TOML {
 		return c.table(e)
@@ -234,9 +228,9 @@ func (c *Client) Text(e Entry) string {
 	return string(c.document(e))
 }
 
-// Merge returns a file with the entry in place of an entry of the same name. replaced tells whether there was
-// one. The error is of kind Usage, and names the line that it is about.
-// A byte order mark stays.
+// Merge returns a file in which the entry is added, or replaces an entry with the same name.
+// replaced is true if there was such an entry. The error is of kind Usage and names the line of the
+// problem. A byte order mark is kept.
 func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
 	old := canon.TrimMark(whole)
 	if len(strings.TrimSpace(string(old))) == 0 {
@@ -256,11 +250,11 @@ func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err
 	return append(mark, merged...), replaced, nil
 }
 
-// maxDepth bounds the brackets that are open in a file, because parsers are recursive.
+// maxDepth limits the open brackets in a file, because the parsers are recursive.
 const maxDepth = 1000
 
-// checkDepth counts brackets in texts and comments, too: no configuration has so many.
 func checkDepth(b []byte) error {
+	// Brackets in strings and comments also count. No real configuration has so many.
 	depth := 0
 	for i, c := range b {
 		switch c {
@@ -275,7 +269,6 @@ func checkDepth(b []byte) error {
 	return nil
 }
 
-// atLine is an error about a place in a file.
 func atLine(file []byte, offset int, format string, args ...any) error {
 	line := 1 + strings.Count(string(file[:min(offset, len(file))]), "\n")
 	return problem.New(problem.Usage, "line %d: "+format, append([]any{line}, args...)...)

@@ -13,20 +13,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// unit is the indentation of a file that has none.
+// unit is the indentation in a file that uses none.
 const unit = "  "
 
-// document is a whole file with the entry.
 func (c *Client) document(e Entry) []byte {
 	l := layout{newline: "\n", unit: unit}
 	b := l.object(nil, []field{{c.Table[0], []field{{e.Name, c.fields(e)}}}}, "")
 	return append(b, '\n')
 }
 
-// layout is how a file is laid out.
+// layout is the formatting of a file.
 type layout struct{ newline, unit string }
 
-// object renders members. indent is the indentation of the line on which the object begins.
+// object renders an object. indent is the indentation of the line on which it begins.
 func (l layout) object(b []byte, members []field, indent string) []byte {
 	b = append(b, '{')
 	for i, m := range members {
@@ -58,13 +57,13 @@ func appendList(b []byte, all []string) []byte {
 	return append(b, ']')
 }
 
-// change puts text in place of the bytes from start to end.
+// change replaces the bytes from start to end by text.
 type change struct {
 	start, end int
 	text       string
 }
 
-// apply makes changes, which are in order and do not overlap.
+// apply applies changes, which must be sorted and must not overlap.
 func apply(b []byte, changes ...change) (out []byte) {
 	at := 0
 	for _, c := range changes {
@@ -121,7 +120,6 @@ func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, e
 	return merged, replaced, nil
 }
 
-// layoutOf returns the layout of a file by its first member.
 func layoutOf(b []byte, root *hujson.Value) layout {
 	l := layout{newline: "\n", unit: unit}
 	if bytes.Contains(b, []byte("\r\n")) {
@@ -135,8 +133,8 @@ func layoutOf(b []byte, root *hujson.Value) layout {
 	return l
 }
 
-// indentOf returns the indentation of the first member of an object, or otherwise for an object without members or
-// whose first member is not on its own line.
+// indentOf returns the indentation of an object's first member. It returns otherwise if the object
+// is empty or the first member is not on its own line.
 func indentOf(o *hujson.Object, otherwise string) string {
 	if len(o.Members) == 0 {
 		return otherwise
@@ -149,7 +147,6 @@ func indentOf(o *hujson.Object, otherwise string) string {
 	return before[i+1:]
 }
 
-// member returns the value of a member, or nil without one.
 func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, err error) {
 	for i := range o.Members {
 		m := &o.Members[i]
@@ -164,11 +161,12 @@ func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, er
 	return found, nil
 }
 
-// insert adds a member at the end of an object. indent is of the members, outer of the object's line.
+// insert adds a member at the end of an object. indent is the indentation of members, and outer the
+// indentation of the object's line.
 func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
 	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.object(nil, m.value.([]field), indent))
 	closing := at.EndOffset - 1
-	// After the last comment or value before the closing brace.
+	// The member follows the last comment or value before the closing brace.
 	end := len(bytes.TrimRightFunc(b[:closing], unicode.IsSpace))
 	tail := change{end, end, text}
 	if !strings.Contains(string(b[end:closing]), "\n") {
@@ -178,14 +176,15 @@ func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, in
 		return apply(b, tail)
 	}
 	last := &o.Members[len(o.Members)-1].Value
-	if last.AfterExtra != nil { // there is a comma at the end, which then stays the custom
+	// The file uses trailing commas, so the new member gets one too.
+	if last.AfterExtra != nil {
 		tail.text = text + "," + strings.TrimPrefix(tail.text, text)
 		return apply(b, tail)
 	}
 	return apply(b, change{last.EndOffset, last.EndOffset, ","}, tail)
 }
 
-// check compares the meaning of a file before and after.
+// check compares the decoded content of a file before and after a change.
 func (c *Client) check(old, merged []byte, e Entry) error {
 	before, err := decode(old)
 	if err != nil {
@@ -208,7 +207,7 @@ func decode(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// compare reports whether after is before with the entry.
+// compare returns an error unless after equals before with the entry added.
 func (c *Client) compare(before, after map[string]any, e Entry) error {
 	at := before
 	for _, name := range c.Table {
@@ -226,7 +225,7 @@ func (c *Client) compare(before, after map[string]any, e Entry) error {
 	return nil
 }
 
-// plain returns fields as a decoder does.
+// plain converts fields to the form of a decoded object.
 func plain(fields []field) map[string]any {
 	m := map[string]any{}
 	for _, f := range fields {

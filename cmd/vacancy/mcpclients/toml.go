@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// table is the entry as tables of TOML. Texts of JSON are texts of TOML.
 func (c *Client) table(e Entry) string {
+	// Strings of JSON are also valid strings of TOML.
 	var b, inner []byte
 	at := strings.Join(c.Table, ".") + "." + e.Name
 	b = append(b, "["+at+"]\n"...)
@@ -81,8 +81,8 @@ func decodeTOML(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// regions returns the lines of the tables of an entry, as changes to nothing. Comments after the last
-// line of a table are not the table's.
+// regions returns changes that delete the lines of an entry's tables. Comments after the last line
+// of a table are not part of the table.
 func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 	var p unstable.Parser
 	p.Reset(b)
@@ -118,7 +118,6 @@ func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 	return regions, p.Error()
 }
 
-// keysOf returns the keys of an expression, and where the first is.
 func keysOf(x *unstable.Node) (keys []string, at int) {
 	at = -1
 	for it := x.Key(); it.Next(); {
@@ -134,7 +133,6 @@ func hasPrefix(all, prefix []string) bool {
 	return len(all) >= len(prefix) && strings.Join(all[:len(prefix)], "\x00") == strings.Join(prefix, "\x00")
 }
 
-// lineEnd returns the offset after the line of an offset.
 func lineEnd(b []byte, at int) int {
 	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
 		return at + i + 1

@@ -12,29 +12,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxFile bounds a file in bytes.
+// maxFile limits a file, in bytes.
 const maxFile = 4 << 20
 
-// backupSuffix ends the name of the copy of a file before its last change.
+// backupSuffix is the suffix of the copy of a file before its last change.
 const backupSuffix = ".before-vacancy"
 
-// Written is the result of a change.
 type Written struct {
-	// Made says that there was no file, Replaced that there was an entry of the name, Same that the file
-	// has the entry already and was not written.
+	// Made is true if the file did not exist, Replaced if it contained an entry with the same name,
+	// and Same if it already contained the entry and was not written.
 	Made     bool `json:"made,omitempty"`
 	Replaced bool `json:"replaced,omitempty"`
 	Same     bool `json:"same,omitempty"`
-	// Backup is the copy of the file before, or "".
+	// Backup is the path of the copy of the previous file, or "".
 	Backup string `json:"backup,omitempty"`
 }
 
-// Write merges the entry into the client's file.
 func (c *Client) Write(path string, e Entry) (Written, error) {
 	return c.write(path, e, func(string) {})
 }
 
-// write is Write, which tells its steps to a test.
+// write implements Write. step reports each step to tests.
 func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
 	dir := filepath.Dir(path)
 	if err := checkDir(dir); err != nil {
@@ -62,14 +60,14 @@ func (c *Client) write(path string, e Entry, step func(string)) (w Written, err 
 		}
 		step("backup")
 	}
-	// The client itself may have changed its file.
+	// The client itself may have changed its file concurrently.
 	if now, _, err := read(path); err != nil || !bytes.Equal(now, old) {
 		return w, errors.Join(problem.New(problem.Conflict, "%s was changed by another program in the meantime: run the command again", path), err)
 	}
 	return w, put(path, merged, mode, step)
 }
 
-// checkDir makes the folder of a file, and refuses a link in its place.
+// checkDir creates the folder of a file. It refuses a symbolic link in its place.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +82,6 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// read returns the content of a file; info is nil if there is none.
 func read(path string) (b []byte, info fs.FileInfo, err error) {
 	info, err = os.Lstat(path)
 	switch {
@@ -102,7 +99,7 @@ func read(path string) (b []byte, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	// The file that was opened must be the one that was looked at.
+	// The opened file must be the file that was checked.
 	opened, err := f.Stat()
 	if err != nil || !os.SameFile(info, opened) {
 		return nil, nil, errors.Join(problem.New(problem.Conflict, "%s was changed by another program in the meantime: run the command again", path), err)
@@ -113,14 +110,14 @@ func read(path string) (b []byte, info fs.FileInfo, err error) {
 	return b, info, err
 }
 
-// put replaces a file, so that a crash leaves the old one or the new one.
+// put replaces a file atomically: a crash leaves either the old or the new file.
 func put(path string, b []byte, mode fs.FileMode, step func(string)) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename there is none
+	defer os.Remove(f.Name()) // after the rename, the file does not exist
 	step("made")
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())

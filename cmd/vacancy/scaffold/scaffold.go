@@ -1,5 +1,5 @@
-// Package scaffold writes the beginning of an agent by a template: a program, its
-// test, agent.md and a README.
+// Package scaffold writes the start of an agent from a template: a program, its test, agent.md and
+// a README.
 package scaffold
 
 import (
@@ -18,21 +18,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Files of Go end in .txt here, so that they are not part of this module.
+// Go files end in .txt here, so that they do not belong to this module.
 //
 //go:embed files
 var files embed.FS
 
-// Agent is an agent to write.
+// Agent is an agent to be written.
 type Agent struct {
 	Name     string
 	Template Template
 	Language Language
-	Port     int // at which its program listens
+	Port     int // port on which its program listens
 }
 
-// Choose returns an agent with the given name, made from a template in a language. The error
-// names the wrong part.
+// Choose returns an agent from a template in a language. Its error names the invalid argument.
 func Choose(name, template, language string, port int) (Agent, error) {
 	if !nameForm.MatchString(name) {
 		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
@@ -56,14 +55,13 @@ func Choose(name, template, language string, port int) (Agent, error) {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// Commands returns the commands to type while "vacancy watch" runs the agent.
 func (a *Agent) Commands() ([]string, error) {
 	text, err := a.fill("commands", strings.Join(a.Template.commands, "\n"))
 	return strings.Split(string(text), "\n"), err
 }
 
-// Write writes the agent into dir, which must be missing or empty. Nothing is left half
-// written in a directory that was missing.
+// Write writes the agent to dir, which must not exist or must be empty. If Write fails, it removes
+// a directory that it created.
 func (a *Agent) Write(dir string) error {
 	there, err := os.ReadDir(dir)
 	missing := os.IsNotExist(err)
@@ -87,14 +85,13 @@ func (a *Agent) Write(dir string) error {
 	}
 	if err != nil {
 		if missing {
-			_ = os.RemoveAll(dir) // nothing was there before
+			_ = os.RemoveAll(dir) // the directory did not exist before
 		}
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", dir, err)
 	}
 	return nil
 }
 
-// render returns the agent's files by name.
 func (a *Agent) render() (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, folder := range append([]string{"common"}, a.folders()...) {
@@ -119,16 +116,14 @@ func (a *Agent) render() (map[string][]byte, error) {
 	return all, nil
 }
 
-// folders are the folders of the agent's files. A file replaces one of its name in a folder
-// before.
 func (a *Agent) folders() []string {
+	// A file replaces a file of the same name in an earlier folder.
 	if len(a.Template.languages) > 1 {
 		return []string{path.Join(a.Template.Name, a.Language.Name)}
 	}
 	return append(slices.Clone(a.Template.with), a.Template.Name)
 }
 
-// fill fills a file or a command with the agent's values.
 func (a *Agent) fill(name, text string) ([]byte, error) {
 	t, err := template.New(name).Parse(text)
 	if err != nil {

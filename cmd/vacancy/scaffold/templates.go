@@ -2,17 +2,16 @@ package scaffold
 
 import "slices"
 
-// Template is a kind of agent.
 type Template struct {
 	Name  string
-	About string // a phrase for people who choose one
-	Yours string // the part of the program that its owner writes
-	Needs string // what must be installed besides the language, or ""
-	Set   string // a sentence about what its owner sets first, or ""
+	About string // phrase for people who choose a template
+	Yours string // part of the program that its owner writes
+	Needs string // requirements in addition to the language, or ""
+	Set   string // sentence about what its owner must set first, or ""
 
-	languages []Language // more than one have a folder each
-	with      []string   // folders of files besides its own
-	commands  []string   // for its owner, once it runs
+	languages []Language // if there are several, each has a folder
+	with      []string   // folders with files in addition to its own
+	commands  []string   // commands for its owner while the agent runs
 }
 
 const (
@@ -20,8 +19,8 @@ const (
 	call  = `vacancy call {{.Name}} "hello"`
 )
 
-// Templates begins with the default.
 func Templates() []Template {
+	// The default template is the first.
 	return []Template{
 		{
 			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: yours,
@@ -79,22 +78,24 @@ func (t *Template) LanguageNames() (names []string) {
 	return names
 }
 
-// Language is a language that a program is written in, and how such programs are run.
+// Language is a programming language with the commands to run its programs.
 type Language struct {
 	Name    string
-	Program string // the file that its owner writes
-	Start   string // the command that runs it
-	Test    string // the command that tests it
-	// Markers are files that a folder of such a program has. Once Installed exists, Run
-	// starts the program, unless Run is ""; otherwise Start does.
+	Program string // file that the agent's owner writes
+	Start   string // command that runs the program
+	Test    string // command that tests the program
+	// Markers lists files that identify a folder with such a program. If the file Installed exists
+	// and Run is not "", Run starts the program. Otherwise Start does.
 	Markers        []string
 	Installed, Run string
-	Tools          bool // whether the program serves tools to a model, and does not answer hosts itself
+	// Tools is true if the program serves tools to a model instead of answering hosts.
+	Tools bool
 }
 
 const (
 	install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && "
-	update  = ".venv/bin/pip install -q -r requirements.txt && " // also completes an install that failed
+	// This command also completes an interrupted install.
+	update = ".venv/bin/pip install -q -r requirements.txt && "
 )
 
 var (
@@ -108,8 +109,8 @@ var (
 	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
 )
 
-// Find returns the language of the program of a folder and the command that starts it, or
-// "" for a folder without a program. there reports whether the folder has a file.
+// Find returns the language of the program in a folder and the command that starts it, or "" if the
+// folder contains no program. there reports whether the folder contains a file.
 func Find(there func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {

@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the format of a record. In the former formats records always had the settings of a stage. Only the oldest
-// has the member "swapped", which is ignored: each deployment replaces the code of all functions.
+// format names the format of a record. Records of the former formats always contain the settings of
+// the stage. Only records of the oldest format contain the member "swapped". It is ignored, because
+// each deployment replaces the code of all functions.
 const (
 	format       = "vacancy-stage/4"
 	formerFormat = "vacancy-stage/3"
 	oldestFormat = "vacancy-stage/2"
 )
 
-// encode returns the file content of a record.
 func (r Record) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(struct {
 		Format string `json:"format"`
@@ -28,12 +28,11 @@ func (r Record) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parse parses a record: one JSON object with the members of Record, each at
-// most once, and "format".
 func parse(b []byte) (Record, error) {
 	var rec Record
 	var form, key string
-	var unknown error // reported after the format, because a later format may have other members
+	// Unknown members are reported after the format, because a later format may have other members.
+	var unknown error
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
@@ -79,7 +78,6 @@ func parse(b []byte) (Record, error) {
 	return rec, rec.check()
 }
 
-// check refuses records that no deployment writes.
 func (r *Record) check() error {
 	if err := CheckName(r.Stage); err != nil {
 		return err
@@ -87,7 +85,7 @@ func (r *Record) check() error {
 	for field, s := range map[string]string{"url": r.URL, "admin_url": r.AdminURL, "export_url": r.ExportURL,
 		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL, "gateway_url": r.GatewayURL} {
 		if s == "" {
-			continue // a deployment was interrupted before it knew the value
+			continue // a deployment was interrupted before the value was known
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(s, "/") {

@@ -1,11 +1,11 @@
-// Package stage stores what this machine knows about the stages deployed from
-// it: one file per stage, with the host's address and its operator key. It also
-// names a stage's stacks and functions.
+// Package stage stores what this machine knows about the stages that were deployed from it: one
+// file per stage, with the host's address and its operator key. The package also defines the names
+// of a stage's stacks and functions.
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //
-// Invariants: a record is written whole or not at all; a record that other
-// users can read is refused; printing a record never shows its key.
+// A record is written atomically. A record that other users can read is refused. Printing a record
+// never reveals its key.
 package stage
 
 import (
@@ -27,12 +27,12 @@ import (
 // Default is the stage of commands without --stage.
 const Default = "dev"
 
-// maxName limits a stage's name, because it is part of the names of functions
-// and roles, which AWS limits.
+// maxName limits a stage's name, which is part of the names of functions and roles. AWS limits
+// those names.
 const maxName = 20
 
-// CheckName refuses an invalid name of a stage. A name is a lower-case letter
-// and then up to 19 of a-z 0-9 -.
+// CheckName returns an error unless name is a valid stage name: a lower-case letter, followed by up
+// to 19 characters of a-z, 0-9 and -.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= maxName && name[0] >= 'a' && name[0] <= 'z'
 	for i := range len(name) {
@@ -45,11 +45,9 @@ func CheckName(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "stage", Want: "a lower-case letter, then up to 19 of a-z 0-9 -", Got: fmt.Sprintf("%.40q", name)}
 }
 
-// Key is an operator key in the clear. Formatting a Key shows a placeholder;
-// string(k) is the key.
+// Key is an operator key in the clear. Formatting a Key prints a placeholder. string(k) is the key.
 type Key string
 
-// Format implements fmt.Formatter for every verb.
 func (k Key) Format(f fmt.State, _ rune) {
 	word := "no operator key"
 	if k != "" {
@@ -58,11 +56,10 @@ func (k Key) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, word)
 }
 
-// LogValue implements slog.LogValuer: a JSON log would otherwise marshal the
-// key, as the record's file does.
+// LogValue implements slog.LogValuer. Without it, a JSON handler would marshal the key, as the
+// record's file does.
 func (k Key) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
-// Record is the local record of a stage.
 type Record struct {
 	Stage   string `json:"stage"`
 	Region  string `json:"region"`
@@ -74,31 +71,26 @@ type Record struct {
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
-	GatewayURL  string `json:"gateway_url"` // of accounts and AGP
-	// OperatorKey opens the admin and export handlers; empty until it is
-	// created.
+	GatewayURL  string `json:"gateway_url"` // URL of accounts and AGP
+	// OperatorKey is the key for the admin and export handlers. It is empty until it is created.
 	OperatorKey Key `json:"operator_key"`
-	// Edge reports whether CloudFront serves the stage.
+	// Edge is true if CloudFront serves the stage.
 	Edge bool `json:"edge"`
-	// Context holds the CDK context values of a deployment that has not ended, or that an earlier
-	// release made. It is nil after a deployment, because the stage stores its settings.
+	// Context contains the CDK context values of a deployment that has not ended, or that an
+	// earlier release made. It is nil after a deployment, because the stage stores its settings.
 	Context map[string]string `json:"context,omitzero"`
 }
 
-// LogValue implements slog.LogValuer, for the same reason as Key.
 func (r Record) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("stage", r.Stage), slog.String("region", r.Region), slog.String("account", r.Account), slog.String("url", r.URL))
 }
 
-// Records is the directory of all records.
 type Records struct{ Dir string }
 
-// path is the file of a stage. The name must have been checked.
 func (r Records) path(name string) string { return filepath.Join(r.Dir, name+".json") }
 
-// Read returns the record of a stage: NotFound if there is none, Forbidden if
-// other users can read its file, Damaged if the file is not a record of that
-// stage.
+// Read returns the record of a stage. The error is NotFound if there is no record, Forbidden if
+// other users can read its file, or Damaged if the file does not contain a record of that stage.
 func (r Records) Read(name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
@@ -124,7 +116,6 @@ func (r Records) Read(name string) (Record, error) {
 	return rec, nil
 }
 
-// Names lists the stages that have a record, sorted.
 func (r Records) Names() ([]string, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -139,9 +130,6 @@ func (r Records) Names() ([]string, error) {
 	return names, nil
 }
 
-// ByURL returns the record of the host at url, which may have a trailing slash:
-// NotFound if no record matches. The error of an unreadable record is returned
-// only if no other record matches.
 func (r Records) ByURL(url string) (Record, error) {
 	names, err := r.Names()
 	if err != nil {
@@ -159,13 +147,13 @@ func (r Records) ByURL(url string) (Record, error) {
 			return rec, nil
 		}
 	}
+	// One of the unreadable records may be the record of this host.
 	if unread != nil {
 		return Record{}, unread
 	}
 	return Record{}, problem.New(problem.NotFound, "no stage that was deployed from here is at %s", url)
 }
 
-// Write replaces the record of a stage and returns when it is durable.
 func (r Records) Write(rec Record) error {
 	if err := CheckName(rec.Stage); err != nil {
 		return err
@@ -177,9 +165,9 @@ func (r Records) Write(rec Record) error {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return err
 	}
-	// CheckName refuses this temporary name, so a file left by a crash is not
-	// taken for a record. Each writer has its own temporary file.
-	f, err := os.CreateTemp(r.Dir, ".new-*") // mode 0600
+	// CheckName does not accept the temporary name, so a file left by a crash is not mistaken for a
+	// record. Each writer has its own temporary file.
+	f, err := os.CreateTemp(r.Dir, ".new-*") // the file has mode 0600
 	if err != nil {
 		return err
 	}
@@ -194,7 +182,6 @@ func (r Records) Write(rec Record) error {
 	return durable.Dir(r.Dir)
 }
 
-// Remove deletes the record of a stage. Removing a missing record succeeds.
 func (r Records) Remove(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -206,12 +193,10 @@ func (r Records) Remove(name string) error {
 	return err
 }
 
-// maxFile limits the size of a record.
 const maxFile = 256 << 10
 
-// readPrivate reads a file that only its owner can read. It checks the mode of
-// the open file, so the file cannot be exchanged between the check and the
-// read.
+// readPrivate reads a file that only its owner may read. It checks the mode of the opened file, so
+// the file cannot be exchanged between the check and the read.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

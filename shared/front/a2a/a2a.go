@@ -1,10 +1,10 @@
-// Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
-// URL, HTTP+JSON of 1.0 below it, and the agent card.
+// Package a2a serves vacants to A2A clients. At one URL it serves JSON-RPC in versions 1.0 and 0.3,
+// and below that URL the HTTP+JSON binding of 1.0 and the agent card.
 //
-// It translates: every message goes through host/call, by way of host/a2a/task. The
-// invariants: at one path an unknown vacant, a closed child and an unknown route get the same
-// answer, byte for byte. An envelope in a message is verified on the bytes that came.
-// Only its owner finds a task. A refused stream has no event but the refusal.
+// The package translates: all messages go through host/a2a/task to host/call. At any one path, an
+// unknown vacant, a closed child and an unknown route get the same answer, byte for byte. An
+// envelope in a message is verified on the bytes that were received. Only the owner of a task can
+// find it. A refused stream contains only the refusal.
 package a2a
 
 import (
@@ -25,24 +25,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config holds the handler's dependencies.
 type Config struct {
 	*plain.Service
 	// Sign calls fn with the signer of a vacant.
 	Sign    func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 	Callers caller.Verifier
-	// Push delivers the events of tasks. If Push is nil, the host delivers none.
+	// Push delivers the events of tasks. If Push is nil, the host does not support push
+	// notifications.
 	Push *push.Pusher
-	// Signed handles POST / with a body in the vacant's own form.
+	// Signed serves POST / if the body is a signed call in the vacant's own form.
 	Signed http.Handler
-	// Follow bounds a stream that only follows a task. The default is 120 s.
+	// Follow limits the duration of a stream that only follows a task. The default is 120 s.
 	Follow time.Duration
 }
 
-// Server handles all requests of A2A clients. It is safe for concurrent use.
+// Server serves all requests of A2A clients. It is safe for concurrent use.
 type Server struct{ *api }
 
-// New returns a Server.
 func New(c Config) Server {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
@@ -50,7 +49,6 @@ func New(c Config) Server {
 	return Server{&api{Config: c, cards: &cardCache{m: map[cardKey]*page{}}}}
 }
 
-// Card returns the signed agent card of a vacant of the host with a base URL.
 func (s Server) Card(ctx context.Context, v *vacants.Record, base string) ([]byte, error) {
 	c, err := s.cards.get(ctx, s.api, v, base, union)
 	if err != nil {
@@ -68,22 +66,20 @@ type api struct {
 type request struct {
 	*plain.Exchange
 
-	// Set while the request is read.
+	// The following fields are set while the request is read.
 	op         a2awire.Operation
 	dialect    a2awire.Dialect
-	withoutRPC bool // frames of streams and results without JSON-RPC
+	withoutRPC bool // results and stream frames have no JSON-RPC wrapper
 	id         []byte
-	noAnswer   bool // a notification
-	extension  bool // the client lists the extension
+	noAnswer   bool // the request is a notification
+	extension  bool // the client lists the extension in a header
 	body       []byte
 }
 
-// setOperation sets the operation of the request and its name for the log.
 func (r *request) setOperation(op a2awire.Operation, name string) {
 	r.op, r.Line.What, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
 }
 
-// Handle serves one request: it finds the vacant and serves the rest of the path.
 func (s Server) Handle(x *plain.Exchange) (err error) {
 	d, r := s.api, &request{Exchange: x}
 	defer func() {
@@ -138,13 +134,13 @@ func (s Server) Handle(x *plain.Exchange) (err error) {
 	return d.rest(r, route)
 }
 
-// Paths below a vacant, for anybody.
+// Paths of public documents below a vacant.
 const (
 	cardPath   = "/.well-known/agent-card.json"
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// noteExtension notes whether the client lists the extension, and echoes it if so.
+// noteExtension records whether the client lists the extension, and echoes the header if it does.
 func (r *request) noteExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {
@@ -158,19 +154,16 @@ func (r *request) noteExtension() {
 	}
 }
 
-// versions of A2A that are served.
+// Supported versions of A2A.
 const (
 	version1  = "1.0"
 	version03 = "0.3"
 )
 
-// asked returns the version that a client asks for, or "" without one.
 func (r *request) asked() string {
 	return strings.TrimSpace(cmp.Or(strings.TrimSpace(r.Request.Header.Get("A2A-Version")), r.URL.Query().Get("A2A-Version")))
 }
 
-// version returns the major and minor version that a client asks for, or "" without
-// one.
 func (r *request) version() (string, error) {
 	v := r.asked()
 	parts := strings.SplitN(v, ".", 3)

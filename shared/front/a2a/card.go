@@ -27,12 +27,11 @@ import (
 type profile uint8
 
 const (
-	union profile = iota // 1.0 together with the members of 0.3
-	pure                 // only the members of 1.0, for readers that refuse unknown members
+	union profile = iota // members of 1.0 and 0.3
+	pure                 // only members of 1.0, for readers that reject unknown members
 	snake                // 1.0 in snake case, for a client that reads only snake case
 )
 
-// card serves the agent card, in the form for the client.
 func (d *api) card(r *request) error {
 	base, err := d.Base(r.Request)
 	if err != nil {
@@ -56,7 +55,6 @@ func (d *api) card(r *request) error {
 	return nil
 }
 
-// keySet serves the vacant's key, by which its card is verified.
 func (d *api) keySet(r *request) error {
 	id := r.Vacant.ID
 	body := canon.NewObject(member("keys", canon.NewArray(canon.NewObject(
@@ -67,7 +65,7 @@ func (d *api) keySet(r *request) error {
 	return nil
 }
 
-// page is a body that caches may keep.
+// page is a public response that caches may store.
 type page struct {
 	body     []byte
 	etag     string
@@ -85,13 +83,13 @@ func (d *api) page(r *request, p *page, cache string) {
 	h.Set("Last-Modified", p.modified.Format(http.TimeFormat))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", mediaJSON)
-	// ServeContent answers conditional requests by the headers above.
+	// ServeContent answers conditional requests from the headers above.
 	http.ServeContent(r.ResponseWriter, r.Request, "", p.modified, strings.NewReader(string(p.body)))
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// cardCache keeps signed cards. A signature costs more time than the rest of a
-// card, and KMS charges for it.
+// cardCache caches signed cards, because signing takes longer than the rest of a card, and KMS
+// charges for each signature.
 type cardCache struct {
 	mu sync.Mutex
 	m  map[cardKey]*page
@@ -99,13 +97,12 @@ type cardCache struct {
 
 type cardKey struct {
 	id      identity.ID
-	changed time.Time // of the record
+	changed time.Time // time of the record's last change
 	base    string
 	issuers string
 	profile profile
 }
 
-// maxCards bounds the cache.
 const maxCards = 1024
 
 func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
@@ -147,11 +144,10 @@ func texts(all ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// signedCard builds a card and signs it, once for each way in which readers rebuild the
-// signed bytes: from the JSON as it is served, from the members of 1.0, and from the
-// members of 0.3 without a default value, in ASCII. The card omits members with a default
-// value, because typed readers drop them. Typed readers also drop empty members; the only
-// empty member is security of 0.3.
+// signedCard builds a card and signs it once for each way in which readers reconstruct the signed
+// bytes: from the JSON as served, from the members of 1.0, and from the members of 0.3 without
+// default values, in ASCII. The card omits members with a default value, because typed readers drop
+// them. Typed readers also drop empty members, of which the card has one: security of 0.3.
 func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, p profile) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
@@ -160,7 +156,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.TakesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
-	if b.keys { // whose scheme the JavaScript SDK of 1.0 loses when it reads a card
+	if b.keys { // the JavaScript SDK of 1.0 loses the schemes when it reads a card
 		schemeless := slices.DeleteFunc(slices.Clone(one.Members()), func(m canon.Member) bool { return m.Key == "securitySchemes" })
 		payloads = append(payloads, canon.NewObject(schemeless...).AppendCJ(nil))
 	}
@@ -190,8 +186,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	return whole.AppendCJ(nil), nil
 }
 
-// withoutEmpty returns v without empty objects and arrays. ok is false if v itself
-// is empty.
+// withoutEmpty returns v without its empty objects and arrays. ok is false if v itself is empty.
 func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	switch v.Kind() {
 	case canon.Object:
@@ -214,8 +209,8 @@ func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	return v, true
 }
 
-// snakeCase spells the members of a card in snake case, except the parameters of
-// extensions, whose names the extension defines.
+// snakeCase spells the members of a card in snake case. It leaves the parameters of extensions
+// unchanged, because an extension defines their names.
 func snakeCase(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
@@ -238,38 +233,36 @@ func snakeCase(v canon.Value) canon.Value {
 	return v
 }
 
-// cardBuilder builds the forms of one card.
 type cardBuilder struct {
 	record   *vacants.Record
 	halo     *card.Card
 	url      string
 	push     bool
-	keys     bool // the vacant takes keys of accounts
+	keys     bool // the vacant accepts keys of accounts
 	extended bool // the vacant has an extended card
-	// issuers are the URLs of the issuers whose tokens count.
+	// issuers are the URLs of the issuers whose tokens the vacant accepts.
 	issuers []string
 }
 
-// takesGuests reports whether a vacant answers callers without a key. Callers who share one
-// owner have the free calls of a caller that signs.
+// takesGuests reports whether a vacant answers callers without a key.
 func takesGuests(v *vacants.Record) bool {
 	switch v.Plain {
 	case vacants.PlainOff:
 		return false
 	case vacants.PlainShared:
+		// Callers that share one owner get the free calls of a signing caller.
 		return v.Price.AdmitsSigners()
 	}
 	return v.Price.AdmitsGuests()
 }
 
 // hasExtendedCard reports whether a vacant answers only keys of accounts. Guests of other vacants
-// would get no more than the public card.
+// would learn no more from an extended card than from the public card.
 func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.TakesKeys(v) && !takesGuests(v) }
 
-// bearer is the name of the scheme of keys.
+// bearer is the name of the security scheme of account keys.
 const bearer = "bearer"
 
-// login is the name of the scheme of an issuer.
 func login(i int) string {
 	if i == 0 {
 		return "login"
@@ -277,7 +270,7 @@ func login(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// form says for which version members are spelled: for 1.0, for 0.3, or for readers of both.
+// form is the version of A2A for whose readers a member is spelled, or both versions.
 type form byte
 
 const (
@@ -286,8 +279,9 @@ const (
 	formBoth = form1 | form03
 )
 
-// scheme describes a scheme: in 1.0 by an object of its type, in 0.3 by its type. A card of 0.3
-// leaves the type out, because it is a default value. The union has it.
+// scheme returns a security scheme. 1.0 describes it by an object that is named for the type, 0.3
+// by a member type. A card of 0.3 omits the type because it is a default value; the union includes
+// it.
 func scheme(f form, name, object, kind string, about canon.Member) canon.Member {
 	var all []canon.Member
 	if f&form03 != 0 {
@@ -302,7 +296,6 @@ func scheme(f form, name, object, kind string, about canon.Member) canon.Member 
 	return member(name, canon.NewObject(all...))
 }
 
-// schemes returns the member with the schemes of keys and of tokens.
 func (b *cardBuilder) schemes(f form) canon.Member {
 	all := []canon.Member{scheme(f, bearer, "httpAuthSecurityScheme", "http", text("scheme", bearer))}
 	for i, issuer := range b.issuers {
@@ -312,8 +305,8 @@ func (b *cardBuilder) schemes(f form) canon.Member {
 	return member("securitySchemes", canon.NewObject(all...))
 }
 
-// price returns the members about the price: the most that a call costs, its unit, and of a
-// price by tokens its parts. Tokens are counted by the million.
+// price returns the members about the price: the maximum price of a call, its unit, and the
+// components of a price by tokens, each per million tokens.
 func (b *cardBuilder) price() []canon.Member {
 	amount := func(m money.Amount) string { return strconv.FormatInt(int64(m), 10) }
 	p := b.record.Price
@@ -327,7 +320,6 @@ func (b *cardBuilder) price() []canon.Member {
 	return all
 }
 
-// common returns the members that are equal in both versions.
 func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
 		text("uri", a2awire.Extension),
@@ -353,7 +345,6 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	}
 }
 
-// members1 returns the members of the card of 1.0.
 func (b *cardBuilder) members1() []canon.Member {
 	at := func(binding, version string) canon.Value {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
@@ -367,12 +358,12 @@ func (b *cardBuilder) members1() []canon.Member {
 	if !b.keys {
 		return all
 	}
-	// securityRequirements is left out, because the Go SDK (v2.4.0) fails to read a card that
-	// has it in the specification's form.
+	// securityRequirements is omitted, because the Go SDK (v2.4.0) cannot read a card that contains
+	// it in the specified form.
 	return append(all, b.schemes(form1))
 }
 
-// members03 returns the members of the card of 0.3 that have no default value.
+// members03 returns the members of a 0.3 card that have no default value.
 func (b *cardBuilder) members03() []canon.Member {
 	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
@@ -392,7 +383,6 @@ func (b *cardBuilder) members03() []canon.Member {
 	return all
 }
 
-// union returns the card for readers of both versions.
 func (b *cardBuilder) union() []canon.Member {
 	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {

@@ -16,15 +16,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// faultKind is a row of the table of A2A errors.
 type faultKind struct {
-	code   int    // JSON-RPC
-	reason string // of the ErrorInfo
-	http   int    // of the REST binding, by 1.0.1
-	status string // its gRPC name
+	code   int    // JSON-RPC code
+	reason string // reason in the ErrorInfo
+	http   int    // status in the HTTP+JSON binding, as in 1.0.1
+	status string // gRPC name of the status
 }
 
-// The errors of A2A 1.0, in the numbers of its table and of JSON-RPC.
+// The errors of A2A 1.0 and JSON-RPC, with the codes of their specifications.
 var (
 	parseError          = faultKind{-32700, "PARSE_ERROR", http.StatusBadRequest, "INVALID_ARGUMENT"}
 	invalidRequest      = faultKind{-32600, "INVALID_REQUEST", http.StatusBadRequest, "INVALID_ARGUMENT"}
@@ -46,11 +45,11 @@ var (
 	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
 )
 
-// fault is an A2A error. Members become the metadata of its ErrorInfo.
+// fault is an A2A error. The members become the metadata of its ErrorInfo.
 type fault struct {
 	kind    faultKind
 	text    string
-	verdict string // for the log; "" means the reason
+	verdict string // verdict in the log; the default is the reason
 	members map[string]string
 }
 
@@ -58,8 +57,8 @@ func (f *fault) Error() string { return f.text }
 
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
-// faultOf returns the A2A error for an error of the host, or nil if the error is
-// answered as an HTTP error (Exchange.Fail).
+// faultOf returns the A2A error for an error of the host, or nil if Exchange.Fail answers it with
+// an HTTP error.
 func faultOf(err error) *fault {
 	var known *fault
 	var refusal *task.Refusal
@@ -68,7 +67,7 @@ func faultOf(err error) *fault {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, task.ErrNotFound): // also as the refusal of a message to a task
+	case errors.Is(err, task.ErrNotFound): // refusals of messages to tasks may contain it
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
 		f.members = membersOf(&refusal.Outcome)
@@ -99,8 +98,7 @@ func faultOf(err error) *fault {
 	return f
 }
 
-// membersOf returns the members that a refusal has on the signed path (PROTOCOL
-// §6).
+// membersOf returns the members that a refusal has on the signed path (PROTOCOL §6).
 func membersOf(o *call.Outcome) map[string]string {
 	m := map[string]string{"code": o.Problem.Kind.String()}
 	if o.State != "" {
@@ -126,8 +124,8 @@ func membersOf(o *call.Outcome) map[string]string {
 	return m
 }
 
-// refuse answers with an HTTP error that has the member error of the client's binding, so that A2A clients
-// can read it.
+// refuse answers with an HTTP error. It adds the member error of the client's binding so that A2A
+// clients can read the error.
 func (r *request) refuse(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
@@ -150,7 +148,7 @@ func (r *request) refuse(w http.ResponseWriter, err error) {
 	httpapi.Fail(w, withMembers{p, m})
 }
 
-// withMembers adds members to the body of an error of HTTP.
+// withMembers adds members to the body of an HTTP error.
 type withMembers struct {
 	error
 	members any
@@ -166,14 +164,14 @@ type restError struct {
 	Details []errorInfo `json:"details"`
 }
 
-// statusNames are gRPC's names for HTTP statuses. The others are INVALID_ARGUMENT.
+// statusNames maps HTTP statuses to their gRPC names. All other statuses map to INVALID_ARGUMENT.
 var statusNames = map[int]string{
 	http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
 	http.StatusMethodNotAllowed: "UNIMPLEMENTED", http.StatusConflict: "ABORTED", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
 	http.StatusInternalServerError: "INTERNAL", http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
 }
 
-// errorInfo is the detail of an error.
+// errorInfo is the google.rpc.ErrorInfo of an error.
 type errorInfo struct {
 	Type     string            `json:"@type"`
 	Reason   string            `json:"reason"`
@@ -185,8 +183,7 @@ func details(reason string, metadata map[string]string) []errorInfo {
 	return []errorInfo{{"type.googleapis.com/google.rpc.ErrorInfo", reason, "a2a-protocol.org", metadata}}
 }
 
-// appendInfo appends the details of an error: one ErrorInfo.
 func (f *fault) appendInfo(b []byte) []byte {
-	info, _ := httpapi.Encode(details(f.kind.reason, f.members)) // texts encode
+	info, _ := httpapi.Encode(details(f.kind.reason, f.members)) // strings always encode
 	return append(b, bytes.TrimSpace(info)...)
 }

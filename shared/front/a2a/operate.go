@@ -13,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// operate carries out the request's operation and answers.
 func (d *api) operate(r *request, params []byte) {
 	err := r.Identify()
 	if err != nil {
@@ -48,8 +47,8 @@ func (d *api) operate(r *request, params []byte) {
 	}
 }
 
-// extendedCard answers the card again, because the card has no private members.
 func (d *api) extendedCard(r *request) error {
+	// The extended card equals the public one, because cards have no private members.
 	switch {
 	case d.hasExtendedCard(&r.Vacant):
 		if r.Payer == nil {
@@ -75,8 +74,8 @@ func (d *api) extendedCard(r *request) error {
 	return err
 }
 
-// ref names a task of the sender of a request without a message: of the vacant that signed Vacancy-Caller, or
-// of a plain caller.
+// ref returns a reference to a task of the sender of a request without a message. The sender is the
+// vacant that signed the Vacancy-Caller header, or a caller that does not sign.
 func (d *api) ref(r *request, id string) (task.Ref, error) {
 	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
 	signer, err := d.Callers.Of(r.Request, r.body)
@@ -97,7 +96,6 @@ func plainOff() error {
 	return faultf(extensionRequired, "this agent answers only signed messages: extension "+a2awire.Extension)
 }
 
-// oneTask reads or cancels a task, and answers with it.
 func (d *api) oneTask(r *request, params []byte, do func(context.Context, task.Ref) (task.Task, error)) error {
 	q, err := a2awire.DecodeTask(r.dialect, params)
 	if err != nil {
@@ -126,8 +124,8 @@ func (d *api) listTasks(r *request, params []byte) error {
 	}
 	list := task.ListRequest{Ref: ref, List: ref.Owner, Context: q.Context, State: q.State, Since: q.Since, Size: q.Size, Token: q.Token}
 	if ref.Owner == call.GuestOwner {
-		// A guest may list a conversation's tasks if it knows the context id,
-		// which the host made and nobody can guess.
+		// A guest may list the tasks of a conversation if it knows the context id. The host created
+		// that id, and it cannot be guessed.
 		own, err := d.Guests.Own(r.Context(), r.Vacant.ID, q.Context)
 		if err != nil {
 			return err
@@ -145,12 +143,12 @@ func (d *api) listTasks(r *request, params []byte) error {
 		for i := range page.Tasks {
 			page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
 		}
-		// Others wait for the memory of the page, so the client has only so long to read it.
+		// Other lists wait for the memory of this page, so the time to read it is limited.
 		r.ExtendWrite()
 		d.answer(r, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.Flush()
-		_ = c.SetWriteDeadline(time.Time{}) // the connection is used again
+		_ = c.SetWriteDeadline(time.Time{}) // the connection is reused
 	}
 	if list.List.IsZero() {
 		answer(&task.Page{})
@@ -159,7 +157,6 @@ func (d *api) listTasks(r *request, params []byte) error {
 	return d.Tasks.List(r.Context(), list, answer)
 }
 
-// view is a task as the client is to see it.
 func (r *request) view(t *task.Task, history *int) *task.Task {
 	v := t.View(history, r.extension)
 	return &v

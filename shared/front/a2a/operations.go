@@ -12,19 +12,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// Requests. Version is the version of A2A, 1.0; an empty one is the same.
+// The requests of the HTTP+JSON binding. The only supported value of Version is 1.0, which is also
+// the default.
 type (
-	// OfVacant names a vacant, at whose address A2A is served.
+	// OfVacant names the vacant at whose address A2A is served.
 	OfVacant struct {
 		Vacant  string `path:"vacant"`
 		Version string `header:"A2A-Version"`
 	}
-	// Sending is a message to a vacant.
 	Sending struct {
 		OfVacant
 		Body op.Raw[Send] `body:"json"`
 	}
-	// TaskList is a page of tasks.
+	// TaskList asks for a page of tasks.
 	TaskList struct {
 		OfVacant
 		Context   string `query:"contextId"`
@@ -35,27 +35,24 @@ type (
 		Size      uint64 `query:"pageSize"`
 		Token     string `query:"pageToken"`
 	}
-	// OfTask names a task of a vacant.
 	OfTask struct {
 		OfVacant
 		ID string `path:"id"`
 	}
-	// ShownTask names a task, and how much of its history to show.
+	// ShownTask names a task and the length of the history to show.
 	ShownTask struct {
 		OfTask
 		History uint64 `query:"historyLength"`
 	}
-	// Following names a task whose events follow, after one that the client knows.
+	// Following names a task whose events to stream, and the last event that the client knows.
 	Following struct {
 		OfTask
 		Last string `header:"Last-Event-ID"`
 	}
-	// NewConfig is a push configuration of a task.
 	NewConfig struct {
 		OfTask
 		Body op.Raw[PushConfig] `body:"json"`
 	}
-	// OfConfig names a push configuration of a task.
 	OfConfig struct {
 		OfTask
 		Config string `path:"config"`
@@ -64,7 +61,6 @@ type (
 
 var historyRange = op.Range{Min: 0, Max: math.MaxInt64}
 
-// Ranges implements op.Ranged.
 func (TaskList) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"status": {Words: a2awire.StateNames()}, "historyLength": historyRange,
@@ -72,12 +68,11 @@ func (TaskList) Ranges() map[string]op.Range {
 	}
 }
 
-// Ranges implements op.Ranged.
 func (ShownTask) Ranges() map[string]op.Range {
 	return map[string]op.Range{"historyLength": historyRange}
 }
 
-// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, and the card.
+// Operations lists the operations of the A2A 1.0 HTTP+JSON binding, the card and the key set.
 func Operations() []op.Spec {
 	media := []string{mediaA2A, mediaJSON}
 	var all []op.Spec

@@ -7,7 +7,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// pushConfigs does the operations on push configurations.
 func (d *api) pushConfigs(r *request, params []byte) error {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
@@ -62,7 +61,7 @@ func (d *api) pushConfigs(r *request, params []byte) error {
 	return faultf(taskNotFound, task.ErrNoPushConfig.Text())
 }
 
-// checkPush checks a configuration that a client brings, and gives it an id.
+// checkPush validates a client's configuration and gives it an id if it has none.
 func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
@@ -72,7 +71,8 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 		if f := faultOf(err); f != nil {
 			return f
 		}
-		return faultf(invalidParams, "pushNotificationConfig: "+problem.Of(err).Text()) // a URL that may not be reached
+		// For example, the URL may not be reached.
+		return faultf(invalidParams, "pushNotificationConfig: "+problem.Of(err).Text())
 	}
 	if c.ID == "" {
 		c.ID, err = d.Tasks.NewID()

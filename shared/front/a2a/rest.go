@@ -14,15 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// restRoute is an operation of the HTTP+JSON binding.
 type restRoute struct {
 	op      a2awire.Operation
 	methods []string
-	id      string // of the task in the path
+	id      string // id of the task in the path
 	config  string // id of the push configuration in the path
 }
 
-// restRouteOf finds the operation of a path, with or without a tenant before it.
+// restRouteOf returns the operation of a path. The path may begin with a tenant.
 func restRouteOf(path string) (route restRoute, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	post, get := []string{http.MethodPost}, []string{http.MethodGet}
@@ -60,7 +59,6 @@ func restRouteOf(path string) (route restRoute, ok bool) {
 	return route, false
 }
 
-// rest serves the HTTP+JSON binding, which exists only in version 1.0.
 func (d *api) rest(r *request, route restRoute) error {
 	if !slices.Contains(route.methods, r.Method) {
 		return r.NotAllowed(strings.Join(route.methods, ", "))
@@ -74,6 +72,7 @@ func (d *api) rest(r *request, route restRoute) error {
 	r.withoutRPC = true
 	r.setOperation(route.op, restNames[route.op])
 	r.noteExtension()
+	// The binding exists only in version 1.0.
 	v, err := r.version()
 	if err == nil && v == version03 {
 		err = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
@@ -81,8 +80,8 @@ func (d *api) rest(r *request, route restRoute) error {
 	if err != nil {
 		return err
 	}
-	// A POST has the parameters in its body, which may be missing only if the path names a task. Other requests
-	// have them in path and query.
+	// A POST has its parameters in the body, which may be empty only if the path names a task.
+	// Other requests have them in the path and the query.
 	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {
 			return err
@@ -158,7 +157,7 @@ func (d *api) rest(r *request, route restRoute) error {
 	return err
 }
 
-// restNames are the names of operations in the log.
+// restNames maps operations to their names in the log.
 var restNames = map[a2awire.Operation]string{
 	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
 	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",

@@ -15,13 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// The media types of bodies.
 const (
 	mediaJSON = "application/json"
 	mediaA2A  = "application/a2a+json"
 )
 
-// read reads the body of a request once.
 func (r *request) read() error {
 	if r.body != nil {
 		return nil
@@ -31,13 +29,14 @@ func (r *request) read() error {
 		return err
 	}
 	r.EndReadDeadline()
-	r.body = append(make([]byte, 0, len(body)+1), body...) // not nil
+	// A body that is not nil is not read again.
+	r.body = append(make([]byte, 0, len(body)+1), body...)
 	return nil
 }
 
-// isOwnForm reports whether the body of POST / is a signed call in the vacant's own
-// form: message/send with an envelope, and parts without kind. The body can then be
-// read again.
+// isOwnForm reports whether the body of POST / is a signed call in the vacant's own form: method
+// message/send, an envelope, and parts without the member kind. The body can be read again
+// afterwards.
 func (d *api) isOwnForm(r *request) (bool, error) {
 	if err := r.read(); err != nil {
 		return false, err
@@ -62,7 +61,6 @@ func (d *api) isOwnForm(r *request) (bool, error) {
 	return method.Text() == "message/send" && envelope && kinds == 0, nil
 }
 
-// rpc serves JSON-RPC 2.0.
 func (d *api) rpc(r *request) error {
 	if err := r.read(); err != nil {
 		return err
@@ -139,14 +137,14 @@ func (d *api) rpc(r *request) error {
 	return nil
 }
 
-// fail answers with an A2A error.
 func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
-		// Nobody means such a request as a notification: the client has forgotten the id.
+		// An invalid request without an id is not a notification: the client forgot the id, so it
+		// gets the error.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
 		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !r.Options.OldErrors {
-			// Clients of a stream read only events, so the error is sent as an event. The kit that
-			// tests agents wants JSON.
+			// Clients of a stream read only events, so the error is sent as an event. The
+			// conformance kit expects JSON.
 			r.Stream(&events{r: r}).End(f)
 		} else {
 			r.send(http.StatusOK, mediaJSON, r.rpcError(f))
@@ -154,7 +152,7 @@ func (d *api) fail(r *request, f *fault) {
 		r.Log(cmp.Or(f.verdict, f.kind.reason), http.StatusOK, f)
 		return
 	}
-	// 1.0.0 had other statuses for some errors. The kit that tests agents is older than 1.0.1.
+	// A2A 1.0.0 had other statuses for some errors. The conformance kit is older than 1.0.1.
 	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
 	if status := older[f.kind.code]; status != 0 && r.Options.OldErrors {
 		g := *f
@@ -168,11 +166,10 @@ func (d *api) fail(r *request, f *fault) {
 	r.Log(cmp.Or(f.verdict, f.kind.reason), f.kind.http, f)
 }
 
-// rpcError is the JSON-RPC response of an error.
 func (r *request) rpcError(f *fault) []byte {
 	code := f.kind.code
 	if r.dialect == a2awire.V1Snake && f.kind == taskNotFound {
-		code = 1 // what that client takes for it
+		code = 1 // code that this client reads as "task not found"
 	}
 	b := r.appendID(nil)
 	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(code), 10)
@@ -188,10 +185,8 @@ func (r *request) appendID(b []byte) []byte {
 	return append(b, r.id...)
 }
 
-// isREST reports whether the request came by the REST binding.
 func (r *request) isREST() bool { return r.Rest != "" }
 
-// answer sends the result of an operation.
 func (d *api) answer(r *request, result []byte) {
 	if r.isREST() {
 		r.send(http.StatusOK, r.media(), result)
@@ -202,8 +197,8 @@ func (d *api) answer(r *request, result []byte) {
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// media returns the media type of an answer of the REST binding. It is the type that the
-// client accepts, or else the type of the request's body, or else A2A's own.
+// media returns the media type of an answer of the REST binding: the type that the client accepts,
+// otherwise the type of the request's body, otherwise A2A's type.
 func (r *request) media() string {
 	for _, header := range []string{"Accept", "Content-Type"} {
 		value := strings.ToLower(strings.Join(r.Request.Header.Values(header), ","))
@@ -217,7 +212,7 @@ func (r *request) media() string {
 	return mediaA2A
 }
 
-// send writes a whole answer. A notification gets none.
+// send writes a complete response. A notification gets 204 without a body.
 func (r *request) send(status int, media string, body []byte) {
 	h := r.ResponseWriter.Header()
 	h.Set("Cache-Control", "no-store")
@@ -229,7 +224,6 @@ func (r *request) send(status int, media string, body []byte) {
 	httpapi.Send(r.ResponseWriter, status, body)
 }
 
-// failWith answers with the A2A error or the HTTP error for err.
 func (d *api) failWith(r *request, err error) {
 	if !r.Signed {
 		err = r.OrLogin(r.Context(), err)

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// send answers a message with its task, or with a stream of the task's events. A bare message gets a message
-// without the task.
+// send answers a message with its task or with a stream of the task's events. A bare message is
+// answered with a message, without a task.
 func (d *api) send(r *request, params []byte) error {
 	q, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *api) send(r *request, params []byte) error {
 	case isStream:
 		var done <-chan struct{}
 		if ref, done, err = r.Begin(r.Context(), turn); err == nil {
-			// A turn goes on without its client. The handler waits for it, because after the
-			// handler nothing may run.
+			// A turn continues without its client. The handler waits for it, because a function may
+			// not run code after its handler has returned.
 			defer func() { <-done }()
 		}
 	case q.Immediately && !isBare:
@@ -50,7 +50,7 @@ func (d *api) send(r *request, params []byte) error {
 	default:
 		t, err = r.Run(r.Context(), turn, plain.Wait{})
 		if r.IsSlow() {
-			// The limit for an answer began with the request, which a turn of minutes outlasts.
+			// The write deadline began with the request. A turn may take minutes longer.
 			r.ExtendWrite()
 		}
 	}
@@ -72,8 +72,8 @@ func (d *api) send(r *request, params []byte) error {
 		if !turn.Continue {
 			return s.Follow(ref, 0, d.Tasks.FollowTurn)
 		}
-		// A stream begins with the task, also if that is older. The turn may have ended
-		// already.
+		// A stream begins with the task even if the task already existed. The turn may have ended
+		// by now.
 		t, last, err := d.Tasks.TurnSnapshot(r.Context(), ref)
 		if err != nil {
 			return err
@@ -98,8 +98,8 @@ func (d *api) send(r *request, params []byte) error {
 	return nil
 }
 
-// turn returns the turn of a message, unless the vacant cannot answer the message. The host signs a message
-// without an envelope.
+// turn returns the turn of a message, or an error if the vacant cannot answer the message. If the
+// message has no envelope, the host signs it.
 func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error) {
 	m, modes := q.Message, plain.OutputModes(&r.Vacant)
 	accepted := len(q.OutputModes) == 0 || slices.ContainsFunc(q.OutputModes, func(accepted string) bool {
@@ -109,7 +109,7 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 	})
 	var unfit error
 	switch {
-	case r.dialect == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
+	case r.dialect == a2awire.V03 && m.ID == "": // required in 1.0 too, but clients of 1.0 omit it
 		unfit = problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
 		unfit = problem.Invalid("role", "a user's", string(m.Role))
@@ -130,9 +130,10 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 	case err != nil:
 	case e != nil:
 		r.extension, r.Signed = true, true
-		// The id of the task follows from the envelope, so that the same bytes find the same task. The task
-		// that the message names is not read before the envelope is accepted as new: the signature does not
-		// cover the name, and whoever holds an old envelope could try names.
+		// The task's id is derived from the envelope, so the same bytes find the same task. The
+		// task that the message names is read only after the envelope is accepted as new: the
+		// signature does not cover that name, so the owner of an old envelope could otherwise probe
+		// for names.
 		owner := call.KeyOwner(e.From)
 		t = &task.Turn{
 			Ref:  task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTask(e.Hash())},

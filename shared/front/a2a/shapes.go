@@ -6,10 +6,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The JSON of A2A 1.0, for descriptions: package a2awire reads and writes it. Readers ignore other
-// members, and cards have more.
+// The JSON of A2A 1.0, for API descriptions. Package a2awire reads and writes the messages. Readers
+// ignore unknown members. Cards have further members.
 type (
-	// Part has one of Text, URL, Raw (in base64) and Data.
+	// Part has exactly one of Text, URL, Raw (in base64) and Data.
 	Part struct {
 		Text      string          `json:"text,omitempty"`
 		URL       string          `json:"url,omitempty"`
@@ -19,7 +19,7 @@ type (
 		MediaType string          `json:"mediaType,omitempty"`
 		Metadata  map[string]any  `json:"metadata,omitempty"`
 	}
-	// Message holds the words of one side: ROLE_USER or ROLE_AGENT.
+	// Message is a message with the role ROLE_USER or ROLE_AGENT.
 	Message struct {
 		ID         string         `json:"messageId"`
 		Context    string         `json:"contextId,omitempty"`
@@ -30,7 +30,6 @@ type (
 		Extensions []string       `json:"extensions,omitempty"`
 		References []string       `json:"referenceTaskIds,omitempty"`
 	}
-	// Artifact is a result of a task.
 	Artifact struct {
 		ID          string         `json:"artifactId"`
 		Name        string         `json:"name,omitempty"`
@@ -39,13 +38,12 @@ type (
 		Metadata    map[string]any `json:"metadata,omitempty"`
 		Extensions  []string       `json:"extensions,omitempty"`
 	}
-	// Status is the state of a task since a time.
+	// Status is the state of a task, with the time at which that state began.
 	Status struct {
 		State   string   `json:"state"`
 		Message *Message `json:"message,omitempty"`
 		Time    string   `json:"timestamp"`
 	}
-	// Task is a unit of work for a caller.
 	Task struct {
 		ID        string         `json:"id"`
 		Context   string         `json:"contextId"`
@@ -54,45 +52,44 @@ type (
 		History   []Message      `json:"history,omitempty"`
 		Metadata  map[string]any `json:"metadata,omitempty"`
 	}
-	// Tasks is a page of tasks.
 	Tasks struct {
 		Tasks []Task `json:"tasks"`
 		Next  string `json:"nextPageToken"`
 		Size  int    `json:"pageSize"`
-		Total int    `json:"totalSize,omitempty"` // absent above 1,000
+		Total int    `json:"totalSize,omitempty"` // omitted above 1,000
 	}
-	// Send asks for a message to be answered.
+	// Send asks for an answer to a message.
 	Send struct {
 		Message  Message        `json:"message"`
 		Config   *SendConfig    `json:"configuration,omitempty"`
 		Metadata map[string]any `json:"metadata,omitempty"`
 	}
-	// SendConfig says how to answer a message.
+	// SendConfig specifies how to answer a message.
 	SendConfig struct {
 		OutputModes []string    `json:"acceptedOutputModes,omitempty"`
 		Push        *PushConfig `json:"taskPushNotificationConfig,omitempty"`
 		History     uint64      `json:"historyLength,omitempty"`
 		Immediately bool        `json:"returnImmediately,omitempty"`
 	}
-	// Sent is the task of a message, or the message that answers it.
+	// Sent contains the task of a message, or the message that answers it.
 	Sent struct {
 		Task    *Task    `json:"task,omitempty"`
 		Message *Message `json:"message,omitempty"`
 	}
-	// Streamed is an event of a task: one of its members.
+	// Streamed is an event of a task. Exactly one member is set.
 	Streamed struct {
 		Task     *Task           `json:"task,omitempty"`
 		Message  *Message        `json:"message,omitempty"`
 		Status   *StatusUpdate   `json:"statusUpdate,omitempty"`
 		Artifact *ArtifactUpdate `json:"artifactUpdate,omitempty"`
 	}
-	// StatusUpdate is a new status of a task.
 	StatusUpdate struct {
 		Task    string `json:"taskId"`
 		Context string `json:"contextId"`
 		Status  Status `json:"status"`
 	}
-	// ArtifactUpdate is a part of an artifact, which replaces those before it unless Append is set.
+	// ArtifactUpdate is a piece of an artifact. Unless Append is set, it replaces the earlier
+	// pieces.
 	ArtifactUpdate struct {
 		Task     string   `json:"taskId"`
 		Context  string   `json:"contextId"`
@@ -100,7 +97,7 @@ type (
 		Append   bool     `json:"append"`
 		Last     bool     `json:"lastChunk"`
 	}
-	// PushConfig says where to send the events of a task.
+	// PushConfig specifies where to send the events of a task.
 	PushConfig struct {
 		Task           string          `json:"taskId,omitempty"`
 		ID             string          `json:"id,omitempty"`
@@ -108,17 +105,16 @@ type (
 		Token          string          `json:"token,omitempty"`
 		Authentication *Authentication `json:"authentication,omitempty"`
 	}
-	// Authentication is the Authorization header of notifications.
+	// Authentication specifies the Authorization header of push notifications.
 	Authentication struct {
 		Scheme      string `json:"scheme,omitempty"`
 		Credentials string `json:"credentials,omitempty"`
 	}
-	// PushConfigs are the push configurations of a task.
 	PushConfigs struct {
 		Configs []PushConfig `json:"configs"`
 		Next    string       `json:"nextPageToken"`
 	}
-	// Card has the members of an agent card that all its forms have.
+	// Card contains the members that all forms of an agent card have.
 	Card struct {
 		Name         string          `json:"name"`
 		Description  string          `json:"description"`
@@ -130,29 +126,25 @@ type (
 		Skills       []Skill         `json:"skills"`
 		Signatures   []CardSignature `json:"signatures"`
 	}
-	// Interface is an address of an agent.
 	Interface struct {
 		URL     string `json:"url"`
 		Binding string `json:"protocolBinding"`
 		Version string `json:"protocolVersion"`
 	}
-	// Skill describes one ability of an agent.
 	Skill struct {
 		ID          string   `json:"id"`
 		Name        string   `json:"name"`
 		Description string   `json:"description"`
 		Tags        []string `json:"tags"`
 	}
-	// CardSignature is a JWS over one form of a card, without its payload.
+	// CardSignature is a detached JWS over one form of a card.
 	CardSignature struct {
 		Protected string `json:"protected"`
 		Signature string `json:"signature"`
 	}
-	// KeySet is a JSON Web Key Set with the key of a vacant.
 	KeySet struct {
 		Keys []Key `json:"keys"`
 	}
-	// Key is the public key of a vacant.
 	Key struct {
 		Type      string      `json:"kty"`
 		Curve     string      `json:"crv"`
@@ -161,8 +153,8 @@ type (
 		ID        identity.ID `json:"kid"`
 		X         string      `json:"x"`
 	}
-	// Failure is a refusal. Error is A2A's, which the refusals of paths without a vacant lack; the other
-	// members are the host's, which A2A's own errors lack.
+	// Failure is a refusal. Error is defined by A2A, and is missing for paths without a vacant. The
+	// other members are the host's, and are missing in A2A's own errors.
 	Failure struct {
 		Error  *restError `json:"error,omitempty"`
 		Detail string     `json:"detail,omitempty"`

@@ -43,14 +43,12 @@ func (d *api) subscribe(r *request, params []byte) error {
 	return s.Follow(ref, after, d.Tasks.Follow)
 }
 
-// events renders the events of a task for clients of A2A.
 type events struct {
 	r       *request
-	task    task.Task // with its id and its context
+	task    task.Task // only the id and the context are set
 	history *int
 }
 
-// Event implements plain.Rendering.
 func (e *events) Event(n task.Numbered) ([]byte, error) {
 	if n.Task != nil {
 		e.task.Context = n.Task.Context
@@ -60,7 +58,7 @@ func (e *events) Event(n task.Numbered) ([]byte, error) {
 	return append(e.r.frame(b, result), "\n\n"...), nil
 }
 
-// frame appends a result in the form of the binding.
+// frame appends a result with the JSON-RPC wrapper, if the client expects one.
 func (r *request) frame(b, result []byte) []byte {
 	if r.withoutRPC {
 		return append(b, result...)
@@ -69,7 +67,6 @@ func (r *request) frame(b, result []byte) []byte {
 	return append(append(b, result...), '}')
 }
 
-// End implements plain.Rendering.
 func (e *events) End(err error) []byte {
 	if err == nil || e.r.withoutRPC {
 		return nil

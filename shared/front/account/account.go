@@ -1,12 +1,11 @@
-// Package account is the API of accounts: for operators below /v1/admin/accounts, and for
-// tenants, by a key of their account, at /v1/account and /v1/keys. It receives the webhooks of
-// the provider of payments.
+// Package account serves the API of accounts: to operators below /v1/admin/accounts, and to tenants
+// with a key of their account at /v1/account and /v1/keys. It also receives the webhooks of the
+// payment provider.
 //
-// The invariants: a tenant's request reads and changes only the account of its key, and the
-// key gains nothing by that: no key that it makes, and no link, may do more than itself. A
-// test key lists, makes and revokes test keys, and all other operations refuse it, because
-// balance, usage, receipts, changes and links are live. A secret is in the one answer that
-// makes it, and nowhere else.
+// A tenant's request can read and change only the account of its key. No key or link that a key
+// creates has more rights than that key. A test key can list, create and revoke test keys; all
+// other operations refuse it, because balance, usage, receipts, changes and links are live data. A
+// secret appears only in the answer that creates it.
 package account
 
 import (
@@ -27,63 +26,63 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Account is the JSON of an account. Balance is the amount that it can spend, its line included.
-// Held is the amount that undecided calls hold, plus the cost of calls and bookings that usage
-// does not count yet. Lists omit Held. Key is the key that asks.
+// Account is the JSON form of an account. Balance is the amount that the account can spend,
+// including its credit line. Held is the amount held for undecided calls, plus the cost of calls
+// and bookings that usage does not include yet. Lists omit Held. Key is the key that sent the
+// request.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
 	Held    *money.Amount  `json:"held,omitempty"`
-	Host    identity.ID    `json:"host_id"` // which claims name
+	Host    identity.ID    `json:"host_id"` // host that claims must name
 	Links   []billing.Link `json:"links,omitempty"`
 	Key     *billing.Key   `json:"key,omitempty"`
 }
 
-// Page is a page of accounts, by tenant. Next is the cursor of the next, "" after the last.
+// Page is a page of accounts, sorted by tenant. Next is the cursor of the next page, or "" on the
+// last page.
 type Page struct {
 	Accounts []Account `json:"accounts"`
 	Next     string    `json:"next"`
 }
 
-// Change is a change of an account, at a position from 1.
+// Change is a change of an account. Positions start at 1.
 type Change struct {
 	Position uint64 `json:"position"`
 	billing.Change
 }
 
-// Changes is a page of changes. Next is the position of the next page.
+// Changes is a page of changes. Next is the first position of the next page.
 type Changes struct {
 	Changes []Change `json:"changes"`
 	Next    uint64   `json:"next"`
 }
 
-// Keys are the keys of an account.
 type Keys struct {
 	Keys []billing.Key `json:"keys"`
 }
 
-// Issuers is the list of the issuers whose tokens count.
+// Issuers is the list of issuers whose tokens the host accepts.
 type Issuers struct {
 	Issuers []billing.Issuer `json:"issuers"`
 }
 
-// Made is a new key. Secret is shown this once.
+// Made is a new key. Secret is shown only once.
 type Made struct {
 	billing.Key
 	Secret string `json:"secret"`
 }
 
-// Format prints no secret, for every verb.
 func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
 
 type api struct {
 	*billing.Billing
-	receipts *Receipts        // nil on a host without receipts
-	payments billing.Payments // nil on a host without payments
+	receipts *Receipts        // nil if the host has no receipts
+	payments billing.Payments // nil if the host has no payments
 }
 
-// Operator returns the routes of the operator, for whom the host decides. They are nil for a
-// host without accounts.
+// Operator returns the operator's routes, or nil if the host has no accounts. The host must
+// authorize their requests.
 func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 	if b == nil {
 		return nil
@@ -131,8 +130,8 @@ func (d *api) operator(s op.Server) []op.Route {
 		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
 
-// Handler returns the handler of tenants. Without keys of Stripe, all routes of payments are
-// answered with 404.
+// Handler returns the handler of the tenants' routes. If payments is nil, the payment routes answer
+// with 404.
 func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
 	d := &api{Billing: b, receipts: receipts, payments: payments}
 	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.Routes(d.tenants(op.Server{Keys: b})...))
@@ -145,13 +144,12 @@ func (d *api) tenants(s op.Server) []op.Route {
 		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, d.stripe)))
 }
 
-// Operations lists the operations of a host that has everything.
+// Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	none := &api{}
 	return op.Specs(slices.Concat(none.operator(op.Server{Operator: true}), none.tenants(op.Server{})))
 }
 
-// twins are the routes of twins that a server has.
 func (d *api) twins(s op.Server) []op.Route {
 	mayRead := d.mayRead
 	if s.Operator {
@@ -191,8 +189,7 @@ func (d *api) twins(s op.Server) []op.Route {
 	}
 }
 
-// find returns the account that the operator names, or the account of the
-// caller's key.
+// find returns the account that the operator's request names, or the account of the caller's key.
 func (d *api) find(ctx context.Context, in ofAccount) (billing.Account, error) {
 	by := op.CallerOf(ctx)
 	if by.Operator {
@@ -201,7 +198,6 @@ func (d *api) find(ctx context.Context, in ofAccount) (billing.Account, error) {
 	return d.Billing.Account(ctx, by.Key.Account)
 }
 
-// onAccount is the function of an operation whose request names an existing account.
 func onAccount[In ofAccount, Out any](d *api, f func(context.Context, *billing.Account, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		a, err := d.find(ctx, in)
@@ -212,7 +208,6 @@ func onAccount[In ofAccount, Out any](d *api, f func(context.Context, *billing.A
 	}
 }
 
-// change is the function of an operation that changes an account and shows it.
 func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (billing.Account, error)) func(context.Context, With[Body]) (Account, error) {
 	return onAccount(d, func(ctx context.Context, a *billing.Account, in With[Body]) (Account, error) {
 		changed, err := f(ctx, a.ID, in.Body)
@@ -220,7 +215,7 @@ func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (bi
 	})
 }
 
-// whole returns an account with its held amount and its links.
+// whole returns an account with its held amount and links. It passes err on.
 func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -229,7 +224,7 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 	if err != nil {
 		return view, err
 	}
-	// The held amount is the sum of the changes, less the balance and the spending that usage counts.
+	// Held is the sum of all changes, minus the balance and the spending that usage includes.
 	held, err := d.Sum(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
 	if err == nil {
 		err = usage.Spent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
@@ -240,7 +235,7 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 	if err != nil {
 		return view, err
 	}
-	// The three are read one after another, so a credit or a fold in between may make the
+	// The three values are read one after another. A concurrent credit or usage fold may make the
 	// difference negative.
 	held = max(held-view.Balance, 0)
 	view.Held = &held
@@ -262,10 +257,10 @@ func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
 	return d.whole(ctx, a, err)
 }
 
-// maxPage bounds a page of accounts: each is read.
+// maxPage limits a page of accounts, because each account is read.
 const maxPage = 100
 
-// pageSize bounds the page size that a request wants. Zero means the largest.
+// pageSize limits the requested page size. Zero requests the maximum.
 func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPage), maxPage)) }
 
 func (d *api) list(ctx context.Context, in List) (page Page, err error) {
@@ -282,14 +277,13 @@ func (d *api) list(ctx context.Context, in List) (page Page, err error) {
 	return page, nil
 }
 
-// Moved is an account after money was moved.
 type Moved struct {
 	Account
-	// Replayed reports that the same key moved the amount before, so nothing moved now.
+	// Replayed is true if an earlier request with the same key moved the amount, so this request
+	// moved no money.
 	Replayed bool `json:"replayed,omitempty"`
 }
 
-// Reply implements op.Replier.
 func (m *Moved) Reply(h http.Header) int {
 	if m.Replayed {
 		h.Set("Idempotent-Replayed", "true")
@@ -315,10 +309,9 @@ func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (C
 	return page, err
 }
 
-// Linked is the link of a caller, or nil after it was ended.
+// Linked contains the new link of a caller, or nil after the link was ended.
 type Linked struct{ *billing.Link }
 
-// Reply implements op.Replier.
 func (l *Linked) Reply(http.Header) int {
 	if l.Link == nil {
 		return http.StatusNoContent
@@ -328,7 +321,7 @@ func (l *Linked) Reply(http.Header) int {
 
 func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
 	if billing.Unlinks(in.Body.Claim) {
-		// The signer needs nobody's leave.
+		// The signer of a claim may end its link without a key.
 		return Linked{}, d.UnlinkBy(ctx, in.Body.Claim)
 	}
 	ctx, err := op.Admit(ctx)
@@ -343,7 +336,7 @@ func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
 	return Linked{&l}, err
 }
 
-// Host is the identity that claims name.
+// Host contains the host identity that claims must name.
 type Host struct {
 	ID identity.ID `json:"host_id"`
 }

@@ -13,16 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Paths of the API.
 const (
 	OperatorPath = "/v1/admin/accounts"
 	TenantPath   = "/v1/account"
 	KeysPath     = "/v1/keys"
-	// UsagePath is the usage of a tenant.
-	UsagePath = "/v1/usage"
-	// StripePath is the path that Stripe sends webhooks to.
-	StripePath = TenantPath + "/stripe"
-	// OperatorReceiptsPath is the path at which the operator reads receipts.
+	UsagePath    = "/v1/usage"
+	// StripePath is the path to which Stripe sends webhooks.
+	StripePath           = TenantPath + "/stripe"
 	OperatorReceiptsPath = "/v1/admin/receipts/"
 
 	one = OperatorPath + "/{account}"
@@ -31,12 +28,13 @@ const (
 	oneIssuer   = issuersPath + "/{id}"
 )
 
-// IsPath reports whether a path is Handler's.
+// IsPath reports whether Handler serves a path.
 func IsPath(path string) bool {
 	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
 
-// IdempotencyKey is the header of the key that money is moved by once.
+// IdempotencyKey is the header of the idempotency key. Requests with the same key move money only
+// once.
 const IdempotencyKey = "Idempotency-Key"
 
 const maxBody = 16 << 10
@@ -60,7 +58,7 @@ var (
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )
 
-// The operations that the operator has for each account, and a key of an account for its own.
+// The operations that the operator has for each account, and that a key has for its own account.
 var (
 	ShowAccount  = twin[One, Account]("GET", "", billing.Demand{Scope: billing.ScopeRead}, "shows an account")
 	ListChanges  = twin[ChangeList, Changes]("GET", "/changes", billing.Demand{Scope: billing.ScopeRead}, "lists changes of an account")
@@ -73,7 +71,8 @@ var (
 	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, Or: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
 )
 
-// GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.
+// GetReceipt is an op.Twin and not a Twin, because no key is required: a caller can prove its
+// identity by Vacancy-Caller.
 var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
 	Operator: op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: aReceipt},
 	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPath + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
@@ -87,14 +86,15 @@ var (
 	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
 )
 
-// Twin is an operation that the operator has for each account, and a key for its own.
+// Twin is an operation that the operator has for each account, and that a key has for its own
+// account.
 type Twin[In ofAccount, Out any] struct{ op.Twin[In, Out] }
 
-// ofAccount is a request that names an account. With "", it means the account
-// of its key.
+// ofAccount is a request that names an account. account returns "" for the account of the request's
+// key.
 type ofAccount interface{ account() string }
 
-// twin returns a twin whose paths end alike. d is the demand on keys.
+// twin returns a Twin whose two paths have the same suffix. d is the permission that a key needs.
 func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc string) Twin[In, Out] {
 	o := op.Op[In, Out]{Method: method, Path: one + path, Limit: maxBody, Doc: doc}
 	t := o
@@ -106,107 +106,101 @@ func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc stri
 	return Twin[In, Out]{op.Twin[In, Out]{Operator: o, Key: t}}
 }
 
-// created returns t with status 201.
 func (t Twin[In, Out]) created() Twin[In, Out] {
 	t.Operator.Status, t.Key.Status = http.StatusCreated, http.StatusCreated
 	return t
 }
 
-// open returns t for anybody; some requests need a key (op.Admit).
+// open returns t without the requirement of a key. Handlers demand a key by op.Admit if a request
+// needs one.
 func (t Twin[In, Out]) open() Twin[In, Out] {
 	t.Key.Access.Anybody = true
 	return t
 }
 
-// Call asks a host to do t for the account that in names. If in names none, it does t for
-// the account of the client's key.
+// Call calls t on a host, for the account that in names. If in names no account, it calls the
+// tenant's operation, for the account of the client's key.
 func (t Twin[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return t.For(in.account() != "").Call(ctx, c, in)
 }
 
-// One names an account by its tenant or its id; a tenant's requests have none.
+// One names an account by its tenant or id. It is empty in a tenant's requests.
 type One struct {
 	Account string `path:"account"`
 }
 
 func (o One) account() string { return o.Account }
 
-// With is a request about an account with a body.
 type With[Body any] struct {
 	One
 	Body Body `body:"json"`
 }
 
-// About returns a request about an account.
 func About[Body any](one One, body Body) With[Body] { return With[Body]{one, body} }
 
 // Other requests.
 type (
-	// List is a page of accounts.
+	// List asks for a page of accounts.
 	List struct {
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Moving moves money, once for each idempotency key.
+	// Moving moves money once per idempotency key.
 	Moving struct {
 		With[Sum]
 		Key string `header:"Idempotency-Key"`
 	}
-	// ChangeList is a page of changes, from a position.
+	// ChangeList asks for a page of changes from a position.
 	ChangeList struct {
 		One
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	// Span selects hours of usage and how to sum them up. From and Until are UTC days or hours, or
-	// "" for the present month; By is one of ByHour to BySubject.
+	// Span selects hours of usage and their grouping. From and Until are UTC days or hours; if they
+	// are "", the span is the current month. By is one of ByHour to BySubject.
 	Span struct {
 		From  string `query:"from"`
 		Until string `query:"until"`
 		By    string `query:"by"`
 	}
-	// OneSpan is a Span of an account.
 	OneSpan struct {
 		One
 		Span
 	}
-	// Month is a month of an account, such as 2026-11, or "" for the present
-	// month.
+	// Month is a month of an account, for example 2026-11. If it is "", it is the current month.
 	Month struct {
 		One
 		Month string `query:"month"`
 	}
-	// RevokedKey names a key by its id. If Only is true, the keys and links that it made do not end.
+	// RevokedKey names a key by its id. If Only is true, the keys and links that the key created
+	// remain valid.
 	RevokedKey struct {
 		One
 		op.Unread
 		Key  string `path:"key"`
 		Only bool   `query:"only"`
 	}
-	// OneIssuer names an issuer of an account by its id.
 	OneIssuer struct {
 		op.Unread
 		ID string `path:"id"`
 	}
-	// OneSubject names a subject by its id.
 	OneSubject struct {
 		One
 		op.Unread
 		Subject string `path:"subject"`
 	}
-	// OneCaller names a linked caller.
 	OneCaller struct {
 		One
 		op.Unread
 		Caller identity.ID `path:"caller"`
 	}
-	// OneReceipt names a call by its pair and position; LastPosition is the last answered one.
+	// OneReceipt names a call by its pair and position. LastPosition names the last answered call.
 	OneReceipt struct {
 		Caller   string `path:"caller"`
 		Vacant   string `path:"vacant"`
 		Position string `path:"position"`
 	}
-	// Payment is a page where a tenant pays, one for a key.
+	// Payment asks for a payment page. Requests with the same Key get the same page.
 	Payment struct {
 		Body Limit  `body:"json"`
 		Key  string `header:"Idempotency-Key"`
@@ -215,35 +209,33 @@ type (
 
 // Bodies of requests.
 type (
-	// Opening opens an account.
 	Opening struct {
 		Tenant string `json:"tenant"`
 		Shards int    `json:"shards,omitempty"`
 	}
-	// NewIssuer lets tokens of an issuer count for the account of a tenant.
+	// NewIssuer asks the host to accept an issuer's tokens for the account of a tenant.
 	NewIssuer struct {
 		Tenant string `json:"tenant"`
 		Issuer string `json:"issuer"`
 		billing.IssuerOptions
 	}
-	// Sum is an amount of micro-dollars, and why.
+	// Sum is an amount in micro-dollars and the reason for its change.
 	Sum struct {
 		Amount money.Amount `json:"amount"`
 		Note   string       `json:"note"`
 	}
-	// Limit is an amount of micro-dollars.
+	// Limit is an amount in micro-dollars.
 	Limit struct {
 		Amount money.Amount `json:"amount"`
 	}
-	// Seconds is a duration.
 	Seconds struct {
 		Seconds int64 `json:"seconds"`
 	}
-	// Note says why.
+	// Note contains the reason for an operation.
 	Note struct {
 		Note string `json:"note"`
 	}
-	// Claim links a caller to an account, or ends its link.
+	// Claim contains a claim that links a caller to an account or ends its link.
 	Claim struct {
 		Claim string `json:"claim"`
 	}

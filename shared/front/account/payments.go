@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxEvent bounds a webhook in bytes.
+// maxEvent limits a webhook in bytes.
 const maxEvent = 256 << 10
 
 func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err error) {
@@ -29,7 +29,6 @@ func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err e
 	return page, err
 }
 
-// returned answers a payer who comes back from the provider's page.
 func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
 	text := "Thank you. The account has the money as soon as the payment is confirmed.\nYou may close this page.\n"
 	if r.URL.Query().Get("cancelled") != "" {
@@ -41,14 +40,14 @@ func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// stripe takes a webhook. Stripe repeats it for days unless it is answered with 200, so it
-// is answered when all of it is stored.
+// stripe receives a webhook. Stripe repeats a webhook for days until it gets status 200, so the
+// answer is sent only after the complete event is stored.
 func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpapi.Body(w, r, maxEvent)
 	if err != nil {
 		return err
 	}
-	// In Lambda a value with commas comes as several values.
+	// Lambda splits a header value at its commas.
 	signature := strings.Join(r.Header.Values(paykeys.SignatureHeader), ",")
 	event, err := d.payments.Event(r.Context(), signature, body)
 	if err != nil {

@@ -20,26 +20,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Receipts are the sources that receipts are made from.
+// Receipts contains the sources from which receipts are built.
 type Receipts struct {
-	// Settled reads a call that had a price (call.Host).
+	// Settled reads a settled call that had a price. It is implemented by call.Host.
 	Settled func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)
-	// Signer returns the key that signs receipts at a time (signingkey.Keys).
+	// Signer returns the key that signs receipts at a time. It is implemented by signingkey.Keys.
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
-	// Owner returns the tenant of a vacant, "" for the operator's.
+	// Owner returns the tenant that owns a vacant, or "" if the operator owns it.
 	Owner   func(ctx context.Context, id identity.ID) (string, error)
 	Callers caller.Verifier
 }
 
-// receiptRoute is below the operator's or the tenant's prefix.
+// receiptRoute is the path of a receipt below the operator's or the tenant's prefix.
 const receiptRoute = "{caller}/{vacant}/{position}"
 
-// LastPosition asks for the receipt of the last answered call of a pair.
+// LastPosition requests the receipt of the last answered call of a pair.
 const LastPosition = "last"
 
 func noReceipt() error { return problem.New(problem.NotFound, "no such receipt") }
 
-// receipt answers with the receipt of a call; NotFound for parties that may not read it.
+// receipt returns the handler that answers with the receipt of a call. Parties that may not read
+// the receipt get NotFound.
 func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (bool, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err1 := identity.ParseID(r.PathValue("caller"))
@@ -96,7 +97,7 @@ func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (
 	}
 }
 
-// mayRead reports whether a request is of the caller, of the payer or of the owner.
+// mayRead reports whether a request was sent by the caller, the payer or the vacant's owner.
 func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool, error) {
 	id, err := d.receipts.Callers.Of(r, nil)
 	if err != nil {

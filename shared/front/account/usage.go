@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// How usage is summed up.
+// Groupings of usage.
 const (
 	ByHour    = "hour"
 	ByDay     = "day"
@@ -24,9 +24,9 @@ const (
 	BySubject = "subject"
 )
 
-// Line is a sum of usage. Hour, Day, Vacant, Caller and Subject are "" unless it is summed
-// up by them. Without a subject, keys and links paid. Issuer and Name tell who a subject is,
-// unless the operator deleted that.
+// Line is a sum of usage. Only the member by which the usage is grouped is set. If usage is grouped
+// by subject, the line without a subject contains the usage that keys and links paid. Issuer and
+// Name identify the subject, unless the operator has deleted its name.
 type Line struct {
 	Hour    string `json:"hour,omitempty"`
 	Day     string `json:"day,omitempty"`
@@ -38,19 +38,19 @@ type Line struct {
 	usage.Counts
 }
 
-// Usage sums up an account's payments and the earnings of its tenant's vacants, from a
-// time until another.
+// Usage contains the payments of an account and the earnings of its tenant's vacants in a span of
+// time.
 type Usage struct {
 	Tenant string    `json:"tenant"`
 	From   time.Time `json:"from"`
 	Until  time.Time `json:"until"`
 	Paid   []Line    `json:"paid"`
 	Earned []Line    `json:"earned"`
-	// Events are the bookings that the account has paid for, and what was given back.
+	// Events lists the bookings that the account paid for, and the refunds.
 	Events []Event `json:"events"`
 }
 
-// Event is a usage event. Cents are AGP's; negative ones are given back.
+// Event is a usage event. Cents is the amount in AGP's unit, negative for refunds.
 type Event struct {
 	ID      string    `json:"event_id"`
 	Intent  string    `json:"intent"`
@@ -60,13 +60,13 @@ type Event struct {
 	At      time.Time `json:"ts"`
 }
 
-// Statement is a month of an account. Gross is the sum that callers have paid for the
-// tenant's vacants, Fee the host's part of it, Net the rest. Credited is the sum of
-// credits less withdrawn payments. Owed is the amount spent of the line now, plus the
-// amount that withdrawn payments left to pay.
+// Statement summarizes a month of an account. Gross is the amount that callers paid for the
+// tenant's vacants, Fee is the host's share of it, and Net is the rest. Credited is the sum of all
+// credits minus withdrawn payments. Owed is the currently used part of the credit line, plus unpaid
+// amounts of withdrawn payments.
 type Statement struct {
 	Tenant   string       `json:"tenant"`
-	Month    string       `json:"month"` // 2026-11
+	Month    string       `json:"month"` // for example 2026-11
 	Credited money.Amount `json:"credited"`
 	Spent    money.Amount `json:"spent"`
 	Gross    money.Amount `json:"gross"`
@@ -76,10 +76,10 @@ type Statement struct {
 	Owed     money.Amount `json:"owed"`
 }
 
-// maxSpan bounds what one answer sums up.
+// maxSpan limits the span of one answer.
 const maxSpan = 400 * 24 * time.Hour
 
-// read returns what a span stands for. The default is the UTC month of now.
+// read returns the parsed span. The default is the current UTC month.
 func (s Span) read(now time.Time) (from, until time.Time, by string, err error) {
 	now = now.UTC()
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -106,7 +106,6 @@ func (s Span) read(now time.Time) (from, until time.Time, by string, err error) 
 	return from, until, by, err
 }
 
-// day parses a UTC day, or an hour of one.
 func day(field, s string) (time.Time, error) {
 	for _, form := range []string{time.DateOnly, "2006-01-02T15"} {
 		if t, err := time.Parse(form, s); err == nil {
@@ -116,7 +115,7 @@ func day(field, s string) (time.Time, error) {
 	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or an hour of one such as 2026-11-24T15", httpapi.Clip(s))
 }
 
-// lines sums up hours.
+// lines groups hours of usage.
 type lines struct {
 	by string
 	m  map[Line]*usage.Counts
@@ -148,7 +147,7 @@ func (l *lines) add(h usage.Hour) error {
 func (l *lines) sorted() []Line {
 	all := make([]Line, 0, len(l.m))
 	for key, c := range l.m {
-		if key.Counts = *c; *c != (usage.Counts{}) { // which a correction leaves
+		if key.Counts = *c; *c != (usage.Counts{}) { // a correction may leave empty counts
 			all = append(all, key)
 		}
 	}
@@ -158,7 +157,6 @@ func (l *lines) sorted() []Line {
 	return all
 }
 
-// usage sums up the usage of an account and of its tenant's vacants.
 func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	from, until, by, err := in.read(d.Now())
 	if err != nil {
@@ -171,8 +169,8 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := lines{by, map[Line]*usage.Counts{}}, lines{by, map[Line]*usage.Counts{}}
 	if by == BySubject {
-		// Subjects are part of what the account paid, so their usage is taken from the line of the whole account, which
-		// keeps the rest.
+		// Subjects' usage is part of the account's usage. It is subtracted from the line without a
+		// subject, to which all usage of the account is added below.
 		all, err := d.Subjects(ctx, a.ID)
 		if err != nil {
 			return u, err
@@ -213,7 +211,6 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	return u, err
 }
 
-// operatorUsage sums up the usage of the operator's own vacants.
 func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
 	from, until, by, err := in.read(d.Now())
 	if err != nil {

@@ -1,16 +1,16 @@
-// Package admin is the operator's API: it creates, lists, shows, publishes,
-// exports and deletes vacants, creates their children, sets their plans,
-// changes their states, and holds the gate's policy and the host's identity.
+// Package admin implements the operator's API. It creates, lists, shows, publishes, exports and
+// deletes vacants, creates their children, sets their plans, changes their states, and manages the
+// gate's policy and the host's identity.
 //
-// The host decides who may reach it. On one machine it is a Unix socket that
-// only its owner can open, never the public listener. On AWS it is a public URL
-// behind RequireKey, which admits the operator's key only. Some routes have a
-// second handler: SignedChildren, where a parent requests children by its own
-// signature, and Tenants, where a tenant manages its own vacants by a key of its
-// account. The invariants: a page in a browser gets nothing. A tenant learns
-// nothing of vacants of others. A body is strict
-// JSON or refused. An imported seed is shown nowhere, and a seed leaves the
-// host by export only.
+// The host decides who may use the API. On a single machine it is served at a Unix socket that only
+// its owner can open, never at the public listener. On AWS it is served at a public URL behind
+// RequireKey, which accepts only the operator's key. Two other handlers serve some of the routes:
+// SignedChildren, where a parent requests children with its own signature, and Tenants, where a
+// tenant manages its own vacants with a key of its account.
+//
+// Pages in a browser cannot use the API. A tenant gets no information about vacants of others. A
+// body must be strict JSON. An imported seed is never shown, and a seed leaves the host only by an
+// export.
 package admin
 
 import (
@@ -43,69 +43,62 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// SocketHost is the Host of requests at the admin socket of one machine. The
-// name never resolves (RFC 6761), so no page can be served from it, and no
-// other name can be rebound to reach the handler.
+// SocketHost is the Host header of requests to the admin socket of a single machine. The name never
+// resolves (RFC 6761), so no page can be served from it, and no other name can be rebound to reach
+// the handler.
 const SocketHost = "admin.vacancy.invalid"
 
-// Prefix begins the path of every route of the operator.
+// Prefix is the prefix of all paths of the operator's routes.
 const Prefix = "/v1/admin/"
 
 const backupPath = Prefix + "backup"
 
-// Config holds the handler's dependencies. The routes and operations of a nil
-// part do not exist.
+// Config contains the handler's dependencies. The routes and operations of a nil part do not exist.
 type Config struct {
 	Vacants *vacants.Directory
-	// Answers checks what answers for vacants. Calls reads the texts of their tools.
+	// Answers checks the agents of vacants. Calls reads the texts of their tool calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
-	// Host is the only accepted Host header; "" accepts any, where a key guards
-	// the handler.
+	// Host is the only accepted Host header. If it is "", any Host is accepted; a key must then
+	// guard the handler.
 	Host string
-	// Verify answers GET /v1/admin/verify, Chain GET
-	// /v1/admin/chain/{from}/{to} (path values from and to). Both answers are
-	// streams.
+	// Verify answers GET /v1/admin/verify, and Chain answers GET /v1/admin/chain/{from}/{to} with
+	// the path values from and to. Both answers are streams.
 	Verify, Chain http.Handler
-	// Backup answers POST /v1/admin/backup with all of the host, its keys too.
+	// Backup answers POST /v1/admin/backup with the complete host, including its keys.
 	Backup http.Handler
-	// Status describes a host on one machine; Reindex rebuilds its search index.
+	// Status describes a host on a single machine. Reindex rebuilds its search index.
 	Status  func(context.Context) (Status, error)
 	Reindex func(context.Context) (Reindexed, error)
-	// RenewKeys makes the key that signs receipts, when the host's URL is set. With nil,
-	// another process makes it.
+	// RenewKeys creates the key that signs receipts, when the host's URL is set. If RenewKeys is
+	// nil, another process creates the key.
 	RenewKeys func(context.Context) error
-	// Seal seals the registry's log.
-	Seal func(context.Context) (Sealed, error)
-	// Graduations answers POST /v1/graduations, for operators whose host may
-	// not serve its public listener.
+	Seal      func(context.Context) (Sealed, error)
+	// Graduations answers POST /v1/graduations, for operators whose host does not serve its public
+	// listener.
 	Graduations http.Handler
-	// Billing has the accounts of tenants, or is nil on a host without accounts
-	// and prices.
+	// Billing contains the accounts of tenants. It is nil on a host without accounts and prices.
 	Billing *billing.Billing
-	// PaymentKeys are the keys of the provider of payments; unused if Billing is nil.
+	// PaymentKeys contains the keys of the payment provider. It is unused if Billing is nil.
 	PaymentKeys *secrets.Secrets
 	Receipts    *account.Receipts
-	// More are the routes of other packages (agp.Operator).
+	// More contains routes of other packages, for example of agp.Operator.
 	More []op.Route
-	// Recount corrects usage by the rows.
+	// Recount corrects usage from the rows.
 	Recount func(ctx context.Context) (usage.Recounted, error)
-	// Gate reads graduations and the gate's policy.
-	Gate Gate
-	// ChildReport returns a page of a vacant's children, with figures of its
-	// calls to them.
+	Gate    Gate
+	// ChildReport returns a page of a vacant's children with statistics of its calls to them.
 	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
-	// GET /v1/admin/host reports KeyService (whether a key service holds the
-	// host's identity), Stage and Version.
+	// GET /v1/admin/host reports KeyService (a key service stores the host's identity), Stage and
+	// Version.
 	KeyService     bool
 	Stage, Version string
 	Log            *slog.Logger
 }
 
-// Handler returns the handler of all operations: of this package (ops.go), of accounts and
-// bookings (account.Operator, agp.Operator), and of POST /v1/graduations, as at the public handler.
-//
-// Refusals are {"detail", "code"} and, where one input is wrong, "field".
+// Handler returns the handler of all operations: this package's (ops.go), the operations of
+// accounts and bookings (account.Operator, agp.Operator), and POST /v1/graduations, as at the
+// public handler. Refusals are {"detail", "code"}, and "field" if a single input is wrong.
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	routes := op.Routes(slices.Concat(d.routes(op.Server{Operator: true}), d.streams(), account.Operator(c.Billing, c.Receipts), c.More)...)
@@ -113,13 +106,12 @@ func Handler(c Config) http.Handler {
 	return d.guard(d.http().Mux(routes))
 }
 
-// Operations lists the operations of a host that has everything.
+// Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	none := &api{Config{Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}}}
 	return op.Specs(append(none.routes(op.Server{}), none.streams()...))
 }
 
-// streams are the routes of answers that are written while they are read.
 func (d *api) streams() []op.Route {
 	lines := []string{"application/x-ndjson"}
 	return []op.Route{
@@ -227,23 +219,19 @@ func (d *api) routes(s op.Server) []op.Route {
 	)
 }
 
-// asked is the function of an operation whose request says nothing.
 func asked[In op.None | op.Unread, Out any](f func(context.Context) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, _ In) (Out, error) { return f(ctx) }
 }
 
 type api struct{ Config }
 
-// http is the API's routing and log. Requests that change nothing are logged at
-// Debug.
 func (d *api) http() httpapi.API {
 	return httpapi.API{Name: "admin", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
-// guard refuses requests that do not come from a command-line client. Browsers
-// say where a request comes from (Origin, Sec-Fetch-Site), and a rebound name
-// shows in Host. No answer has a CORS header, so a page could not even read a
-// refusal.
+// guard refuses requests that do not come from a command-line client. Browsers reveal themselves by
+// Origin or Sec-Fetch headers, and a rebound name appears in Host. Answers have no CORS header, so
+// a page cannot even read a refusal.
 func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -268,7 +256,7 @@ func stream(h http.Handler) httpapi.Handler {
 }
 
 func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) {
-	defer clear(in.Body.Import) // it may contain a seed
+	defer clear(in.Body.Import) // the import may contain a seed
 	spec, err := in.Body.spec()
 	if err != nil {
 		return Vacant{}, err
@@ -276,7 +264,7 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 	if spec.Key != nil {
 		defer spec.Key.Wipe()
 	}
-	if tenant, ok := askerOf(ctx).OfTenant(); ok { // creates only vacants of its own
+	if tenant, ok := askerOf(ctx).OfTenant(); ok { // tenants may create only vacants of their own
 		if spec.Tenant != "" && spec.Tenant != tenant {
 			return Vacant{}, problem.New(problem.Forbidden, "tenant: expected %s, whose key this is, or none, got %s", tenant, clip(spec.Tenant))
 		}
@@ -312,9 +300,8 @@ func (d *api) show(ctx context.Context, rec *vacants.Record, _ One) (Vacant, err
 	return one[0], err
 }
 
-// enrich adds to vacants what others than their records know: whether they are published,
-// and their calls of today. It reads a registration for each vacant, and the usage of the day
-// once for each tenant.
+// enrich adds data that vacants' records do not contain: their visibility in the registry and
+// today's calls. It reads one registration per vacant, and the usage of the day once per tenant.
 func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	if d.Vacants.Registry != nil {
 		ids := make([]identity.ID, len(all))
@@ -334,7 +321,8 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	if d.Billing == nil {
 		return nil
 	}
-	tenants := map[string]map[identity.ID]uint64{} // nil for a tenant with too much to add up
+	// The value is nil for a tenant whose usage is too large to sum up.
+	tenants := map[string]map[identity.ID]uint64{}
 	for i := range all {
 		v := &all[i]
 		calls, known := tenants[v.Tenant]
@@ -353,7 +341,6 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	return nil
 }
 
-// change serves a command on one vacant.
 func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) func(context.Context, One) (Vacant, error) {
 	return onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Vacant, error) {
 		changed, err := command(ctx, rec.ID)
@@ -361,7 +348,7 @@ func (d *api) change(command func(context.Context, identity.ID) (vacants.Record,
 	})
 }
 
-// export returns a key. Nothing between here and the operator may store it.
+// export returns a vacant with its key. The answer must not be stored on its way to the operator.
 func (d *api) export(ctx context.Context, rec *vacants.Record, _ One) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err

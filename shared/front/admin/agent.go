@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a version of a vacant's agent. Version is 0 for an agent of defaults
-// that was never set. Settings are the ones in force, without the texts.
+// Agent is a version of a vacant's agent. Version is 0 if the agent was never set and consists of
+// defaults. Settings contains the effective settings without the texts.
 type Agent struct {
 	Vacant   Vacant               `json:"vacant"`
 	Version  int                  `json:"version"`
@@ -22,10 +22,8 @@ type Agent struct {
 	Settings []definition.Setting `json:"settings"`
 }
 
-// Sound implements op.Sound.
 func (a *Agent) Sound() error { return a.Vacant.Sound() }
 
-// agent answers with a version of a vacant's agent, the current one if the request names none.
 func (d *api) agent(ctx context.Context, rec *vacants.Record, in AgentVersion) (Agent, error) {
 	return d.showAgent(ctx, rec, int(in.Version))
 }
@@ -38,8 +36,8 @@ func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (
 	return Agent{vacantOf(rec), cmp.Or(version, rec.Agent), a.Blob(), a.Settings(rec.Tenant)}, nil
 }
 
-// setAgent makes the next version of a vacant's agent, unless there is another than
-// the one that the request's After names.
+// setAgent creates the next version of a vacant's agent. If the current version is not the one in
+// the request's After, it fails.
 func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	a, err := definition.Parse(in.Body)
 	if err == nil {
@@ -59,7 +57,7 @@ func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	return d.showAgent(ctx, &rec, 0)
 }
 
-// choose sets the model of an agent with a tier. a may be nil.
+// choose selects the model of an agent with a tier. a may be nil.
 func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	if a == nil || a.Tier == "" {
 		return nil
@@ -74,17 +72,16 @@ func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	return a.Choose(&t)
 }
 
-// AgentAfter returns the request that makes agent, in JSON, the version after now. It fails with
-// Conflict if now is no longer the current one.
+// AgentAfter returns the request that makes agent, in JSON, the version after now. The request
+// fails with Conflict if now is no longer the current version.
 func AgentAfter(now *Agent, agent []byte) NewAgent {
 	after := Version(now.Version)
 	return NewAgent{About(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
 }
 
-// Version is the number of a version, from 0.
+// Version is a version number, starting at 0.
 type Version int
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (v *Version) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil {
@@ -94,8 +91,8 @@ func (v *Version) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Forgetting selects the conversations that an agent forgets. A nil caller means every
-// caller, a nil thread every thread.
+// Forgetting selects the conversations that an agent forgets. A nil Caller selects all callers, and
+// a nil ContextID all conversations.
 type Forgetting struct {
 	Caller    *identity.ID `json:"caller,omitempty"`
 	ContextID *string      `json:"context_id,omitempty"`

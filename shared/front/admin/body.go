@@ -14,16 +14,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// maxCreation bounds a creation in bytes: it may contain a logbook and chains.
+// maxCreation limits the body of a creation, in bytes. The body may contain a logbook and chains.
 const maxCreation = 16 << 20
 
 func limits() canon.Limits { return httpapi.Limits(maxCreation) }
 
-// defaultSubstrate applies if a creation names none.
+// defaultSubstrate is the substrate of a creation that names none.
 const defaultSubstrate = "echo"
 
-// imported is the output of `vacancy export`. Its name and card are not used, because the
-// creation names the vacant and the host signs the card.
+// imported is the output of `vacancy export`. Its name and card are ignored, because the creation
+// names the vacant and the host signs a new card.
 type imported struct {
 	Seed     seed            `json:"seed_hex"`
 	ID       string          `json:"id"`
@@ -37,8 +37,9 @@ type imported struct {
 	Card     json.RawMessage `json:"card" canon:"null"`
 }
 
-// spec returns the vacant to create. An import gives its key, manifest, logbook and chains. It
-// gives the agent, too, if the creation has neither an agent nor a substrate.
+// spec returns the specification of the vacant to create. An import provides the key, manifest,
+// logbook and chains, and also the agent if the creation specifies neither an agent nor a
+// substrate.
 func (n *Creation) spec() (s vacants.Spec, err error) {
 	s = vacants.Spec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
 	if s.Work, err = vacants.ParseWork(n.Work); err != nil {
@@ -62,7 +63,6 @@ func (n *Creation) spec() (s vacants.Spec, err error) {
 	return s, nil
 }
 
-// addImport adds an import to s, and returns its agent, if it has one.
 func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err error) {
 	var i imported
 	if err := canon.NewDecoder(n.Import, limits()).Decode(&i); err != nil {
@@ -88,8 +88,6 @@ func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err erro
 	return agent, nil
 }
 
-// readAgent reads an agent that is a member of a body. It returns nil for a
-// missing member.
 func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -101,11 +99,9 @@ func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 	return &a, err
 }
 
-// seed reads the seed of a key. Its errors quote nothing of the input, which may be most of a
-// seed.
+// seed parses the seed of a key. Its errors do not quote the input, which may be most of a seed.
 type seed struct{ key *identity.Key }
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (s *seed) UnmarshalCanon(d *canon.Decoder) error {
 	wrong := &problem.Error{Kind: problem.Malformed, Field: "body", Want: "64 hex digits"}
 	text, err := d.String()
@@ -123,10 +119,8 @@ func (s *seed) UnmarshalCanon(d *canon.Decoder) error {
 	return nil
 }
 
-// entries reads the entries of a logbook.
 type entries []logbook.Entry
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
 	return d.Array(func(i int) error {
 		if i >= vacants.MaxEntries {
@@ -145,10 +139,9 @@ func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// chains reads the documents of a caller's chains, by target.
+// chains parses the documents of a caller's chains by target.
 type chains map[identity.ID][]byte
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (c *chains) UnmarshalCanon(d *canon.Decoder) error {
 	*c = chains{}
 	return d.Object(func(key string) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawn makes a child at the operator's or a tenant's request.
 func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err error) {
 	b := &in.Body
 	agent, err := readAgent(b.Agent)
@@ -53,14 +52,15 @@ func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err e
 	return made, nil
 }
 
-// makeChild makes the child. A child that inherits the substrate of a parent
-// with a plan gets echo.
+// makeChild creates a child. If the child would inherit the substrate of a parent with a plan, it
+// gets the default substrate.
 func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
 	endpoints, err := d.endpoints(ctx, &spec)
 	if err != nil {
 		return Spawned{}, err
 	}
-	switch { // a child that does not reach its own endpoints could never answer
+	// A child that cannot reach its own endpoints could not answer.
+	switch {
 	case len(endpoints) == 0:
 	case spec.Outbound == composite.NoExternal:
 		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
@@ -76,7 +76,7 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	if err == nil {
 		return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
 	}
-	// The manifest has other names for some fields than the request.
+	// The manifest names some fields differently from the request.
 	p := problem.Of(err)
 	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
 		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
@@ -86,8 +86,8 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	return Spawned{}, err
 }
 
-// endpoints are the URLs that the child's agent sends requests to. A child that would
-// have its parent's plan gets the default substrate.
+// endpoints returns the URLs to which the child's agent sends requests. If the child would inherit
+// its parent's plan, endpoints sets the default substrate.
 func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string, error) {
 	agent := spec.Agent
 	switch {
@@ -97,9 +97,10 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 		if at := s.Endpoint(); err == nil && at != "" {
 			return []string{at}, nil
 		}
-		return nil, nil // opening it reports what is wrong
+		return nil, nil // opening the substrate reports the error
 	default:
-		parent, err := d.Vacants.Get(ctx, vacants.Operator(), spec.Parent) // it was found
+		// The request's sender was already authorized for the parent.
+		parent, err := d.Vacants.Get(ctx, vacants.Operator(), spec.Parent)
 		if err != nil {
 			return nil, err
 		}
@@ -116,8 +117,6 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 	return agent.Endpoints(), nil
 }
 
-// children answers with a page of a vacant's children and figures of its calls
-// to them.
 func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList) (Children, error) {
 	all, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {

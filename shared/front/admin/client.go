@@ -16,33 +16,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Client is a client of Handler. Refusals are problems of the handler's kind;
-// an unreachable handler is Unavailable.
+// Client is a client of Handler. Refusals are problems of the kind that the handler returned. If
+// the handler cannot be reached, the error is Unavailable.
 type Client struct {
 	HTTP *http.Client
-	URL  string // the base URL of the routes
+	URL  string // base URL of the routes
 	Key  string // the operator's key; "" if the address guards the handler
 }
 
-// Format prints only the handler's URL for every verb, never the key.
 func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.URL) }
 
-// Creation is the body of a creation. Import is the output of `vacancy export`,
-// nil for a new vacant.
+// Creation is the body of a creation. Import is the output of `vacancy export`, or nil for a new
+// vacant.
 type Creation struct {
 	Name       string          `json:"name"`
 	Capability string          `json:"capability"`
 	Substrate  string          `json:"substrate,omitempty"`
 	Agent      json.RawMessage `json:"agent,omitempty" canon:"null"`
 	Tenant     string          `json:"tenant,omitempty"`
-	Work       string          `json:"work,omitempty"` // bound of a call, as "5m"; "" means the host's
-	Import     json.RawMessage `json:"import,omitempty" canon:"null"`
+	// Work limits the duration of a call, for example "5m". "" means the host's limit.
+	Work   string          `json:"work,omitempty"`
+	Import json.RawMessage `json:"import,omitempty" canon:"null"`
 }
 
-// Format prints only the name for every verb: an import contains a seed.
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// All returns the vacants of all pages, with deleted also the deleted ones.
+// All returns the vacants of all pages. If deleted is set, it includes deleted vacants.
 func (c Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] {
 	return store.Items(store.Follow(func(cursor string) ([]Vacant, string, error) {
 		p, err := ListVacants.Call(ctx, c, VacantList{All: deleted, Cursor: cursor})
@@ -50,7 +49,7 @@ func (c Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] 
 	}))
 }
 
-// Backup returns a backup of the host, to its end; the caller closes it.
+// Backup returns a stream with a backup of the host. The caller must close it.
 func (c Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodPost, backupPath, nil, nil)
 	if err != nil {
@@ -59,11 +58,11 @@ func (c Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// maxExport is the largest accepted export in bytes.
+// maxExport limits an accepted export, in bytes.
 const maxExport = 128 << 20
 
-// Export returns a vacant as a bundle with its key in the clear, which the
-// caller must wipe. An incomplete answer is an error.
+// Export returns a vacant as a bundle that contains its key in the clear. The caller must wipe the
+// bundle. An incomplete answer is an error.
 func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	var b op.Blob
 	path, err := ExportVacant.At(One{vacant})
@@ -80,7 +79,6 @@ func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	return b.Data, nil
 }
 
-// Stream opens a streaming route with its query. The caller closes the body.
 func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -89,8 +87,6 @@ func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) 
 	return resp.Body, nil
 }
 
-// Call sends a request with more headers, and reads the JSON of its answer unless into is
-// nil or a *op.Blob.
 func (c Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	resp, err := c.send(ctx, method, path, header, body)
 	if err != nil {
@@ -113,7 +109,6 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 	return nil
 }
 
-// send returns the response to a successful request.
 func (c Client) send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is the part of the gate that the handler uses; it begins no attempts.
+// Gate is the part of the gate that the handler uses. It cannot begin attempts.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
@@ -21,17 +21,15 @@ type Gate interface {
 	SetPolicy(ctx context.Context, tenant string, p gate.Policy) error
 }
 
-// GatePolicy is the policy for graduations and its source: "tenant", "host" or
-// "default".
+// GatePolicy is the policy for graduations and its source: "tenant", "host" or "default".
 type GatePolicy struct {
 	Tenant string      `json:"tenant,omitempty"`
 	From   string      `json:"from"`
 	Policy gate.Policy `json:"policy"`
 }
 
-// signGraduation lets a hosted vacant sign a graduation request, as the party
-// that it is. The signature says only that the operator wants it; the gate
-// decides.
+// signGraduation signs a graduation request on behalf of a hosted vacant, as the parent or the
+// child. The signature only expresses the operator's consent. The gate decides.
 func (d *api) signGraduation(ctx context.Context, in With[GraduationRequest]) (out GraduationSignature, err error) {
 	b := &in.Body
 	q := composite.Request{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
@@ -56,18 +54,18 @@ func (d *api) signGraduation(ctx context.Context, in With[GraduationRequest]) (o
 	if err := d.Vacants.Sign(ctx, rec.ID, sign); err != nil {
 		return out, err
 	}
-	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...)) // one of them is empty
+	// One of the signatures is empty.
+	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...))
 	return out, nil
 }
 
-// GraduationRequest is the request that a party of a graduation signs.
+// GraduationRequest is the request that the parties of a graduation sign.
 type GraduationRequest struct {
 	ParentID       identity.ID `json:"parent_id"`
 	ChildID        identity.ID `json:"child_id"`
 	CapabilityText string      `json:"capability_text"`
 }
 
-// graduation answers with an attempt of a child and all its evidence.
 func (d *api) graduation(ctx context.Context, in Attempt) (v graduation.View, err error) {
 	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
@@ -90,8 +88,8 @@ func (d *api) graduation(ctx context.Context, in Attempt) (v graduation.View, er
 	return st.View(), nil
 }
 
-// childOf is the child that a request names; for the operator by id also one that runs
-// elsewhere.
+// childOf returns the id of the child that a request names. The operator may also use the id of a
+// child on another host.
 func (d *api) childOf(ctx context.Context, what string) (identity.ID, error) {
 	if id, err := identity.ParseID(what); err == nil && askerOf(ctx) == vacants.Operator() {
 		return id, nil
@@ -116,6 +114,5 @@ func (d *api) setPolicy(ctx context.Context, in TenantWith[op.Raw[gate.Policy]])
 	return d.policy(ctx, in.OfTenant)
 }
 
-// GraduationsPath is the route for graduation requests, here and on the public
-// listener.
+// GraduationsPath is the route for graduation requests, in this API and on the public listener.
 const GraduationsPath = "/v1/graduations"

@@ -10,38 +10,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Where the host's identity key is.
+// Storage of the host's identity key.
 const (
 	KeyService  = "kms"      // in a key service, which never reveals it
 	KeySoftware = "software" // sealed in the store
 )
 
-// Host is the identity of a host. URL is "" until it is set. Signed is the
-// number of cards signed again because the URL changed; only the answer to that
-// change has it.
+// Host is the identity of a host. URL is "" until it is set. SignedChildren is the number of cards
+// that were signed again because the URL changed; only the answer to that change contains it.
 type Host struct {
-	ID             identity.ID `json:"host_id"`
-	Key            string      `json:"key"`
-	URL            string      `json:"url"`
-	Version        string      `json:"version"`
-	Stage          string      `json:"stage"`
-	Signature      string      `json:"signature,omitempty"` // of a challenge, hex
-	SignedChildren *int        `json:"cards_signed,omitempty"`
+	ID      identity.ID `json:"host_id"`
+	Key     string      `json:"key"`
+	URL     string      `json:"url"`
+	Version string      `json:"version"`
+	Stage   string      `json:"stage"`
+	// Signature is the signature of a challenge, in hexadecimal.
+	Signature      string `json:"signature,omitempty"`
+	SignedChildren *int   `json:"cards_signed,omitempty"`
 }
 
 const maxChallenge = 128
 
-// challengeLetters are the letters of hex and both base64 forms.
+// challengeLetters are the characters of hexadecimal and of both base64 alphabets.
 const challengeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// Proof returns the bytes that the host signs for a challenge. No other
-// signature of this project has its prefix. It names the host and its URL, so
-// one host's proof is not valid for another.
+// Proof returns the bytes that the host signs for a challenge. No other signature of this project
+// has the same prefix. The bytes contain the host and its URL, so a proof is valid for only one
+// host.
 func (h *Host) Proof(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }
 
-// Proves reports whether h's signature for challenge is valid under h's id.
+// Proves reports whether h contains a valid signature of challenge by h's id.
 func (h *Host) Proves(challenge string) bool {
 	sig, err := hex.DecodeString(h.Signature)
 	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
@@ -81,18 +81,17 @@ func (d *api) describe(ctx context.Context) (Host, error) {
 	return h, err
 }
 
-// HostURL is the public URL of a host.
 type HostURL struct {
 	URL string `json:"url"`
 }
 
-// setHost sets the public URL, and signs cards again that name another.
+// setHost sets the public URL and signs cards again that contain another URL.
 func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
 	signed, err := d.Vacants.SetURL(ctx, in.Body.URL)
 	if err != nil {
 		return Host{}, err
 	}
-	// A deployment ends here, so a new stage has the key before its first receipt.
+	// Deployments end with this operation, so a new stage has the key before its first receipt.
 	if d.RenewKeys != nil {
 		if err := d.RenewKeys(ctx); err != nil {
 			return Host{}, err

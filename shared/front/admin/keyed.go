@@ -9,16 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Checker checks the operator's key, in constant time: nil, a problem of kind
-// Unauthorized, or Unavailable if it cannot tell.
+// Checker checks the operator's key in constant time. The error is of kind Unauthorized if the key
+// is wrong, or Unavailable if the key cannot be checked.
 type Checker interface {
 	Check(ctx context.Context, key string) error
 }
 
-// RequireKey admits requests with the operator's key, as "Authorization: Bearer
-// KEY" (RFC 6750). Others get 401 with WWW-Authenticate and no more
-// information. If the key cannot be checked they get 503, so that a client does
-// not take a fault for a wrong key.
+// RequireKey accepts only requests with the operator's key, as "Authorization: Bearer KEY" (RFC
+// 6750). Other requests get 401 with WWW-Authenticate and no details. If the key cannot be checked,
+// they get 503, so that clients do not mistake a fault for a wrong key.
 func RequireKey(keys Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := bearer(r)
@@ -40,8 +39,8 @@ func RequireKey(keys Checker, next http.Handler) http.Handler {
 	})
 }
 
-// bearer is the request's key. Errors never quote it: a key with a blank too
-// many is still most of a key.
+// bearer returns the request's key. Its errors never quote the key, because a malformed key is
+// still most of a key.
 func bearer(r *http.Request) (string, error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {

@@ -9,31 +9,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn, with the members of a
-// composite.SpawnRequest. With is the second parent of a D4, by name or id; it
-// must be hosted here too, because both sign.
+// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. With is
+// the second parent of a D4, by name or id. It must also be on this host, because both parents
+// sign.
 type Spawning struct {
-	Path       composite.BirthPath    `json:"path"`
-	Name       string                 `json:"name"`
-	Capability string                 `json:"capability"`
-	Substrate  string                 `json:"substrate,omitempty"`
-	Agent      json.RawMessage        `json:"agent,omitempty" canon:"null"` // instead of a substrate
-	Tools      []string               `json:"tools,omitempty"`
-	Rule       string                 `json:"rule,omitempty"` // the rule that D1 adds
-	With       string                 `json:"with,omitempty"`
-	Reach      composite.Reachability `json:"reach,omitempty"`
-	Outbound   composite.Outbound     `json:"outbound,omitempty"`
+	Path       composite.BirthPath `json:"path"`
+	Name       string              `json:"name"`
+	Capability string              `json:"capability"`
+	Substrate  string              `json:"substrate,omitempty"`
+	// Agent is an alternative to Substrate.
+	Agent    json.RawMessage        `json:"agent,omitempty" canon:"null"`
+	Tools    []string               `json:"tools,omitempty"`
+	Rule     string                 `json:"rule,omitempty"` // rule that D1 adds
+	With     string                 `json:"with,omitempty"`
+	Reach    composite.Reachability `json:"reach,omitempty"`
+	Outbound composite.Outbound     `json:"outbound,omitempty"`
 }
 
-// Spawned is a new child with its manifest. Unchanged tells the operator that
-// the child existed as requested.
+// Spawned is a child with its manifest. Unchanged is true if the child already existed as
+// requested.
 type Spawned struct {
 	Vacant    Vacant   `json:"vacant"`
 	Manifest  Manifest `json:"manifest"`
 	Unchanged bool     `json:"unchanged,omitempty"`
 }
 
-// Reply implements op.Replier.
 func (s *Spawned) Reply(http.Header) int {
 	if s.Unchanged {
 		return http.StatusOK
@@ -41,8 +41,8 @@ func (s *Spawned) Reply(http.Header) int {
 	return 0
 }
 
-// Sound implements op.Sound: the text is safe to print, and the child is
-// bound by a manifest signed by itself and its parent.
+// Sound implements op.Sound. It checks that the text is safe to print, and that the child has a
+// manifest signed by itself and its parent.
 func (s *Spawned) Sound() error {
 	if err := s.Vacant.Sound(); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (s *Spawned) Sound() error {
 	return err
 }
 
-// Manifest is a child's stored manifest with both signatures. Graduated means
-// that the gate opened it; Replaced is the one before.
+// Manifest is a child's stored manifest with both signatures. Graduated means that the gate opened
+// it. Replaced is the previous manifest.
 type Manifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated"`
@@ -74,7 +74,6 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 	return out, nil
 }
 
-// Sound implements op.Sound.
 func (c *Children) Sound() error {
 	for i := range c.Children {
 		if err := c.Children[i].Vacant.Sound(); err != nil {
@@ -84,14 +83,13 @@ func (c *Children) Sound() error {
 	return nil
 }
 
-// Sound implements op.Sound.
 func (p *Plan) Sound() error { return p.Vacant.Sound() }
 
-// Child is a child as its parent sees it, with the outcome of the parent's
-// calls. Calls counts all calls it accepted. Of the last Decided of them,
-// Failures got no answer, and MedianMS is the median latency of the others in
-// milliseconds, null if there are none. CannotAnswer is why the parent did not
-// call it (its state, or "deleted"), or ""; such calls are not counted.
+// Child is a child with the outcome of its parent's calls. Calls is the number of calls that it
+// accepted. Of the last Decided calls, Failures failed, and MedianMS is the median latency of the
+// others in milliseconds, or null if there are none. UnavailableReason is the reason why the parent
+// cannot call the child (its state, or "deleted"), or "". Calls that were not made for this reason
+// are not counted.
 type Child struct {
 	Vacant    Vacant              `json:"vacant"`
 	Path      composite.BirthPath `json:"path"`
@@ -105,23 +103,20 @@ type Child struct {
 	UnavailableReason string `json:"cannot_answer,omitempty"`
 }
 
-// Children is a page of children. Next is the cursor of the next page, "" after
-// the last.
+// Children is a page of children. Next is the cursor of the next page, or "" on the last page.
 type Children struct {
 	Children []Child `json:"children"`
 	Next     string  `json:"next"`
 }
 
-// Plan is a vacant's plan.
 type Plan struct {
 	Vacant Vacant          `json:"vacant"`
 	Plan   json.RawMessage `json:"plan"`
 	Hash   identity.Hash   `json:"plan_hash"`
 }
 
-// GraduationSignature is a vacant's signature of a graduation request.
 type GraduationSignature struct {
 	ID        identity.ID `json:"vacant_id"`
 	Party     string      `json:"party"`     // parent or child
-	Signature string      `json:"signature"` // hex
+	Signature string      `json:"signature"` // in hexadecimal
 }

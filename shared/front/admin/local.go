@@ -6,65 +6,62 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sealed is the state of the sealed log.
 type Sealed struct {
 	Host   identity.ID   `json:"host_id"`
 	Size   uint64        `json:"tree_size"`
 	Root   identity.Hash `json:"root_hash_hex"`
 	Epochs uint64        `json:"epochs,omitempty"`
-	Added  uint64        `json:"added"` // newly sealed events
+	Added  uint64        `json:"added"` // number of newly sealed events
 }
 
-// Status describes a running host. Calls are counted since Started, each when it ends. Calls includes
+// Status describes a running host. Calls are counted when they end, since Started. Calls includes
 // Failed and Canceled, but not Refused.
 type Status struct {
 	URL      string    `json:"url"`
 	Data     string    `json:"data"`
 	Version  string    `json:"version"`
-	PID      int       `json:"pid,omitempty"` // the host's process
+	PID      int       `json:"pid,omitempty"` // process id of the host
 	Started  time.Time `json:"started"`
 	Vacants  int       `json:"vacants"`
 	Calls    uint64    `json:"calls"`
-	Failed   uint64    `json:"failed"` // fault of the agent or the host
+	Failed   uint64    `json:"failed"` // failures of the agent or the host
 	Canceled uint64    `json:"canceled,omitempty"`
-	Refused  uint64    `json:"refused"` // fault of the caller
+	Refused  uint64    `json:"refused"` // refusals because of an error of the caller
 	// Sizes in bytes.
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// Stored tells which programs can read the data. It is zero for hosts of earlier versions.
+	// Stored describes which programs can read the data. It is zero for hosts of earlier versions.
 	Stored Stored `json:"stored,omitzero"`
-	// FreeBytes is the space that is left on the data directory's disk, negative if it is
-	// unknown. Below MinFreeBytes a public host refuses requests that write.
+	// FreeBytes is the free space on the data directory's disk, or negative if it is unknown. Below
+	// MinFreeBytes, a public host refuses requests that write.
 	FreeBytes    int64 `json:"free_bytes"`
 	MinFreeBytes int64 `json:"min_free_bytes"`
-	// Restored is the time of the last restore from a backup, or the zero time. Messages
-	// signed until RefusedUntil are refused since.
+	// Restored is the time of the last restore from a backup, or the zero time. Since then, the
+	// host has refused messages that were signed before RefusedUntil.
 	Restored     time.Time `json:"restored,omitzero"`
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
-	// TextsEnd is the time at which the oldest texts become unreadable, or the
-	// zero time.
+	// TextsEnd is the time at which the oldest texts become unreadable, or the zero time.
 	TextsEnd time.Time `json:"texts_end,omitzero"`
 }
 
-// Stored describes the data of a host.
 type Stored struct {
 	Format    int `json:"format"`    // layout of the data file
 	Documents int `json:"documents"` // version of the documents
-	// From is the version of the documents before the last upgrade, or 0 for a host that began
-	// with Documents. At is the time of the upgrade, and Program the Vacancy that ran it.
+	// From is the version of the documents before the last upgrade, or 0 if the host began with the
+	// version Documents. At is the time of the upgrade, and Program is the version of Vacancy that
+	// ran it.
 	From    int       `json:"from,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 	Program string    `json:"program,omitempty"`
 }
 
-// HasLittleRoom reports whether the disk has less room than a public host needs to let others
-// write.
+// HasLittleRoom reports whether the disk has less free space than a public host requires for
+// accepting writes.
 func (s *Status) HasLittleRoom() bool { return s.FreeBytes >= 0 && s.FreeBytes < s.MinFreeBytes }
 
-// Reindexed describes an index that was rebuilt.
 type Reindexed struct {
-	Index         string `json:"index"` // its directory
+	Index         string `json:"index"` // directory of the index
 	Registrations int    `json:"registrations"`
 	Listed        int    `json:"listed"`
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxCounted bounds how many names of a tenant are counted.
+// maxCounted limits the number of a tenant's names that are counted.
 const maxCounted = 100_000
 
 // Name is a reserved name: no vacant has it, and only its tenant and the operator may use it again.
 type Name struct {
 	Name   string `json:"name"`
-	Tenant string `json:"tenant,omitempty"` // "" is the operator
-	// Deleted is the id of the deleted vacant that had the name; nil after a rename.
+	Tenant string `json:"tenant,omitempty"` // "" means the operator
+	// Deleted is the id of the deleted vacant that had the name. It is nil if the vacant was
+	// renamed.
 	Deleted *identity.ID `json:"deleted_vacant_id,omitempty"`
 }
 
-// Sound implements op.Sound: the name is printed on a terminal.
 func (n *Name) Sound() error {
+	// The name is printed on a terminal.
 	if err := registry.CheckName(n.Name); err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a name: %s", problem.Of(err).Text())
 	}
 	return nil
 }
 
-// Names is a page of the reserved names of a tenant. Count is the number of all names of the
-// tenant: the reserved names and the names of its vacants. Next is the cursor of the next page, "" after the last.
+// Names is a page of a tenant's reserved names. Count is the number of all names of the tenant,
+// including the names of its vacants. Next is the cursor of the next page, or "" on the last page.
 type Names struct {
 	Names []Name `json:"names"`
 	Count int    `json:"count"`
 	Next  string `json:"next"`
 }
 
-// Sound implements op.Sound.
 func (n *Names) Sound() error {
 	for i := range n.Names {
 		if err := n.Names[i].Sound(); err != nil {

@@ -18,21 +18,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Paths of vacants.
 const (
 	vacantsPath = Prefix + "vacants"
 	vacantPath  = vacantsPath + "/{vacant}"
 )
 
-// Who besides the operator may use operations of vacants: tenants, by a key of their account.
-// Another's vacant is not found, in the same bytes as one that does not exist.
+// Access of tenants, with a key of their account, to operations on vacants. A vacant of another
+// party is not found, with the same bytes as a vacant that does not exist.
 var (
 	reads   = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants}}
 	changes = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Active: true}}
 )
 
-// The operations of vacants. ExportVacant is the operator's, because its answer is the private key
-// of a vacant, which a stolen key of an account could take for good.
+// The operations on vacants. Only the operator may use ExportVacant, because its answer is the
+// private key of a vacant: a thief of an account key could take it permanently.
 var (
 	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
 	ListVacants     = op.Op[VacantList, Page]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
@@ -60,7 +59,6 @@ var (
 	SetPlan         = op.Op[With[op.Raw[plan.Shape]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
 )
 
-// The operations of children.
 var (
 	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if it was there"}
 	ListChildren   = op.Op[ChildList, Children]{Method: "GET", Path: vacantPath + "/children", Access: reads, Doc: "lists a vacant's children"}
@@ -72,7 +70,6 @@ var (
 	SetGate        = op.Op[TenantWith[op.Raw[gate.Policy]], GatePolicy]{Method: "PUT", Path: Prefix + "gate", Doc: "sets what graduations are judged by"}
 )
 
-// The operations of the host.
 var (
 	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets the listing of a registered vacant by its operator"}
 	ListNames          = op.Op[NameList, Names]{Method: "GET", Path: Prefix + "names", Doc: "lists the reserved names of vacants of a tenant, or of the operator"}
@@ -92,7 +89,7 @@ var (
 	Reindex            = op.Op[op.Unread, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 
-// SecretOps are the operations of secrets of one kind.
+// SecretOps contains the operations on one kind of secrets.
 type SecretOps struct {
 	List   op.Op[OfTenant, Secrets]
 	Set    op.Op[NewSecret, secrets.Info]
@@ -107,40 +104,37 @@ func secretOps(path, what string) SecretOps {
 	}
 }
 
-// The operations of secrets: AgentSecrets, which tenants have, too, and PaymentKeys, for the
-// provider of payments (stripe, stripe-webhook).
+// The operations on secrets: AgentSecrets, which tenants also have, and PaymentKeys for the payment
+// provider (stripe, stripe-webhook).
 var (
 	AgentSecrets = secretOps(Prefix+"secrets", "the secrets of agents")
 	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
 )
 
-// One names a vacant by its name, its id or the beginning of it.
+// One names a vacant by its name, its id or a prefix of its id.
 type One struct {
 	Vacant string `path:"vacant"`
 }
 
 func (o One) vacant() string { return o.Vacant }
 
-// With is a request about a vacant with a body.
 type With[Body any] struct {
 	One
 	Body Body `body:"json"`
 }
 
-// About returns a request about a vacant.
 func About[Body any](vacant string, body Body) With[Body] { return With[Body]{One{vacant}, body} }
 
-// OfTenant names a tenant, "" for the host itself.
+// OfTenant names a tenant. "" means the host itself.
 type OfTenant struct {
 	Tenant string `query:"tenant"`
 }
 
-// ForTenant returns a request about what a tenant has, or the host if it is "".
 func ForTenant[Body any](tenant string, body Body) TenantWith[Body] {
 	return TenantWith[Body]{OfTenant{tenant}, body}
 }
 
-// TenantWith is a request about what a tenant has, or the host, with a body.
+// TenantWith is a request with a body about a tenant or the host.
 type TenantWith[Body any] struct {
 	OfTenant
 	Body Body `body:"json"`
@@ -153,84 +147,81 @@ type DailyBudget struct {
 
 // Other requests.
 type (
-	// VacantList is a page of vacants; with All also of deleted ones.
+	// VacantList asks for a page of vacants. If All is set, it includes deleted vacants.
 	VacantList struct {
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// NameList is a page of the reserved names of a tenant, or of the operator.
+	// NameList asks for a page of reserved names. Without Tenant, they are the operator's names.
 	NameList struct {
 		OfTenant
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// OneName names a reserved name.
 	OneName struct {
 		Name string `path:"name"`
 	}
-	// ToolTextsOf selects the last decisions of a caller's calls, by default and at most 20.
+	// ToolTextsOf selects the last decided calls of a caller. The default and the maximum are 20.
 	ToolTextsOf struct {
 		One
 		Caller identity.ID `query:"caller"`
 		Last   uint64      `query:"last"`
 	}
-	// LogbookPart is a part of a vacant's logbook, from a position.
+	// LogbookPart asks for a part of a vacant's logbook, from a position.
 	LogbookPart struct {
 		One
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	// PriceVersion is a version of a vacant's price; 0 is the current one.
+	// PriceVersion names a version of a vacant's price. 0 means the current version.
 	PriceVersion struct {
 		One
 		Version uint64 `query:"version"`
 	}
-	// AgentVersion is a version of a vacant's agent; 0 is the current one.
+	// AgentVersion names a version of a vacant's agent. 0 means the current version.
 	AgentVersion struct {
 		One
 		Version Version `query:"version"`
 	}
-	// NewAgent is the next version of a vacant's agent. After is the version before it. With nil, any
-	// version is replaced.
+	// NewAgent is the next version of a vacant's agent. After is the expected current version. If
+	// After is nil, any version is replaced.
 	NewAgent struct {
 		With[op.Raw[definition.Agent]]
 		After *Version `query:"after"`
 	}
-	// ChildList is a page of children.
 	ChildList struct {
 		One
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Attempt is an attempt to graduate, by its position in the child's logbook; 0 is the last.
+	// Attempt names a graduation attempt by its position in the child's logbook. 0 means the last
+	// attempt.
 	Attempt struct {
 		One
 		Position uint64 `query:"position"`
 	}
-	// Calls are the last calls of a pair, all without Last. Own is the id of the reader's identity
-	// that From names, if there is one.
+	// Calls asks for the last calls of a pair, or for all calls if Last is 0. Own is the id of the
+	// reader's identity that From names, if the reader has one.
 	Calls struct {
 		From string `path:"from"`
 		To   string `path:"to"`
 		Own  string `query:"own"`
 		Last uint64 `query:"last"`
 	}
-	// OneSecret names a secret.
 	OneSecret struct {
 		OfTenant
 		Name string `path:"name"`
 	}
-	// NewSecret is the next version of a secret.
 	NewSecret struct {
 		OneSecret
 		Body SecretSetting `body:"json"`
 	}
-	// Challenged asks the host for a proof, if there is a challenge.
+	// Challenged asks the host for a proof if it contains a challenge.
 	Challenged struct {
 		Challenge []string `query:"challenge"`
 	}
-	// RestoredFrom is a page of the host's vacants.
+	// RestoredFrom names a page of the host's vacants.
 	RestoredFrom struct {
 		Cursor string `query:"cursor"`
 	}

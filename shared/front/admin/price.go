@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CurrentPrice is a vacant's price, and how many answers in the last seven days lacked a report of
-// the tokens that it is by.
+// CurrentPrice is a vacant's price. Unreported is the number of answers in the last seven days
+// without a report of the tokens on which the price depends.
 type CurrentPrice struct {
 	price.Price
 	Unreported uint64 `json:"unreported,omitempty"`
 }
 
-// unreportedFor is the age up to which answers count in CurrentPrice.
+// unreportedFor is the maximum age of answers that are counted in CurrentPrice.
 const unreportedFor = 7 * 24 * time.Hour
 
 func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (p CurrentPrice, err error) {
@@ -57,7 +57,7 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPric
 	return vacantOf(&changed), err
 }
 
-// NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll follow from
+// NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll are derived from
 // Free (price.Price.BoundFree).
 type NewPrice struct {
 	Flat        money.Amount `json:"flat"`
@@ -69,7 +69,7 @@ type NewPrice struct {
 	FreeAll     *int64       `json:"free_all,omitempty"`
 }
 
-// PriceOf returns the price that p is to be; its version, its time and its fee are the host's.
+// PriceOf returns a request to set the price p. The host chooses its version, time and fee.
 func PriceOf(p price.Price) NewPrice {
 	return NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
 }

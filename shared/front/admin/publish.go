@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Receipt is the result of a publication or a revocation. Unchanged: it was
-// stored already.
+// Receipt is the result of a publication or revocation. Unchanged is true if it was already stored.
 type Receipt struct {
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
@@ -22,32 +21,32 @@ type Receipt struct {
 	Unchanged  bool                 `json:"unchanged,omitempty"`
 }
 
-// Published is a hosted vacant and the receipt of its publication.
+// Published is a hosted vacant with the receipt of its publication.
 type Published struct {
 	Vacant  Vacant  `json:"vacant"`
 	Receipt Receipt `json:"receipt"`
 }
 
-// Sound implements op.Sound.
 func (p *Published) Sound() error {
 	if err := p.Vacant.Sound(); err != nil {
 		return err
 	}
-	if v := p.Receipt.Visibility; v != "" && checkVisibility(v) != nil { // "" if the key was never registered
+	// The visibility is "" if the key was never registered.
+	if v := p.Receipt.Visibility; v != "" && checkVisibility(v) != nil {
 		return problem.New(problem.Untrusted, "the host's answer is not a receipt: it has no known visibility")
 	}
 	return nil
 }
 
-// Listed is a registration's listing as the operator set it.
+// Listed is the listing of a registration as set by the operator.
 type Listed struct {
 	ID      identity.ID `json:"vacant_id"`
 	Source  string      `json:"listing_source"`
 	Listing Listing     `json:"listing"`
 }
 
-// Listing is the searchable description of a vacant besides its card. Price is
-// in micro-dollars a call.
+// Listing is the searchable description of a vacant in addition to its card. Price is in
+// micro-dollars per call.
 type Listing struct {
 	Tags    []string `json:"tags,omitempty"`
 	Skills  []string `json:"skills,omitempty"`
@@ -55,11 +54,11 @@ type Listing struct {
 	Family  string   `json:"family,omitempty"`
 	Owner   string   `json:"owner,omitempty"`
 	Price   int64    `json:"price"`
-	// Venue describes the vacant as a venue. With nil, it stays as it is.
+	// Venue describes the vacant as a venue. If Venue is nil, the stored venue is unchanged.
 	Venue *listing.Venue `json:"venue,omitempty"`
 }
 
-// VenueChange changes what a vacant is as a venue; nil members are left unchanged.
+// VenueChange changes the venue of a vacant. Nil members are unchanged.
 type VenueChange struct {
 	Slug     *string   `json:"slug,omitempty"`
 	Name     *string   `json:"name,omitempty"`
@@ -72,7 +71,7 @@ type VenueChange struct {
 	Referral *int64    `json:"referral_fee,omitempty"`
 }
 
-// Publication is the body of a publish; nil members are left unchanged.
+// Publication is the body of a publish request. Nil members are unchanged.
 type Publication struct {
 	Capability *string               `json:"capability,omitempty"`
 	Visibility *lifecycle.Visibility `json:"visibility,omitempty"`
@@ -91,7 +90,8 @@ func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, e
 	if b.Venue != nil {
 		wishes.Venue = b.Venue.apply
 		v := listing.DefaultVenue()
-		if err := b.Venue.apply(&v); err != nil { // before anything is read or written
+		// The change is validated before data are read or written.
+		if err := b.Venue.apply(&v); err != nil {
 			return p, err
 		}
 	}
@@ -102,7 +102,7 @@ func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, e
 	return publishedOf(d.Vacants.Publish(ctx, rec.ID, wishes))
 }
 
-// Revocation says why a key is revoked.
+// Revocation contains the reason for the revocation of a key.
 type Revocation struct {
 	Reason string `json:"reason"`
 }
@@ -111,7 +111,8 @@ func publishedOf(rec vacants.Record, r registry.Receipt, err error) (Published, 
 	return Published{vacantOf(&rec), Receipt{r.Seq, r.CardHash, r.Visibility, r.Replayed}}, err
 }
 
-// setListing sets the operator's listing of a registration, hosted here or not.
+// setListing sets the operator's listing of a registration, which may be hosted here or on another
+// host.
 func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) {
 	id, err := identity.ParseID(in.Vacant)
 	if err != nil {

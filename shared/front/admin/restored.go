@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored is the number of vacants of a page whose floor was raised, the latest of
-// these floors, and the errors of others. Next is the cursor of the next page, "" after
-// the last.
+// Restored describes a page of vacants: the number whose floor was raised, the latest of these
+// floors, and the errors of the others. Next is the cursor of the next page, or "" on the last
+// page.
 type Restored struct {
 	Vacants int               `json:"vacants"`
 	Until   time.Time         `json:"refused_until,omitzero"`
@@ -19,11 +19,10 @@ type Restored struct {
 	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
 
-// restoredPage is the number of vacants of one request. A function has half a
-// minute, and each vacant takes some tens of milliseconds.
+// restoredPage is the number of vacants per request. A function has half a minute, and each vacant
+// takes some tens of milliseconds.
 const restoredPage = 50
 
-// restored raises the floors of a page of vacants (vacants.Directory.Restored).
 func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
 	raised, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
 	if err != nil {
@@ -38,9 +37,9 @@ func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
 	return page, nil
 }
 
-// Restored tells the host, page by page, that its data was restored from a
-// backup. It returns the vacants of all pages whose floor was raised. Errors of
-// single vacants do not stop the others; the first is returned.
+// Restored tells the host, page by page, that its data were restored from a backup. It returns the
+// sums over all pages. Errors of single vacants do not stop the others; Restored returns the first
+// one.
 func (c Client) Restored(ctx context.Context) (all Restored, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {

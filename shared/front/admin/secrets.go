@@ -9,24 +9,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Secrets lists the secrets of a tenant without their values.
 type Secrets struct {
 	Tenant  string         `json:"tenant,omitempty"`
 	Secrets []secrets.Info `json:"secrets"`
 }
 
-// SecretSetting is the next version of a secret. Without Hosts the hosts are unchanged; a
-// new secret without Hosts must have the name of a provider.
+// SecretSetting is the next version of a secret. If Hosts is nil, the hosts are unchanged; a new
+// secret without Hosts must have the name of a provider.
 type SecretSetting struct {
 	Value string   `json:"value" canon:"secret"`
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Format prints only the hosts for every verb.
+// Format implements fmt.Formatter without printing the value.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-// secretsAPI serves secrets of a kind. tenants reports whether tenants have
-// such secrets too, or only the host.
+// secretsAPI serves one kind of secrets. tenants specifies whether tenants may have such secrets,
+// or only the host.
 type secretsAPI struct {
 	*secrets.Secrets
 	tenants bool

@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Vacant is the JSON of a hosted vacant. Times are in wire form (UTC, PROTOCOL
-// §3).
+// Vacant is the JSON form of a hosted vacant. Times are wire timestamps (UTC, PROTOCOL §3).
 type Vacant struct {
 	ID         identity.ID     `json:"vacant_id"`
 	Name       string          `json:"name"`
@@ -22,25 +21,26 @@ type Vacant struct {
 	Capability string          `json:"capability_text"`
 	Substrate  string          `json:"substrate"`
 	Agent      int             `json:"agent_version,omitempty"` // zero for an agent of defaults
-	Endpoint   string          `json:"endpoint"`                // where callers post; the card's endpoint
-	Card       json.RawMessage `json:"card"`                    // the signed card
+	Endpoint   string          `json:"endpoint"`                // URL for calls, as in the card
+	Card       json.RawMessage `json:"card"`                    // signed card
 	Created    string          `json:"created"`
 	Changed    string          `json:"changed"`
-	// Parent is the child's parent; Closed means that its manifest is closed.
+	// Parent is the parent of a child. Closed means that the child's manifest is closed.
 	Parent *identity.ID `json:"parent_id,omitempty"`
 	Closed bool         `json:"closed,omitempty"`
-	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
-	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
-	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
-	Work   string       `json:"work,omitempty"`   // bound of a call, as "5m0s"; "" means the host's
-	Memory bool         `json:"memory,omitempty"` // whether the agent remembers the calls of a thread
-	// Published is PUBLIC or RESTRICTED for a vacant that is published, else "". CallsToday
-	// counts the calls of the UTC day that are answered or failed. It is nil on a host that
-	// counts no usage, or has too much to add up for a list. Only list and show have both.
+	Tenant string       `json:"tenant,omitempty"` // tenant for which the vacant is hosted
+	// Plain is the setting for callers without a key. "" means open.
+	Plain string       `json:"plain,omitempty"`
+	Price *price.Price `json:"price,omitempty"` // price of a call; nil if calls are free
+	// Work limits the duration of a call, for example "5m0s". "" means the host's limit.
+	Work   string `json:"work,omitempty"`
+	Memory bool   `json:"memory,omitempty"` // the agent remembers the calls of a conversation
+	// Published is PUBLIC or RESTRICTED if the vacant is published, otherwise "". CallsToday is the
+	// number of answered and failed calls of the UTC day. It is nil if the host does not count
+	// usage, or if the usage is too large to sum up for a list. Only list and show set both.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	// Deleted is the time of the vacant's deletion, or "".
-	Deleted string `json:"deleted,omitempty"`
+	Deleted    string               `json:"deleted,omitempty"`
 }
 
 func vacantOf(r *vacants.Record) Vacant {
@@ -64,7 +64,7 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// Sound implements op.Sound: the text is printed on a terminal, and the name
+// Sound implements op.Sound. It matters because the text is printed on a terminal, and the name
 // becomes a file name.
 func (v *Vacant) Sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
@@ -87,14 +87,13 @@ func (v *Vacant) Sound() error {
 	return nil
 }
 
-// Page is a page of vacants, by name. Next is the cursor of the next page, ""
-// after the last.
+// Page is a page of vacants, sorted by name. Next is the cursor of the next page, or "" on the last
+// page.
 type Page struct {
 	Vacants []Vacant `json:"vacants"`
 	Next    string   `json:"next"`
 }
 
-// Sound implements op.Sound.
 func (p *Page) Sound() error {
 	for i := range p.Vacants {
 		if err := p.Vacants[i].Sound(); err != nil {
@@ -104,25 +103,23 @@ func (p *Page) Sound() error {
 	return nil
 }
 
-// Entry is a logbook entry with its position (from 1) and hash.
+// Entry is a logbook entry with its hash and its position, starting at 1.
 type Entry struct {
 	Position  uint64          `json:"position"`
 	Hash      identity.Hash   `json:"hash"`
 	Kind      string          `json:"kind"`
 	Payload   json.RawMessage `json:"payload"`
 	Prev      identity.Hash   `json:"prev_hash"`
-	Signature string          `json:"signature"` // hex
+	Signature string          `json:"signature"` // in hexadecimal
 	Time      string          `json:"ts"`
 }
 
-// Logbook is a page of a logbook. Next is the position of the next page, 0
-// after an empty page.
+// Logbook is a page of a logbook. Next is the position of the next page, or 0 if the page is empty.
 type Logbook struct {
 	Entries []Entry `json:"entries"`
 	Next    uint64  `json:"next"`
 }
 
-// Sound implements op.Sound.
 func (l *Logbook) Sound() error {
 	for i := range l.Entries {
 		if _, err := canon.ParseTime(l.Entries[i].Time); err != nil {

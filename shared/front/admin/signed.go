@@ -18,19 +18,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ChildrenPath reports whether path is the route where a parent requests
-// children by its own signature. Besides it, others than the operator have the routes of
-// Tenants.
+// ChildrenPath reports whether path is the route on which a parent requests children with its own
+// signature. Apart from this route, only Tenants serves admin routes to callers other than the
+// operator.
 func ChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")
 	return ok && name != "" && tail == "children"
 }
 
-// SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent
-// that signed its request. A request whose signature does not verify costs no
-// read. A parent that is not hosted here gets the refusal that a call to it
-// would get, so the route does not reveal which vacants exist.
+// SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent that signed its
+// request. A request with an invalid signature causes no read. A parent that is not on this host
+// gets the same refusal as a call to it would get, so the route does not reveal which vacants
+// exist.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
@@ -49,10 +49,11 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 			return err
 		}
 		if q.SecondaryID != nil {
-			// This host would sign for the second parent, which has not been asked.
+			// The host would have to sign for the second parent, which has not consented.
 			return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 		}
-		parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID) // it has signed for itself
+		// The operator's access is correct here, because the parent signed the request.
+		parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID)
 		if err != nil {
 			return err
 		}
@@ -88,9 +89,9 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	}}}))
 }
 
-// thinks refuses another substrate than the parent's. The host would call it
-// from its own network, which reaches further than the holder of the parent's
-// key; and the tools of a manifest are the signer's words.
+// thinks returns an error if the request names another substrate than the parent's or the default.
+// The host would call it from its own network, which reaches further than the holder of the
+// parent's key, and a parent chooses the tools of the manifest itself.
 func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if q.Substrate == "" {
 		return nil
@@ -106,9 +107,9 @@ func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 		defaultSubstrate, clip(q.Substrate))
 }
 
-// childName is the name of a child that its parent requested: the requested
-// name with the parent's id. So a parent can neither take a name from another's
-// child nor learn such names.
+// childName returns the name of a child that its parent requested: the requested name followed by
+// the parent's id. A parent can therefore neither take a name from another vacant's child nor learn
+// such names.
 func childName(parent identity.ID, spawnRequest string) (string, error) {
 	if err := registry.CheckName(spawnRequest); err != nil {
 		return "", err

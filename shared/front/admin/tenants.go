@@ -17,13 +17,11 @@ func askerOf(ctx context.Context) vacants.Asker {
 	return vacants.Tenant(by.Key.Tenant)
 }
 
-// Tenants serves the operations of vacants to tenants, by a key of their account that has the
-// scope vacants: they create vacants of the tenant, and see and change the tenant's vacants.
-// Another party's vacant is not found, in the same bytes as a vacant that does not exist. There
-// are two exceptions: a taken name or slug is refused, though the refusal says nothing else
-// about its owner, and an agent may ask public vacants. All other operations are forbidden to
-// tenants. Operations on secrets must be, because definition.Agent.Prices counts every secret
-// as the operator's.
+// Tenants serves the operations on vacants to tenants, with a key of their account that has the
+// scope vacants. They can create, see and change vacants of their tenant. A vacant of another party
+// is not found, with the same bytes as a vacant that does not exist, except that a taken name or
+// slug is refused and agents may ask public vacants. Other operations are forbidden; for secrets
+// this is necessary because definition.Agent.Prices treats all secrets as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}
 	s := op.Server{Keys: c.Billing}
@@ -37,13 +35,11 @@ func Tenants(c Config) http.Handler {
 	}))
 }
 
-// find finds a vacant that the request's Asker knows, by name, id or the beginning of
-// one.
+// find returns a vacant that the caller may see, by its name, its id or a prefix of its id.
 func (d *api) find(ctx context.Context, what string) (vacants.Record, error) {
 	return d.Vacants.Find(ctx, askerOf(ctx), what)
 }
 
-// onVacant is the function of an operation on a vacant that the request's Asker knows.
 func onVacant[In interface{ vacant() string }, Out any](d *api, f func(context.Context, *vacants.Record, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		rec, err := d.find(ctx, in.vacant())

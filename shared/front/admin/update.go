@@ -13,15 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Update is the body of an update. Nil members are left unchanged.
+// Update is the body of an update. Nil members are unchanged.
 type Update struct {
 	Name       *string `json:"name,omitempty"`
 	Capability *string `json:"capability,omitempty"`
 	Substrate  *string `json:"substrate,omitempty"`
 	Plain      *string `json:"plain,omitempty"` // open, off or shared
-	Work       *string `json:"work,omitempty"`  // bound of a call, as "5m"; "" means the host's
-	// Seen is the member changed of the Vacant that the update was decided on. If Seen is nil,
-	// the update is made whatever was changed since.
+	// Work limits the duration of a call, for example "5m". "" means the host's limit.
+	Work *string `json:"work,omitempty"`
+	// Seen is the member changed of the Vacant on which the update is based. If Seen is nil, the
+	// update overwrites concurrent changes.
 	Seen *string `json:"seen,omitempty"`
 }
 
@@ -54,8 +55,8 @@ func (d *api) update(ctx context.Context, in With[Update]) (v Vacant, err error)
 	return vacantOf(&rec), err
 }
 
-// Check is the outcome of asking a vacant's agent. Failure says why a call would
-// fail now; nil if it would not.
+// Check is the result of a test question to a vacant's agent. Failure is the reason why a call
+// would currently fail, or nil.
 type Check struct {
 	OK      bool        `json:"ok"`
 	Failure *call.Cause `json:"failure,omitempty"`
@@ -71,36 +72,36 @@ func (d *api) check(ctx context.Context, rec *vacants.Record, _ One) (Check, err
 	return Check{Failure: failure}, err
 }
 
-// failure returns why an agent fails a check that began at the given time. Errors that are not
-// the agent's are returned as errors.
+// failure returns the reason why an agent failed a check that began at the given time. If the agent
+// did not cause err, failure returns err.
 func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
 	if kind := problem.Of(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
 		return nil, err
 	}
 	failure := call.CauseOf(err, time.Since(began))
-	if askerOf(ctx) != vacants.Operator() { // the cause may contain addresses inside
+	if askerOf(ctx) != vacants.Operator() { // the cause may contain internal addresses
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
 		failure.Text = problem.Of(err).Text()
 	}
 	return failure, nil
 }
 
-// Tools are the names of the tools that a vacant's agent is offered in a call now, and the
-// tools that are left out. Failure says why they are not known; nil if they are.
+// Tools lists the tools that a vacant's agent is currently offered in a call, and the tools that
+// are left out. Failure is the reason if the tools are unknown, or nil.
 type Tools struct {
 	Offered []string     `json:"offered"`
 	LeftOut call.LeftOut `json:"left_out"`
 	Failure *call.Cause  `json:"failure,omitempty"`
 }
 
-// ToolTexts are the kept texts of tools, the newest call first. Destroyed counts the calls whose
-// texts are gone with the key of their day.
+// ToolTexts contains the stored texts of tool calls, starting with the newest call. Destroyed is
+// the number of calls whose texts were destroyed with the key of their day.
 type ToolTexts struct {
 	Calls     []call.ToolCalls `json:"calls"`
 	Destroyed int              `json:"destroyed"`
 }
 
-// maxToolTexts bounds the decisions that a request reads.
+// maxToolTexts limits the decisions that a request reads.
 const maxToolTexts = 20
 
 func (d *api) toolTexts(ctx context.Context, rec *vacants.Record, in ToolTextsOf) (ToolTexts, error) {
@@ -121,7 +122,7 @@ func (d *api) tools(ctx context.Context, rec *vacants.Record, _ One) (Tools, err
 	began := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
-		// The cause is the whole error, because its text names the server.
+		// The cause contains the complete error, because the error's text names the server.
 		p := problem.Of(err)
 		t.Failure, err = d.failure(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
 		return t, err

@@ -1,8 +1,8 @@
-// Package agp is AGP (AGNT): one envelope in, one JSON answer out, at /a2a/v1; its
-// status; and the bookings that it makes.
+// Package agp serves AGP (AGNT): at /a2a/v1, each request contains one envelope and gets one JSON
+// answer. The package also serves the status of AGP and the bookings that are made by it.
 //
-// The invariants: nothing of a request is judged before its key. A request is counted
-// once, in one commit at its end; a booking's own commit counts it. Only a booking costs
+// The key of a request is checked before its content. A request is counted once, in one commit at
+// its end; a request that makes a booking is counted by the booking's commit. Only bookings cost
 // money.
 package agp
 
@@ -36,32 +36,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Paths of AGP.
 const (
 	Path         = "/a2a/v1"
 	StatusPath   = Path + "/status"
 	BookingsPath = "/v1/bookings"
-	// MetricsPath is for the operator; on a developer's own machine it is public, too.
+	// MetricsPath is for the operator. On a developer's own machine it is also public.
 	MetricsPath = "/metrics"
 )
 
-// NetworkVersion is the version that ping and status tell.
+// NetworkVersion is the version that ping and status report.
 const NetworkVersion = "1.0"
 
-// IsPath reports whether a path is Handler's. metrics: MetricsPath is, too.
+// IsPath reports whether Handler serves a path. If metrics is true, Handler also serves
+// MetricsPath.
 func IsPath(path string, metrics bool) bool {
 	return path == Path || path == Path+"/" || path == StatusPath || path == BookingsPath || strings.HasPrefix(path, BookingsPath+"/") || metrics && path == MetricsPath
 }
 
-// Config configures the handlers. All fields are required, except Metrics.
+// Config configures the handlers. All fields except Metrics are required.
 type Config struct {
 	Bookings *bookings.Service
-	// Search finds venues.
-	Search func(ctx context.Context, r search.Request) (search.Page, error)
-	// Owner returns the tenant of a vacant, "" for the operator's and for an unknown one.
+	Search   func(ctx context.Context, r search.Request) (search.Page, error)
+	// Owner returns the tenant that owns a vacant, or "" if the operator owns it or it is unknown.
 	Owner   func(ctx context.Context, id identity.ID) (string, error)
 	Callers caller.Verifier
-	// Metrics serves MetricsPath to anybody, and lets the test clock be set.
+	// Metrics makes MetricsPath public.
 	Metrics bool
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -75,23 +74,22 @@ type api struct {
 	metrics  cached[[]byte]
 }
 
-// keptSearches bounds the searches that are remembered.
+// keptSearches limits the number of cached searches.
 const keptSearches = 1024
 
 func newAPI(c Config) *api {
 	searches, err := lru.New[string, *found](keptSearches)
 	if err != nil {
-		panic(err) // for a size that is not positive
+		panic(err) // only if the size is not positive
 	}
 	return &api{Config: c, searches: searches}
 }
 
-// Handler returns the public handler.
 func Handler(c Config) http.Handler {
 	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).public(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...))
 }
 
-// sending is the demand of keys that send envelopes.
+// sending is the permission that a key needs to send envelopes.
 var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
 
 func (d *api) public(s op.Server) []op.Route {
@@ -123,13 +121,13 @@ func (d *api) metricsAt(path string, a op.Access) op.Route {
 		})
 }
 
-// Operations lists the operations of a host that has everything.
+// Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	none := newAPI(Config{Metrics: true})
 	return op.Specs(append(none.operator(op.Server{Operator: true}), none.public(op.Server{})...))
 }
 
-// own gives the requests of a route an id, and renders their errors in AGP's form.
+// own returns a handler that gives each request an id and formats errors as AGP does.
 func (d *api) own(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b [8]byte
@@ -145,19 +143,19 @@ func (d *api) own(h httpapi.Handler) httpapi.Handler {
 	}
 }
 
-// call is one envelope on its way.
+// call is the state of a request with one envelope.
 type call struct {
 	*api
 	r       *http.Request
 	key     billing.Key
 	env     Envelope
 	left    billing.Allowance
-	header  http.Header // of the answer
-	counted bool        // in the commit of a booking
+	header  http.Header // header of the answer
+	counted bool        // the commit of a booking has counted the request
 	replay  bool
 }
 
-// post makes the checks of AGP in their order, and answers an envelope.
+// post checks a request in the order that AGP requires, and answers its envelope.
 func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	ctx, c := r.Context(), &call{api: d, r: r, header: w.Header()}
 	key, err := d.Bookings.Billing.Admit(ctx, r, sending)
@@ -168,7 +166,7 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	if c.left, err = d.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
 		return err
 	}
-	// The type of the content is only judged if there is one.
+	// The content type is checked only if the request has one.
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
 		r.Header.Set("Content-Type", "application/json")
@@ -204,12 +202,11 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// finish counts the request, in one commit. It returns err, or why it could not be
-// counted.
+// finish counts the request in one commit. It returns err, or the error of the commit.
 func (c *call) finish(ctx context.Context, status string, err error) error {
 	var own *problem.Error
 	if errors.As(err, &own) && own.Kind == problem.Unavailable {
-		return err // the store may be out of reach, and a client sends it again
+		return err // the store may be unreachable, and the client will retry
 	}
 	counter := bookings.Counter("a2a_rejected_total", 1, "reason", "envelope")
 	if status != "rejected" {
@@ -222,7 +219,7 @@ func (c *call) finish(ctx context.Context, status string, err error) error {
 		}
 		c.left = left
 		if c.key.Test {
-			return nil // its data are apart, and in no metric
+			return nil // test data are separate and in no metric
 		}
 		tx.Add(counter)
 		if fresh {
@@ -236,11 +233,9 @@ func (c *call) finish(ctx context.Context, status string, err error) error {
 	return err
 }
 
-// agent returns the agent that sent the request, for counts: a name that the
-// key's holder chose.
 func (c *call) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
 
-// requests counts the request by its intent, tier and status.
+// requests returns the write that counts the request by intent, tier and status.
 func (c *call) requests(status string) store.Write {
 	intent := c.env.Intent
 	if c.does() == nil {
@@ -249,8 +244,6 @@ func (c *call) requests(status string) store.Write {
 	return bookings.Counter("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
 }
 
-// does returns the function that answers the intent, or nil for an unknown
-// intent.
 func (c *call) does() func(context.Context) (any, error) {
 	switch c.env.Intent {
 	case "network.ping":
@@ -265,10 +258,9 @@ func (c *call) does() func(context.Context) (any, error) {
 	return nil
 }
 
-// networkPrefix begins the name of a network as a destination.
+// networkPrefix is the prefix of a destination that names a network.
 const networkPrefix = "network:"
 
-// dispatch checks what an envelope asks for, and does it.
 func (c *call) dispatch(ctx context.Context) (any, error) {
 	e := &c.env
 	if e.Protocol != Protocol && e.Protocol != ProtocolShort {
@@ -295,7 +287,7 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 	return do(ctx)
 }
 
-// unknownAs turns a NotFound error into a refusal with the given code of AGP.
+// unknownAs turns a NotFound error into a refusal with an AGP code.
 func unknownAs(code string, err error) error {
 	if problem.Is(err, problem.NotFound) {
 		return &refusal{code, problem.Of(err)}
@@ -303,12 +295,11 @@ func unknownAs(code string, err error) error {
 	return err
 }
 
-// envelopeType asks for the answer in an envelope.
+// envelopeType is the media type with which a client requests an answer in an envelope.
 const envelopeType = "application/vnd.agp.envelope+json"
 
 func (c *call) wrapped() bool { return strings.Contains(c.r.Header.Get("Accept"), envelopeType) }
 
-// body is the answer's body, with the context that the request brought.
 func (c *call) body(answer any) ([]byte, error) {
 	b, err := httpapi.Encode(answer)
 	if err != nil {
@@ -332,7 +323,7 @@ func (c *call) body(answer any) ([]byte, error) {
 	return b, nil
 }
 
-// cached is a value that is made again after cacheTime.
+// cached is a value that is reloaded after cacheTime.
 type cached[T any] struct {
 	mu    sync.Mutex
 	value T

@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The operations of bookings: the operator's, on all bookings, and the operations for keys and
-// venues.
+// The operations on bookings. The operator uses them on all bookings, keys and venues on their own.
 var (
 	ListBookings = op.Twin[BookingList, Bookings]{
 		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue, or of the whole host by account"},
@@ -37,55 +36,52 @@ var (
 
 const (
 	operatorPath = "/v1/admin/bookings"
-	metricsPath  = "/v1/admin/metrics" // of the operator
+	metricsPath  = "/v1/admin/metrics" // the operator's path of the metrics
 )
 
-// parties may ask for bookings. find decides which bookings each of them sees.
+// parties may ask for bookings. The method find decides which bookings each of them may see.
 var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead, Test: true}}
 
-// Requests.
 type (
-	// BookingList selects a page of bookings: a venue's, the key's, or for operators the host's.
+	// BookingList selects a page of bookings: a venue's, the key's, or for the operator the host's.
 	BookingList struct {
 		Venue  string `query:"venue"`
 		Cursor string `query:"cursor"`
 	}
-	// OneBooking names a booking by its id.
 	OneBooking struct {
 		ID string `path:"id"`
 	}
-	// Moving moves a booking.
 	Moving struct {
 		OneBooking
 		Body Move `body:"json"`
 	}
-	// Move is the state that a booking is moved to, and why. EventID is the venue's own.
+	// Move contains the new state of a booking and the reason. EventID is an id that the venue
+	// chose.
 	Move struct {
 		To      string `json:"to" canon:"max=32"`
 		Reason  string `json:"reason"`
 		EventID string `json:"event_id"`
 	}
-	// Cancelling cancels a booking.
 	Cancelling struct {
 		OneBooking
 		op.Unread
 	}
 )
 
-// Booking is a booking as its parties see it.
+// Booking is the JSON form of a booking for its parties.
 type Booking struct {
 	ID       string         `json:"booking_id"`
 	Status   booking.Status `json:"status"`
 	Envelope booking.State  `json:"envelope_status"`
 	Reason   string         `json:"cancel_reason,omitempty"`
-	From     string         `json:"from"` // as the key claims
+	From     string         `json:"from"` // sender that the key claimed
 	Venue    identity.ID    `json:"venue_id"`
 	Slug     string         `json:"venue_slug"`
 	Name     string         `json:"venue_name"`
 	Starts   time.Time      `json:"starts_at,omitzero"`
 	Party    int64          `json:"party_size"`
 	Price    string         `json:"price_usd"`
-	// VenuePrice is the most that the venue charges for its call; absent if it is free.
+	// VenuePrice is the maximum price of the call to the venue. It is omitted if the call is free.
 	VenuePrice string          `json:"venue_price_usd,omitempty"`
 	Credited   string          `json:"credited_usd,omitempty"`
 	Test       bool            `json:"test,omitempty"`
@@ -93,13 +89,14 @@ type Booking struct {
 	Notes      string          `json:"notes,omitempty"`
 	Input      json.RawMessage `json:"input,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
-	Cut        string          `json:"cut,omitempty"` // why the venue's answer may be incomplete
-	Created    time.Time       `json:"created_at"`
-	Changed    time.Time       `json:"changed_at"`
-	History    []Change        `json:"history,omitempty"`
+	// Cut is the reason why the venue's answer may be incomplete.
+	Cut     string    `json:"cut,omitempty"`
+	Created time.Time `json:"created_at"`
+	Changed time.Time `json:"changed_at"`
+	History []Change  `json:"history,omitempty"`
 }
 
-// Change is a row of a booking's history.
+// Change is a row in the history of a booking.
 type Change struct {
 	Seq     int              `json:"seq"`
 	Kind    bookings.RowKind `json:"kind"`
@@ -111,7 +108,7 @@ type Change struct {
 	At      time.Time        `json:"ts"`
 }
 
-// Bookings is a page of bookings, the oldest first.
+// Bookings is a page of bookings, sorted from the oldest to the newest.
 type Bookings struct {
 	Bookings []Booking `json:"bookings"`
 	Next     string    `json:"next"`
@@ -135,8 +132,8 @@ func bookingOf(b *bookings.Booking) Booking {
 type party struct {
 	operator bool
 	key      *billing.Key
-	vacant   *identity.ID // by its signature
-	venue    bool         // it is the booking's venue, or its owner
+	vacant   *identity.ID // vacant that signed the request
+	venue    bool         // the party is the booking's venue or the venue's owner
 }
 
 func (p *party) String() string {
@@ -154,8 +151,9 @@ func partyOf(ctx context.Context) *party {
 	return &party{operator: c.Operator, key: c.Key, vacant: c.Vacant}
 }
 
-// find returns a booking that a party may see: the key that made it, a key of its account
-// that manages it, its venue, and the venue's owner. Others get NotFound.
+// find returns a booking that a party may see. The parties are the key that made the booking, a key
+// of the same account with the scope manage, the venue, and the venue's owner. All others get
+// NotFound.
 func (d *api) find(ctx context.Context, id string, p *party) (bookings.Booking, error) {
 	b, err := d.Bookings.Get(ctx, id)
 	if err != nil || p.operator {
@@ -175,13 +173,12 @@ func (d *api) find(ctx context.Context, id string, p *party) (bookings.Booking, 
 	return b, err
 }
 
-// mayManage reports whether a key made a booking, or manages the bookings of the account
-// that made it. Test keys see only test bookings, and live keys only live ones.
+// mayManage reports whether a key made a booking or manages the bookings of the account that made
+// it. Test keys can see only test bookings, and live keys only live ones.
 func mayManage(k *billing.Key, b *bookings.Booking) bool {
 	return k.Account == b.Account && (k.ID == b.Key || k.Has(billing.ScopeManage)) && k.Test == b.Test
 }
 
-// owns reports whether a key manages the vacants of a vacant's owner.
 func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool, error) {
 	if k.Test || !k.Has(billing.ScopeManage) {
 		return false, nil
@@ -190,7 +187,7 @@ func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool
 	return owner != "" && owner == k.Tenant, err
 }
 
-// whole is a booking with its details and its history.
+// whole returns a booking with its details and history. It passes err on.
 func (d *api) whole(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
 		return Booking{}, err
@@ -208,7 +205,7 @@ func (d *api) whole(ctx context.Context, b bookings.Booking, err error) (Booking
 	return out, err
 }
 
-// maxPage is the length of a page of bookings.
+// maxPage limits a page of bookings.
 const maxPage = 100
 
 func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err error) {
@@ -253,12 +250,12 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 	return page, nil
 }
 
-// accountsAtOnce bounds the accounts without bookings that a request reads.
+// accountsAtOnce limits the accounts without bookings that a request reads.
 const accountsAtOnce = 100
 
-// ofHost returns a page of all bookings: one account's after the other's, because each
-// booking has an account. The cursor is the cursor of the accounts and, after a point, the cursor
-// of the account's bookings.
+// ofHost returns a page of the host's bookings. It lists them account by account, because bookings
+// are stored by account. A cursor consists of the account cursor and, after a point, the cursor
+// within the account.
 func (d *api) ofHost(ctx context.Context, cursor string) (all []bookings.Booking, next string, err error) {
 	account, inside, _ := strings.Cut(cursor, ".")
 	for range accountsAtOnce {
@@ -282,7 +279,7 @@ func (d *api) ofHost(ctx context.Context, cursor string) (all []bookings.Booking
 	return all, account, nil
 }
 
-// maxChange bounds the body of a transition, and its texts.
+// Limits for a transition, in bytes of its body, reason and event id.
 const (
 	maxChange = 4 << 10
 	maxReason = 512
@@ -325,7 +322,7 @@ func (d *api) cancel(ctx context.Context, in Cancelling) (Booking, error) {
 	return d.whole(ctx, b, err)
 }
 
-// bookings are the routes of bookings that a server has, with errors in AGP's form.
+// bookings returns the routes of bookings that a server has. Their errors have AGP's form.
 func (d *api) bookings(s op.Server) []op.Route {
 	routes := []op.Route{
 		op.OnTwin(s, ListBookings, d.list),
@@ -344,7 +341,8 @@ func (d *api) bookings(s op.Server) []op.Route {
 	return routes
 }
 
-// Operator returns the routes of the operator, for whom the host decides.
+// Operator returns the operator's routes, or nil if the host has no bookings. The host must
+// authorize their requests.
 func Operator(c Config) []op.Route {
 	if c.Bookings == nil {
 		return nil

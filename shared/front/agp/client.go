@@ -11,16 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Client sends envelopes and asks for bookings, with a key that HTTP adds.
+// Client sends envelopes and requests about bookings. HTTP must add the key.
 type Client struct {
 	HTTP *http.Client
 	URL  string // base URL of the host
-	From string // of envelopes
+	From string // sender of the envelopes
 }
 
 const maxAnswer = 4 << 20
 
-// Error is an answer that refuses a request.
+// Error is a refusal of a request.
 type Error struct {
 	Status int
 	Code   string
@@ -29,7 +29,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
-// Unwrap is the problem of the status, with the code of AGP before the detail.
+// Unwrap returns a problem of the kind that has the status. Its text contains the code of AGP.
 func (e *Error) Unwrap() error {
 	kind := problem.Internal
 	for _, k := range []problem.Kind{
@@ -44,12 +44,11 @@ func (e *Error) Unwrap() error {
 	return problem.New(kind, "%s: %s", e.Code, e.Detail)
 }
 
-// Members returns the member error of the answer, for a result of MCP.
+// Members returns the member error of the answer, for a tool result of MCP.
 func (e *Error) Members() any {
 	return map[string]any{"error": map[string]string{"code": e.Code}}
 }
 
-// Send sends an envelope. header may be nil.
 func (c Client) Send(ctx context.Context, to, intent string, payload map[string]any, header http.Header) (json.RawMessage, error) {
 	body := map[string]any{"from": c.From, "intent": intent, "payload": payload, "ttl_ms": maxTTL.Milliseconds()}
 	if to != "" {
@@ -62,12 +61,10 @@ func (c Client) Send(ctx context.Context, to, intent string, payload map[string]
 	return c.do(ctx, http.MethodPost, Path, raw, header)
 }
 
-// Status returns the host's status.
 func (c Client) Status(ctx context.Context) (json.RawMessage, error) {
 	return c.do(ctx, http.MethodGet, StatusPath, nil, nil)
 }
 
-// Call implements op.Client.
 func (c Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	raw, err := c.do(ctx, method, path, body, header)
 	if err == nil && into != nil && json.Unmarshal(raw, into) != nil {

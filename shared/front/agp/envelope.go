@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// The protocols that an envelope may name.
+// Protocol names that an envelope may contain.
 const (
 	Protocol      = "openclaw/a2a/v1"
 	ProtocolShort = "agp/1"
@@ -26,25 +26,26 @@ const (
 	maxTo      = 256
 )
 
-// The bounds of ttl_ms. A longer one than maxTTL is used as maxTTL.
+// Limits of ttl_ms. The first two are in milliseconds. A time longer than maxTTL is accepted but
+// treated as maxTTL.
 const (
 	defaultTTL = 5000
 	longestTTL = 600_000
 	maxTTL     = 15 * time.Second
 )
 
-// Envelope is a request by AGP.
 type Envelope struct {
 	Protocol  string
 	From, To  string
 	Intent    string
 	Payload   map[string]json.RawMessage
-	Context   json.RawMessage // of agent_context; nil if empty
+	Context   json.RawMessage // agent_context, or nil if it is empty
 	TTL       time.Duration
 	Timestamp string
 }
 
-// Post is the JSON of an envelope, for descriptions: parseEnvelope reads it, with from_agent for from, too.
+// Post is the JSON of an envelope, for API descriptions. parseEnvelope also reads from_agent
+// instead of from.
 type Post struct {
 	Protocol  string         `json:"protocol,omitempty"`
 	From      string         `json:"from"`
@@ -56,20 +57,19 @@ type Post struct {
 	Timestamp string         `json:"timestamp,omitempty"`
 }
 
-// Agent is the part of From that names the agent.
 func (e *Envelope) Agent() string {
 	agent, _, _ := strings.Cut(e.From, ":")
 	return agent
 }
 
-// wrong is one wrong member, in the form in which FastAPI tells it.
+// wrong describes an invalid member in the format of FastAPI.
 type wrong struct {
 	Loc  []any  `json:"loc"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }
 
-// invalid is a 422 with what is wrong.
+// invalid is an error with status 422 that lists the invalid members.
 type invalid []wrong
 
 func (i invalid) Error() string {
@@ -84,7 +84,6 @@ func (i invalid) Error() string {
 	return strings.Join(words, "; ")
 }
 
-// loc is the path of a member in the body.
 func loc(path ...string) []any {
 	all := []any{"body"}
 	for _, p := range path {
@@ -99,7 +98,7 @@ func mistyped(want, kind string, path ...string) wrong {
 	return wrong{loc(path...), "expected " + want, kind}
 }
 
-// object reads a JSON object; of members that come twice the last counts.
+// object parses a JSON object. If a member occurs twice, the last value is used.
 func object(raw []byte) (map[string]json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
@@ -109,7 +108,7 @@ func object(raw []byte) (map[string]json.RawMessage, bool) {
 	return m, json.Unmarshal(raw, &m) == nil
 }
 
-// parseEnvelope reads an envelope. Members that it does not know are ignored.
+// parseEnvelope parses an envelope. It ignores unknown members.
 func parseEnvelope(body []byte) (e Envelope, err error) {
 	m, ok := object(body)
 	if !ok {
@@ -177,7 +176,7 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 	return e, nil
 }
 
-// text reads a string without control characters.
+// text parses a string without control characters.
 func text(raw json.RawMessage, into *string, most int, needed bool, path ...string) *wrong {
 	var s string
 	if json.Unmarshal(raw, &s) != nil || len(raw) == 0 || raw[0] != '"' {
@@ -197,7 +196,7 @@ func text(raw json.RawMessage, into *string, most int, needed bool, path ...stri
 	return nil
 }
 
-// lax reads an integer, also as a whole float or as digits in a string.
+// lax parses an integer, which may be a whole float or a string of digits.
 func lax(raw json.RawMessage) (int64, bool) {
 	s := string(raw)
 	if len(s) > 1 && s[0] == '"' {
@@ -216,7 +215,6 @@ func lax(raw json.RawMessage) (int64, bool) {
 	return int64(f), true
 }
 
-// parseTime parses an ISO 8601 time with an offset.
 func parseTime(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -226,7 +224,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a time", s)
 }
 
-// fields reads the members of a payload and collects what is wrong with them.
+// fields parses the members of a payload and collects their errors.
 type fields struct {
 	of    map[string]json.RawMessage
 	wrong invalid

@@ -21,15 +21,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.problem.Error() }
 
-// Unwrap returns the problem.
 func (r *refusal) Unwrap() error { return r.problem }
 
 func refuse(code string, kind problem.Kind, format string, args ...any) error {
 	return &refusal{code, problem.New(kind, format, args...)}
 }
 
-// failure is the body of every error: detail is for people and for clients of FastAPI,
-// error.code for programs.
+// failure is the body of every error. Detail is for people and for clients of FastAPI; Error.Code
+// is for programs.
 type failure struct {
 	Detail any `json:"detail"`
 	Error  struct {
@@ -74,7 +73,7 @@ func codeOf(err error) string {
 	}
 }
 
-// fail answers with an error, and returns it for the log.
+// fail answers with an error and returns it for the log.
 func fail(w http.ResponseWriter, request string, err error) error {
 	var f failure
 	f.Error.Code, f.Request = codeOf(err), request
@@ -113,7 +112,6 @@ func fail(w http.ResponseWriter, request string, err error) error {
 	return httpapi.Rendered{Err: err}
 }
 
-// limits writes the headers with the rest of a key's quota.
 func limits(w http.ResponseWriter, a billing.Allowance) {
 	if a.Limit == 0 {
 		return

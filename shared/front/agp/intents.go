@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // functions have no time zones of their own
+	// Lambda functions have no time zone database.
+	_ "time/tzdata"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +26,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Ping is the answer to network.ping.
 type Ping struct {
 	Status  string       `json:"status"`
 	Venues  int64        `json:"venues"`
@@ -45,8 +45,8 @@ func (c *call) ping(ctx context.Context) (any, error) {
 	return Ping{"connected", n, c.key.Tier, c.env.Agent(), NetworkVersion}, nil
 }
 
-// Venue is a venue as AGP tells it. FeePct elsewhere is a percentage; ReferralFee is a
-// fraction.
+// Venue is a venue in AGP's form. ReferralFee is a fraction, while the FeePct members of answers
+// are percentages.
 type Venue struct {
 	ID          string  `json:"id"`
 	Name        string  `json:"name"`
@@ -56,23 +56,24 @@ type Venue struct {
 	Agent       string  `json:"agent_id"`
 	Live        bool    `json:"is_live"`
 	ReferralFee float64 `json:"referral_fee_pct"`
-	// Additions.
+	// The following members are additions to AGP.
 	Vacant     string   `json:"vacant_id,omitempty"`
 	Summary    string   `json:"summary,omitempty"`
 	Areas      []string `json:"areas,omitempty"`
 	Bookable   bool     `json:"bookable"`
 	Capacity   int64    `json:"capacity,omitempty"`
 	Hours      string   `json:"hours,omitempty"`
-	Price      string   `json:"price_usd"` // of a call
+	Price      string   `json:"price_usd"` // price of a call
 	Reputation float64  `json:"reputation"`
 }
 
-// feePct is the referral fee of the network in percent.
+// feePct is the network's referral fee in percent.
 const feePct = 7
 
 func dollars(m money.Amount) string {
 	s := strings.TrimPrefix(m.String(), "$")
-	if whole, part, ok := strings.Cut(s, "."); !ok || len(part) == 1 { // cents have two digits
+	// Cents must have two digits.
+	if whole, part, ok := strings.Cut(s, "."); !ok || len(part) == 1 {
 		return whole + "." + (part + "00")[:2]
 	}
 	return s
@@ -90,18 +91,17 @@ func venueOf(v *bookings.Venue) Venue {
 	return out
 }
 
-// found is the result of a search. The same page is answered from it for five
-// minutes.
+// found is a cached search result.
 type found struct {
 	ids     []identity.ID
 	venues  []Venue
 	expires time.Time
 }
 
-// searchTime is the time for which a search is cached.
+// searchTime is the time for which a search result is cached.
 const searchTime = 300 * time.Second
 
-// Limits of searches.
+// Limits of searches. maxWords is in bytes.
 const (
 	defaultSearch = 10
 	maxSearch     = 50
@@ -109,7 +109,6 @@ const (
 	maxWords      = 512
 )
 
-// Search is the answer to booking.search.
 type Search struct {
 	Venues  []Venue `json:"venues"`
 	FeePct  int     `json:"fee_pct"`
@@ -178,10 +177,10 @@ func (c *call) search(ctx context.Context) (any, error) {
 	return Search{append([]Venue{}, shown...), feePct, hit.expires.UTC().Format(time.RFC3339), query}, nil
 }
 
-// maxPages bounds the pages that one answer reads, also if few of them fit a party.
+// maxPages limits the pages that one answer reads if few venues fit the party.
 const maxPages = 10
 
-// venues returns up to n venues that match, and the cursor of the next.
+// venues returns up to n matching venues and the cursor of the next page.
 func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (all []bookings.Venue, next string, err error) {
 	for range maxPages {
 		r.Limit = n - len(all)
@@ -211,11 +210,10 @@ func (c *call) venues(ctx context.Context, r search.Request, n int, party int64)
 	return all, r.Cursor, g.Wait()
 }
 
-// List is the answer to venue.list.
 type List struct {
 	Venues []Venue `json:"venues"`
 	Count  int     `json:"count"`
-	Total  *int64  `json:"total"` // null: unknown, there are more pages
+	Total  *int64  `json:"total"` // null if there are more pages and the total is unknown
 	Next   *string `json:"next_cursor"`
 }
 
@@ -261,7 +259,7 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// venue finds the venue that an envelope is for.
+// venue returns the venue that ref names. A test key knows only the test venue.
 func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
 	if c.key.Test {
 		v := bookings.TestVenue()
@@ -273,21 +271,22 @@ func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
 	return c.Bookings.Find(ctx, ref)
 }
 
-// Confirm is the answer to booking.confirm.
 type Confirm struct {
-	Booking  string        `json:"booking_id"`
-	Status   string        `json:"status"` // pending, confirmed or rejected; completed with a result
+	Booking string `json:"booking_id"`
+	// Status is pending, confirmed or rejected, or completed if there is a result.
+	Status   string        `json:"status"`
 	Envelope booking.State `json:"envelope_status"`
 	Venue    Venue         `json:"venue"`
 	Price    string        `json:"price_usd"`
-	// VenuePrice is the most that the venue charges for its call; absent if it is free.
+	// VenuePrice is the maximum price of the call to the venue. It is omitted if the call is free.
 	VenuePrice string          `json:"venue_price_usd,omitempty"`
-	Metered    *Metered        `json:"metered"` // null: a test key
+	Metered    *Metered        `json:"metered"` // null for a test key
 	FeePct     int             `json:"fee_pct"`
 	Created    string          `json:"created_at"`
 	URL        string          `json:"status_url"`
 	Result     json.RawMessage `json:"result,omitempty"`
-	Cut        string          `json:"cut,omitempty"` // why the venue's answer may be incomplete: length, budget or unknown
+	// Cut is the reason why the venue's answer may be incomplete: length, budget or unknown.
+	Cut string `json:"cut,omitempty"`
 }
 
 // Metered is the usage event of a booking.
@@ -336,10 +335,9 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// maxOnce bounds an idempotency key in bytes.
+// maxOnce limits an idempotency key in bytes.
 const maxOnce = 128
 
-// request reads the payload of a confirm.
 func (c *call) request() (q bookings.Request, err error) {
 	e := &c.env
 	f := fields{of: e.Payload}
@@ -378,7 +376,8 @@ func (c *call) request() (q bookings.Request, err error) {
 		return q, f.wrong
 	}
 	delete(e.Payload, "idempotency_key")
-	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload}) // of a map: sorted by name
+	// Marshal sorts the keys of the map, so equal payloads have equal hashes.
+	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload})
 	if err != nil {
 		return q, invalid{mistyped("JSON", "json_invalid", "payload")}
 	}
@@ -399,7 +398,7 @@ func (c *call) request() (q bookings.Request, err error) {
 	return q, nil
 }
 
-// start reads when a booking is to start: starts_at, or date and time in a timezone.
+// start parses the start of a booking: starts_at, or date and time with timezone.
 func (f *fields) start() time.Time {
 	at, day, hour, zone := f.text("starts_at", 64), f.text("date", 32), f.text("time", 16), f.text("timezone", 64)
 	if at != "" {
@@ -412,7 +411,7 @@ func (f *fields) start() time.Time {
 	if day == "" && hour == "" {
 		return time.Time{}
 	}
-	place, err := time.LoadLocation(zone) // "" is UTC
+	place, err := time.LoadLocation(zone) // "" means UTC
 	if err != nil || zone == "Local" {
 		f.fail("timezone", "a name such as Asia/Makassar", "zone_info")
 		return time.Time{}
@@ -427,7 +426,8 @@ func (f *fields) start() time.Time {
 	return t
 }
 
-// amount reads dollars, as a number or in a string; never by way of a float. It returns nil for a missing member.
+// amount parses an amount of dollars, given as a number or a string. It uses no float, so the
+// amount stays exact. If the member is missing, amount returns nil.
 func (f *fields) amount(name string) *money.Amount {
 	if !f.has(name) {
 		return nil

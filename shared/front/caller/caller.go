@@ -1,8 +1,8 @@
-// Package caller authenticates requests of vacants that carry no envelope, by the
-// header of package readproof.
+// Package caller authenticates requests that vacants send without an envelope, by the header of
+// package readproof.
 //
-// The invariant: a proof counts for the request, the body and the host that it was
-// made for, and for nobody whose key was revoked.
+// A proof is valid only for the request, body and host that it was signed for, and only while its
+// key is not revoked.
 package caller
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// Verifier finds out which vacant sent a request.
+// Verifier identifies the vacant that sent a request.
 type Verifier struct {
-	// URL returns the host's base URL, or "" while the host has none. A nil URL
-	// means that it never has one.
+	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
+	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed: a router chose this host by the request's Host, so it is this host's.
+	// Routed is true if a router has chosen this host by the request's Host header, so Host is this
+	// host's name.
 	Routed  bool
 	Revoked func(context.Context, identity.ID) (bool, error)
 	Now     func() time.Time
 }
 
-// Of returns the id that proved to be the sender of r, or nil without a proof. body is
-// r's body. A proof that does not verify is refused. The query parameter caller is
-// ignored.
+// Of returns the id that proved to be the sender of r, or nil if r has no proof. body is the body
+// of r. A proof that does not verify is an error. Of ignores the query parameter caller.
 func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
@@ -43,9 +43,11 @@ func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A caller signs for the authority that it requested, if that certainly is this host. Otherwise a server that a caller
-	// asked could forward the caller's proof with its Host; with this check only another program on this machine could.
-	// Behind CloudFront the request has another Host; then the host's own URL is the authority.
+	// A caller signs for the authority that it requested. r.Host is trusted as that authority only
+	// if it certainly names this host. Otherwise a server that receives a caller's request could
+	// forward the proof to this host together with its own Host header. On loopback, only another
+	// program on this machine could do that. Behind CloudFront, r.Host differs from the authority,
+	// so the host's own URL is compared.
 	isOwn := c.Routed || origin.IsLoopback(r.Host)
 	if !isOwn || c.verifyFor(p, r, r.Host, body) != nil {
 		public, err := c.public(r.Context())
@@ -59,7 +61,7 @@ func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	switch gone, err := c.Revoked(r.Context(), p.ID); {
 	case err != nil:
 		return nil, err
-	case gone: // the key may be in other hands
+	case gone: // another person may have the key
 		return nil, problem.New(problem.Revoked, "%s: the key of %s was revoked", readproof.Header, p.ID.Short())
 	}
 	return &p.ID, nil
@@ -73,8 +75,6 @@ func (c *Verifier) verifyFor(p readproof.Proof, r *http.Request, authority strin
 	return p.Verify(readproof.Request{Authority: authority, Method: method, Target: r.URL.RequestURI(), Body: body}, c.Now())
 }
 
-// public returns the authority of the host's own URL, or "" while the host has
-// no URL.
 func (c *Verifier) public(ctx context.Context) (string, error) {
 	if c.URL == nil {
 		return "", nil

@@ -13,18 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxPrice is the query parameter that bounds what a call may cost, in micro-dollars, and
-// MaxPriceHeader a header that does the same. A request has one of them.
+// MaxPrice is the query parameter that limits the price of a call, in micro-dollars. MaxPriceHeader
+// is the equivalent header. A request may have only one of them.
 const (
 	MaxPrice       = "max_price"
 	MaxPriceHeader = "Vacancy-Max-Price"
 )
 
-// ReceiptHeader names the receipt of an answered call that had a price, beside the answer.
+// ReceiptHeader is the response header that names the receipt of an answered call that had a price.
 const ReceiptHeader = "Vacancy-Receipt"
 
-// Payment reads a request's means to pay besides its keys: the client's address, and
-// the most that the call may cost.
 func Payment(r *http.Request) (c call.Credential, err error) {
 	if at := Origin(r.RemoteAddr); at.IsValid() {
 		c.Address = at.String()
@@ -52,11 +50,10 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 	return c, nil
 }
 
-// Origin returns the prefix whose bucket an address uses: the address itself,
-// or its /64 for IPv6, because one customer has the whole /64. All texts that
-// are not addresses share one bucket.
 func Origin(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(remote)
+	// The result is the key of a rate limit. All strings that are not addresses share the zero
+	// prefix.
 	if err != nil {
 		at, err := netip.ParseAddrPort(remote)
 		if err != nil {
@@ -65,6 +62,7 @@ func Origin(remote string) netip.Prefix {
 		addr = at.Addr()
 	}
 	addr = addr.Unmap().WithZone("")
+	// One customer has a complete IPv6 /64.
 	bits := 64
 	if addr.Is4() {
 		bits = 32

@@ -12,14 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Rate is the refill rate of a bucket in tokens per second, and its capacity.
 type Rate struct {
 	PerSecond float64
 	Burst     int
 }
 
-// ParseRate parses tokens-per-second:burst, such as 20:40. The lowest rate fills a
-// bucket within a day; a bucket holds at least one token.
+// ParseRate parses a rate in the form tokens-per-second:burst, for example 20:40. It accepts rates
+// from 0.001 and bursts from 1, both up to 1,000,000.
 func ParseRate(s string) (Rate, bool) {
 	per, burst, ok := strings.Cut(s, ":")
 	if !ok {
@@ -36,19 +35,17 @@ func ParseRate(s string) (Rate, bool) {
 	return Rate{PerSecond: tokens, Burst: n}, true
 }
 
-// String is r as ParseRate reads it.
 func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
 }
 
-// size is the number of buckets: 1.5 MiB, of which only used pages are
-// resident.
+// size is the number of buckets. They take 1.5 MiB, of which only used pages are resident.
 const size = 1 << 16
 
-// buckets are token buckets by address. Their number is fixed, and an address
-// is mapped to its bucket by a keyed hash. A flood of addresses therefore uses
-// no memory, evicts no bucket, and cannot choose whose bucket to share; two
-// addresses share one with a probability of 1 in 65,536.
+// buckets contains token buckets by address. The number of buckets is fixed, and a keyed hash maps
+// an address to its bucket. A flood of addresses therefore uses no memory, evicts no bucket, and
+// cannot choose whose bucket it shares. Two addresses share a bucket with a probability of 1 in
+// 65,536.
 type buckets struct {
 	rate Rate
 	now  func() time.Time
@@ -62,9 +59,9 @@ func newBuckets(r Rate, now func() time.Time) *buckets {
 	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]ratelimit.Bucket, size)}
 }
 
-// take takes tokens. If there is not one, ok is false and wait is the time until
-// there is. The last token pays for any request: what it costs more is a debt, which
-// the next requests wait for.
+// take takes tokens from the bucket of an address. If the bucket has less than one token, ok is
+// false and wait is the time until it has one. One token is enough for any request: a more
+// expensive request leaves a debt for which later requests wait.
 func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
@@ -83,7 +80,6 @@ func (b *buckets) of(who netip.Prefix) *ratelimit.Bucket {
 	return &b.all[maphash.Comparable(b.seed, who)%size]
 }
 
-// within returns the time in which r yields so many tokens.
 func (r Rate) within(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }

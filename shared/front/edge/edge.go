@@ -1,10 +1,10 @@
-// Package edge guards a public handler: it refuses requests that bypass the
-// host's CloudFront, addresses that send too many requests or bytes, and all
-// reads while too much was read, before the request costs anything.
+// Package edge guards a public handler. It refuses requests that bypass the host's CloudFront
+// distribution, addresses that send too many requests or bytes, and all reads while the read budget
+// is exhausted, before the requests cost anything.
 //
-// The invariants: a request refused here causes no signature check, read or
-// write. A caller's own headers never decide who the caller is. Memory is
-// bounded, and no number of addresses gets more tokens than its buckets hold.
+// A request that is refused here causes no signature check, read or write. Headers that a caller
+// sets never determine the caller's address. Memory is bounded, and an address never gets more
+// tokens than its buckets hold.
 package edge
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SecretHeader carries the secret that CloudFront adds to every request.
+// SecretHeader is the header with the secret that CloudFront adds to every request.
 const SecretHeader = "X-Vacancy-Edge"
 
-// viewerHeader is the caller's address and port as CloudFront saw them.
+// viewerHeader is the header with the caller's address and port as seen by CloudFront.
 const viewerHeader = "CloudFront-Viewer-Address"
 
-// Guard accepts requests with one of the secrets: the current one, or the
-// previous one during a rotation. It refuses others with 403. Empty secrets are
-// ignored; without any secret, Guard accepts everything unchanged.
+// Guard accepts requests that have one of the secrets: the current one, or the previous one during
+// a rotation. It refuses all other requests with 403. Empty secrets are ignored. If all secrets are
+// empty, Guard accepts all requests.
 //
-// A request with a secret came through CloudFront, so RemoteAddr is set to the
-// viewer's address. Guard removes both headers before the next handler.
+// A request with a valid secret came through CloudFront, so Guard sets RemoteAddr to the viewer's
+// address. Guard removes both headers before it calls next.
 func Guard(secrets []string, next http.Handler) http.Handler {
 	var known [][sha256.Size]byte
 	for _, s := range secrets {
@@ -56,8 +56,8 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
-// Forward adds to the header of a request what CloudFront adds, so that Guard accepts the request and takes viewer for
-// its sender. An invalid address is left out.
+// Forward sets the headers that CloudFront sets, so that Guard accepts the request and uses viewer
+// as its sender. An invalid viewer is omitted.
 func Forward(h http.Header, secret string, viewer netip.Addr) {
 	h.Set(SecretHeader, secret)
 	if h.Del(viewerHeader); viewer.IsValid() {
@@ -65,8 +65,8 @@ func Forward(h http.Header, secret string, viewer netip.Addr) {
 	}
 }
 
-// opens compares hashes of all secrets in constant time, so that the timing
-// reveals neither length nor prefix of a secret.
+// opens compares the hash of the given secret with all known hashes in constant time, so that
+// timing reveals neither the length nor a prefix of a secret.
 func opens(known [][sha256.Size]byte, given []string) bool {
 	if len(given) != 1 {
 		return false
@@ -78,12 +78,11 @@ func opens(known [][sha256.Size]byte, given []string) bool {
 	return found == 1
 }
 
-// viewerAddr parses an address and port. CloudFront writes IPv6 addresses
-// without brackets, so the port follows the last colon.
 func viewerAddr(s string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return at.Addr(), true
 	}
+	// CloudFront writes IPv6 addresses without brackets, so the port follows the last colon.
 	colon := strings.LastIndexByte(s, ':')
 	if colon < 0 {
 		return netip.Addr{}, false

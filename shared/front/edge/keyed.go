@@ -7,14 +7,14 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyed exempts requests with a previously accepted key from the read budget. A flood of
-// wrong keys then exhausts the budget for unknown keys, and does not block known keys.
+// keyed exempts requests whose key was accepted before from the read budget. A flood of wrong keys
+// can then exhaust only the budget of unknown keys.
 type keyed struct {
 	next, strangers http.Handler
 	known           *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
-// knownKeys bounds the cache of accepted keys.
+// knownKeys limits the cache of accepted keys.
 const knownKeys = 4096
 
 func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,12 +33,12 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k.next.ServeHTTP(s, r)
-	if s.status == http.StatusUnauthorized { // it was revoked
+	if s.status == http.StatusUnauthorized { // the key was revoked
 		k.known.Remove(hash)
 	}
 }
 
-// statusWriter notes the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -58,5 +58,4 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
 func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -17,34 +17,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Config configures Limit. A zero Rate does not limit.
+// Config configures Limit. A zero Rate means no limit.
 type Config struct {
-	// Rate bounds all requests of an address; a request costs a token, one more for each 4 KB of
-	// its body, and one more for each further thing that it runs (httpapi.TakeTokens).
+	// Rate limits all requests of an address. A request costs one token, one more for each 4 KB of
+	// its body, and one more for each further operation that it runs (httpapi.TakeTokens).
 	Rate Rate
-	// PairRate limits an address's envelopes that open or reopen a pair: calls
-	// with seq 1 and resets. message.Handler enforces it.
+	// PairRate limits an address's envelopes that open or reopen a pair: calls with seq 1 and
+	// resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads limits the read units of all requests together, PageReads the read
-	// units of requests by GET.
+	// Reads limits the read units of all requests together, PageReads the read units of all GET
+	// requests.
 	Reads, PageReads Rate
-	// Urgent requests have a budget of their own besides Reads, of a quarter, so
-	// that a flood of others does not keep them out. With nil, no request is
-	// urgent.
+	// Urgent reports whether a request is urgent. Urgent requests have an additional budget, a
+	// quarter of Reads, so that a flood of other requests cannot block them. If Urgent is nil, no
+	// request is urgent.
 	Urgent func(*http.Request) bool
-	// ExemptKeys exempts requests from Reads if their key (Authorization) was accepted before.
+	// ExemptKeys exempts requests from Reads if their key (the Authorization header) was accepted
+	// before.
 	ExemptKeys bool
-	// Bytes limits the KB of an address's large bodies: each KB beyond the first
-	// costs a token. The host pays for stored bodies by the KB, and one address
-	// must not use up the tables' write capacity.
+	// Bytes limits the size of an address's request bodies: each complete KB costs a token. The
+	// host pays for stored bodies by the KB, and a single address must not use up the tables' write
+	// capacity.
 	Bytes Rate
 	Now   func() time.Time
 }
 
-// Limit refuses requests with 429 and Retry-After if too many come from one
-// address (r.RemoteAddr, as Guard or Lambda set it), or if earlier requests have
-// read too much. It counts in this process: n instances of a function admit n
-// times as much.
+// Limit refuses a request with 429 and Retry-After if too many requests come from its address
+// (r.RemoteAddr, as set by Guard or Lambda), or if earlier requests have exhausted the read budget.
+// It counts per process: n instances of a function accept n times as many requests.
 func Limit(c Config, next http.Handler) http.Handler {
 	all := next
 	if c.Reads != (Rate{}) {
@@ -52,7 +52,7 @@ func Limit(c Config, next http.Handler) http.Handler {
 		if c.ExemptKeys {
 			known, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
 			if err != nil {
-				panic(err) // for a size that is not positive
+				panic(err) // only if the size is not positive
 			}
 			next = &keyed{all, next, known}
 		}
@@ -78,7 +78,6 @@ func Limit(c Config, next http.Handler) http.Handler {
 	return l
 }
 
-// either serves requests that fit by one handler, others by the other.
 func either(fits func(*http.Request) bool, one, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fits(r) {
@@ -91,7 +90,7 @@ func either(fits func(*http.Request) bool, one, other http.Handler) http.Handler
 
 type limit struct {
 	next                   http.Handler
-	requests, pairs, bytes *buckets // nil without a limit
+	requests, pairs, bytes *buckets // nil if there is no limit
 }
 
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -129,12 +128,12 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const tooManyRequests = "too many requests from this address"
 
-// perToken is the number of bytes of a body that cost a token: storing them costs
-// as much as a small request.
+// perToken is the number of body bytes that cost a token. Storing that many bytes costs as much as
+// a small request.
 const perToken = 4 << 10
 
-// bodySize is the length of a request's body: the largest if it is unknown or more.
 func bodySize(r *http.Request) int64 {
+	// A body of unknown length counts as the largest one.
 	most := int64(canon.DefaultLimits().Bytes)
 	if r.ContentLength < 0 || r.ContentLength > most {
 		return most
@@ -146,7 +145,6 @@ func refuse(w http.ResponseWriter, r *http.Request, wait time.Duration, why stri
 	protocol.Refuse(w, r, tooMany(w.Header(), wait, why))
 }
 
-// tooMany returns a refusal, and sets Retry-After.
 func tooMany(h http.Header, wait time.Duration, why string) error {
 	seconds := strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10)
 	h.Set("Retry-After", seconds)

@@ -9,11 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// reads is one bucket of read units for all requests. The units of a request
-// are known only after its answer, so a request is admitted while any unit is
-// left and may overdraw the bucket; later requests wait until the debt is
-// refilled. Concurrent requests may all overdraw, but Lambda gives an instance
-// one request at a time.
+// reads is one bucket of read units for all requests. The read units of a request are known only
+// after its answer. A request is therefore admitted while any unit is left and may overdraw the
+// bucket; later requests wait until the debt is refilled. Concurrent requests may all overdraw, but
+// a Lambda instance serves only one request at a time.
 type reads struct {
 	next http.Handler
 	rate Rate
@@ -32,12 +31,12 @@ func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	usage := obs.UsageOf(r.Context())
 	before := usage.Counts().Reads
-	// A handler that panics has spent reads too.
+	// Reads count even if the handler panics.
 	defer func() { l.spend(usage.Counts().Reads - before) }()
 	l.next.ServeHTTP(w, r)
 }
 
-// spend spends units, and returns how many are spent and not refilled.
+// spend spends units and returns the number of units that are spent and not refilled.
 func (l *reads) spend(units float64) (spent float64) {
 	now := l.now()
 	l.mu.Lock()

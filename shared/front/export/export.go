@@ -1,12 +1,13 @@
-// Package export serves the operator's reads of a whole host while the host
-// keeps answering: a consistency check and the history of a pair as JSON lines,
-// and pages from which package remote runs the same check elsewhere.
+// Package export serves the operator's reads of a complete host while the host keeps answering: a
+// consistency check, the history of a pair as JSON lines, and pages from which package remote runs
+// the same check on another machine.
 //
-// Invariants: no handler writes to the store. A report without its last line is
-// incomplete, so the reader can tell. If the reader disconnects or stalls, the
-// transaction ends. No page opens a vacant's seed.
+// No handler writes to the store. A report without its last line is incomplete, so the reader can
+// detect it. If the reader disconnects or stalls, the transaction ends. No page opens a vacant's
+// seed.
 //
-// On one machine the check is a stream and reads no pages: the stream shows one
+// On a single machine, the check is a stream and reads no pages: the stream shows one moment, at
+// which balances equal their rows. Its vault also opens seeds.
 // moment, at which balances equal their rows. Its vault opens seeds, too.
 package export
 
@@ -28,26 +29,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Config holds the dependencies of the reports and pages.
+// Config contains the dependencies of the reports and pages.
 type Config struct {
 	Source fsck.Source
 	Vault  custody.Vault
 	Blobs  func() (blob.Blobs, error) // fsck.Config.Blobs
 	Now    func() time.Time
-	// Retention is the time for which the host keeps a text key after its day
-	// ends. Zero means textkeys.MinRetention.
+	// Retention is the time for which the host stores a text key after the end of its day. The
+	// default is textkeys.MinRetention.
 	Retention time.Duration
-	// Log gets a line for each request of Pages; nil means no log.
+	// Log receives a line for each request of Pages. If Log is nil, requests are not logged.
 	Log *slog.Logger
 }
 
-// patience is the time for which a reader may leave a line unread. The limit
-// keeps a reader that pages through a history by hand from holding the
-// transaction, and with it the file, open for a day.
+// patience limits how long a reader may leave a line unread. A reader that pages through a history
+// by hand must not hold the transaction, and therefore the file, open for a day.
 const patience = 10 * time.Minute
 
-// VerifyLine is a line of a check. The last line has a result, or the error
-// that ended the check early.
+// VerifyLine is a line of a check. The last line contains a result, or the error that ended the
+// check early.
 type VerifyLine struct {
 	Finding  *fsck.Finding    `json:"finding,omitempty"`
 	Progress *fsck.Result     `json:"progress,omitempty"`
@@ -55,8 +55,7 @@ type VerifyLine struct {
 	Error    *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Verify handles GET /v1/admin/verify: a check of the whole host, as JSON
-// lines.
+// Verify handles GET /v1/admin/verify: a check of the complete host as JSON lines.
 func Verify(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLines(w)
@@ -73,8 +72,8 @@ func Verify(c Config) http.Handler {
 	})
 }
 
-// ChainLine is a line of a history. The first line has the pair. The last line
-// has the number of entries, or the error that ended the history early.
+// ChainLine is a line of a history. The first line contains the pair. The last line contains the
+// number of entries, or the error that ended the history early.
 type ChainLine struct {
 	Pair  *Pair            `json:"pair,omitempty"`
 	Entry *Entry           `json:"entry,omitempty"`
@@ -82,9 +81,9 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a
-// pair, as JSON lines. own is the id of the reader's identity named from, if it
-// has one. An unknown or ambiguous vacant is refused before the first line.
+// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines.
+// own is the id of the reader's identity named from, if the reader has one. An unknown or ambiguous
+// vacant is refused before the first line.
 func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var last uint64
@@ -126,8 +125,8 @@ func Chain(c Config) http.Handler {
 	})
 }
 
-// refusal is an error as the last line shows it. The reader is the operator, so
-// details of damaged data are shown.
+// refusal returns an error in the form of a last line. The reader is the operator, so details of
+// damaged data are included.
 func refusal(err error) *httpapi.Refusal {
 	p := problem.Of(fault(err))
 	detail := p.Text()
@@ -137,7 +136,7 @@ func refusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// fault adds a kind to an error of the store; a problem keeps its own.
+// fault adds a kind to an error of the store. A problem keeps its kind.
 func fault(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
@@ -160,12 +159,11 @@ func newLines(w http.ResponseWriter) *lines {
 	return l
 }
 
-// put writes a line; with now set, it also flushes.
+// put writes a line. If now is set, it also flushes.
 func (l *lines) put(v any, now bool) error {
-	const often = 64 // lines between flushes; fewer than a buffer holds
+	const often = 64 // lines between flushes; fewer than fill a buffer
 	if now || l.n%often == 0 {
-		// In-process tests have no connection and no deadline to set, so the
-		// error is ignored.
+		// In-process tests have no connection whose deadline could be set, so the error is ignored.
 		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))
 	}
 	l.n++

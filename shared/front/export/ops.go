@@ -11,21 +11,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Words of the order of rows.
 const (
 	ascending  = "asc"
 	descending = "desc"
 )
 
-// Requests of pages. Names of streams are base64url; cursors are opaque.
+// Requests of pages. Stream names are encoded in base64url. Cursors are opaque.
 type (
-	// StreamList is a page of names of streams.
+	// StreamList asks for a page of stream names.
 	StreamList struct {
 		Prefix string `query:"prefix"`
 		Limit  uint64 `query:"limit"`
 		Cursor string `query:"cursor"`
 	}
-	// RowList is a page of a stream's rows, and with Head also of its first rows.
+	// RowList asks for a page of a stream's rows. If Head is set, the page also contains the
+	// stream's first rows.
 	RowList struct {
 		Stream string `query:"stream"`
 		From   uint64 `query:"from"`
@@ -33,12 +33,11 @@ type (
 		Order  string `query:"order"`
 		Head   uint64 `query:"head"`
 	}
-	// OneDoc names a document.
 	OneDoc struct {
 		Partition string `query:"partition"`
 		Sort      string `query:"sort"`
 	}
-	// DocList is a page of the documents of a kind, or of the keys that an index lists.
+	// DocList asks for a page of documents of a kind, or of keys that an index lists.
 	DocList struct {
 		Partition string `query:"partition"`
 		First     string `query:"first"`
@@ -51,12 +50,10 @@ type (
 
 func limitOf(missing int64) op.Range { return op.Range{Min: 1, Max: store.MaxPage, Default: missing} }
 
-// Ranges implements op.Ranged.
 func (StreamList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": limitOf(store.MaxPage)}
 }
 
-// Ranges implements op.Ranged.
 func (RowList) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"from": {Min: 1, Max: math.MaxInt64, Default: int64(1)}, "limit": limitOf(pageLimit), "order": {Words: []string{ascending, descending}, Default: ascending},
@@ -64,7 +61,6 @@ func (RowList) Ranges() map[string]op.Range {
 	}
 }
 
-// Ranges implements op.Ranged.
 func (DocList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": limitOf(pageLimit)}
 }

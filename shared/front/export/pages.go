@@ -24,19 +24,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// pageBytes is the most stored data in a page after its first row. With base64
-// and JSON, a page is about 1.5 MB; a function may answer 6 MB.
+// pageBytes limits the stored data in a page after its first row. With base64 and JSON, a page
+// takes about 1.5 MB. A function's answer may take 6 MB.
 const pageBytes = 1 << 20
 
-// pageLimit is the default number of rows, documents or names in a page.
+// pageLimit is the default number of rows or documents in a page.
 const pageLimit = 256
 
-// Pages returns the handler of the paged export, from which the operator's
-// machine checks this host:
-// (the requests in ops.go). Each page is read at its
-// own time, so pages of a busy host show different moments. The export contains
-// only documents that a check reads (store.Shape). It decrypts text keys and never a seed. Only
-// the operator may call it: wrap it in admin.RequireKey.
+// Pages returns the handler of the paged export, from which the operator's machine checks this
+// host. Each page is read at its own time, so pages of a busy host show different moments. The
+// export contains only documents that a check reads (store.Shape). It decrypts text keys but no
+// seeds. Only the operator may call it: callers must wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
 	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.Routes((&pages{c}).routes()...))
 }
@@ -100,8 +98,8 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	})
 }
 
-// readRows reads a page of rows. Damage is reported beside the rows before it,
-// so that a check continues after the damage.
+// readRows reads a page of rows. It returns damage together with the rows before the damage, so
+// that a check can continue.
 func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
 	rows, err := v.Rows(ctx, name, from, n, d)
 	part.Rows = make([]Row, 0, len(rows))
@@ -116,8 +114,7 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 	return part, err
 }
 
-// damage splits an error about stored data from other errors and returns its
-// text.
+// damage returns the text of an error about damaged data, and passes other errors on.
 func damage(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
 		return problem.Of(err).Error(), nil
@@ -164,7 +161,8 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	for i := range docs {
 		d := &docs[i]
 		if list.Index {
-			// An index may be behind its documents, so each of them is read by itself.
+			// An index may lag behind its documents, so the reader fetches each document
+			// separately.
 			page.Docs = append(page.Docs, Doc{Partition: d.Key.Partition, Sort: d.Key.Sort, Version: d.Version, Index: d.Index.Sort})
 			continue
 		}
@@ -178,11 +176,11 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	return &page, err
 }
 
-// maxOpen bounds the body of open: a box with the largest secret, in base64.
+// maxOpen limits the body of open: a box with the largest secret, in base64.
 const maxOpen = 32 << 10
 
-// open decrypts the sealed key of a day's texts. A seed cannot be decrypted as
-// a text key, because the vault binds its box to the vacant.
+// open decrypts the sealed key of a day's texts. It cannot decrypt a seed as a text key, because
+// the vault binds a seed's box to its vacant.
 func (p *pages) open(r *http.Request) (any, error) {
 	if q := queryOf(r, op.None{}); q.err != nil {
 		return nil, q.err
@@ -218,7 +216,7 @@ func (p *pages) open(r *http.Request) (any, error) {
 	return Secret{secret}, nil
 }
 
-// query holds the parameters of a query, each at most once, and their ranges. err is the first refusal.
+// query contains the parameters of a query and their ranges. err is the first error.
 type query struct {
 	values map[string]string
 	ranges map[string]op.Range
@@ -231,8 +229,8 @@ func (q *query) refuse(name, want, got string) {
 	}
 }
 
-// queryOf parses the query of a request and refuses parameters that its type lacks: ignoring a
-// misspelt one would return a different page.
+// queryOf parses the query of a request. It refuses unknown parameters, because ignoring a misspelt
+// one would return a different page.
 func queryOf(r *http.Request, request any) *query {
 	q := &query{values: map[string]string{}}
 	if of, ok := request.(op.Ranged); ok {
@@ -260,11 +258,11 @@ func queryOf(r *http.Request, request any) *query {
 	return q
 }
 
-// number parses a number in the range of a parameter. A missing one is the default, or 0.
 func (q *query) number(name string) uint64 {
 	is := q.ranges[name]
 	s, there := q.values[name]
 	if !there {
+		// A parameter without a default is 0.
 		n, _ := is.Default.(int64)
 		return uint64(n)
 	}

@@ -10,40 +10,40 @@ import (
 // ExportFormat is the version of the pages. Readers refuse other versions.
 const ExportFormat = 2
 
-// About is the first page a reader fetches.
+// About is the first page that a reader fetches.
 type About struct {
-	Format           int   `json:"format"`
-	RetentionSeconds int64 `json:"retention_seconds"` // of texts, after the end of their day
+	Format int `json:"format"`
+	// RetentionSeconds is the time for which text keys are stored after the end of their day.
+	RetentionSeconds int64 `json:"retention_seconds"`
 }
 
-// StreamsPage is a page of stream names, as bytes.
+// StreamsPage is a page of stream names as bytes.
 type StreamsPage struct {
 	Streams [][]byte `json:"streams"`
 	Next    string   `json:"next,omitempty"`
 }
 
-// Row is a stored row.
 type Row struct {
 	Position uint64 `json:"position"`
 	WriteID  []byte `json:"attempt"` // 16 bytes
 	Data     []byte `json:"data"`
 }
 
-// RowsPart is a range of a stream in the requested order. Damaged is the reason
-// why the range ends early, if stored data is damaged.
+// RowsPart is a range of a stream in the requested order. If stored data is damaged, Damaged is the
+// reason why the range ends early.
 type RowsPart struct {
 	Rows    []Row  `json:"rows"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// RowsPage is the requested range. If head is set, Head holds the first rows of
-// the stream too: a reader that starts at the end needs the beginning next.
+// RowsPage is the requested range. If the request sets head, Head contains the first rows of the
+// stream, because a reader that starts at the end needs the beginning next.
 type RowsPage struct {
 	Rows RowsPart  `json:"page"`
 	Head *RowsPart `json:"head,omitempty"`
 }
 
-// Doc is a version of a document; version 0 means absent.
+// Doc is a version of a document. Version 0 means that the document does not exist.
 type Doc struct {
 	Partition string `json:"partition"`
 	Sort      string `json:"sort"`
@@ -51,10 +51,10 @@ type Doc struct {
 	WriteID   []byte `json:"attempt,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Number    int64  `json:"number,omitempty"`
-	Index     string `json:"index,omitempty"` // the sort key in the list, if it differs from Sort
+	Index     string `json:"index,omitempty"` // sort key in the list, if it differs from Sort
 }
 
-// DocPage is a document, or a description of its damage.
+// DocPage contains a document or a description of its damage.
 type DocPage struct {
 	Doc     Doc    `json:"doc"`
 	Damaged string `json:"damaged,omitempty"`
@@ -67,18 +67,16 @@ type DocsPage struct {
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// Sealed is the request of open: an encrypted box and the name it is bound to.
+// Sealed is the request of open: an encrypted box and the name to which it is bound.
 type Sealed struct {
 	Bound string `json:"bound"`
 	Box   []byte `json:"box"`
 }
 
-// Secret is the decrypted content of a box.
 type Secret struct {
 	Secret []byte `json:"secret"`
 }
 
-// Format hides the secret for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secret") }
 
 func docOf(d *store.Doc) Doc {

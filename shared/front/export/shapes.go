@@ -10,64 +10,63 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Pair names a caller and a vacant.
 type Pair struct {
 	From identity.ID `json:"from"`
 	To   identity.ID `json:"to"`
 }
 
-// Said is a recorded text. Text is nil if it is unreadable: Sealed, because the
-// key of its day was destroyed; or Damaged.
+// Said is a recorded text. Text is nil if the text cannot be read: Sealed means that the key of its
+// day was destroyed, Damaged that its data is damaged.
 type Said struct {
 	Text    *string `json:"text,omitempty"`
 	Sealed  bool    `json:"sealed,omitempty"`
 	Damaged bool    `json:"damaged,omitempty"`
 }
 
-// Proof lets a reader verify a message. Prev is the hash of the message before it, as signed; of a
-// reset it has no meaning. Message is the signed message as it was sent, unless its text is unreadable.
+// Proof lets a reader verify a message. Prev is the signed hash of the previous message; for a
+// reset it has no meaning. Message is the signed message as it was sent, or empty if its text is
+// unreadable.
 type Proof struct {
 	Prev    identity.Hash   `json:"prev"`
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// Entry is a call or a reset with its outcome. Times are in wire form (UTC,
-// PROTOCOL §3).
+// Entry is a call or a reset with its outcome. Times are wire timestamps (UTC, PROTOCOL §3).
 type Entry struct {
 	Position uint64        `json:"position"`
 	Kind     string        `json:"kind"` // call or reset
 	Epoch    uint64        `json:"epoch"`
-	Seq      int64         `json:"seq"` // 0 for a reset
+	Seq      int64         `json:"seq"` // zero for a reset
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	Said
-	Fate     transcript.Fate `json:"fate,omitempty"` // for a call: answered, void, closed or pending
+	// Fate of a call: answered, void, closed or pending.
+	Fate     transcript.Fate `json:"fate,omitempty"`
 	Decision *Decision       `json:"decision,omitempty"`
 	Proof
 }
 
-// Decision is the row that decided a call. For a void it has only the position.
+// Decision is the row that decided a call. If the call is void, it may contain only Position, Cause
+// and Usage.
 type Decision struct {
 	Position uint64  `json:"position"`
 	Answer   *Answer `json:"answer,omitempty"`
-	// Cause tells why a void call was not answered, if it is known and still
-	// readable.
+	// Cause is the reason why a void call was not answered, if it is known and still readable.
 	Cause *call.Cause `json:"cause,omitempty"`
-	Usage *call.Usage `json:"usage,omitempty"` // what the vacant's agent used, if it says so
+	// Usage of the vacant's agent, if the agent reports it.
+	Usage *call.Usage `json:"usage,omitempty"`
 }
 
-// Answer is the answer to a call.
 type Answer struct {
 	Seq  int64         `json:"seq"`
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
 	Said
-	TookMS int64    `json:"took_ms"`       // from acceptance to answer
-	Cut    call.Cut `json:"cut,omitempty"` // why it ends before its end
+	TookMS int64    `json:"took_ms"`       // time from acceptance to the answer
+	Cut    call.Cut `json:"cut,omitempty"` // reason why the answer is incomplete
 	Proof
 }
 
-// End is the last line of a history.
 type End struct {
 	Entries uint64 `json:"entries"`
 }

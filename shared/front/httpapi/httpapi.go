@@ -1,10 +1,9 @@
-// Package httpapi has the common parts of a host's JSON APIs: routes by method,
-// bodies, errors, and the access log.
+// Package httpapi contains the common parts of a host's JSON APIs: routes by method, bodies, errors
+// and the access log.
 //
-// The invariants: every error is rendered in one form from the table of package
-// problem; a handler that panics fails one request and not the process; no query
-// of a request reaches the log. The handler of signed calls does not use the
-// routes: it serves any path with the right ending (PROTOCOL §6.1).
+// All errors have one form, from the table of package problem. A panic of a handler fails only its
+// request. Queries of requests are not logged. The handler of signed calls does not use these
+// routes, because it serves any path with the right suffix (PROTOCOL §6.1).
 package httpapi
 
 import (
@@ -32,44 +31,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rendered is an error whose handler has sent its answer, in a form of its own. It is
-// logged like others.
+// Rendered is an error whose handler has already sent a response in its own form. It is logged like
+// other errors.
 type Rendered struct{ Err error }
 
 func (r Rendered) Error() string { return r.Err.Error() }
 
-// Unwrap returns the error.
 func (r Rendered) Unwrap() error { return r.Err }
 
-// Handler serves a request, or returns why not.
+// Handler serves a request, or returns an error that has not been sent.
 type Handler func(http.ResponseWriter, *http.Request) error
 
-// Methods are the handlers of one path, by HTTP method. HEAD is served by GET.
+// Methods contains the handlers of one path by HTTP method. GET also serves HEAD.
 type Methods map[string]Handler
 
-// API routes requests and writes one log line for each.
+// API routes requests and logs each of them.
 type API struct {
 	Name string // message of the log line
 	Log  *slog.Logger
-	Now  func() time.Time // with nil, the line has no duration
-	// ReadLevel is the level of successful GET requests. The zero value is Info.
+	Now  func() time.Time // if nil, the log line has no duration
+	// ReadLevel is the log level of successful GET requests. The default is Info.
 	ReadLevel slog.Level
 }
 
 type metadataKey struct{}
 
-// WithLogin lets Challenge lead clients to a login. metadata returns the URL of the metadata of the
-// resource that a request calls (RFC 9728), or "" if the resource accepts no tokens.
+// WithLogin lets Challenge direct clients to a login. metadata returns the URL of the metadata of
+// the resource that a request calls (RFC 9728), or "" if the resource accepts no tokens.
 func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
 	})
 }
 
-// Challenge tells the client of a refused request, in WWW-Authenticate (RFC 6750), which credential
-// helps: after a 401, and after a 403 of a credential without a scope. scope is the scope that the
-// request needs, or "". All refusals of requests that a key or a token may authorize go through
-// Challenge.
+// Challenge sets WWW-Authenticate (RFC 6750) if the client needs another credential: for a 401, and
+// for a 403 because of a missing scope. scope is the scope that the request needs, or "". All
+// refusals of requests that a key or token may authorize must go through Challenge.
 func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
 	p, challenge := problem.Of(err), `Bearer realm="vacancy"`
 	switch {
@@ -91,10 +88,10 @@ func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) 
 	w.Header().Set("WWW-Authenticate", challenge)
 }
 
-// RequestHeader names a request in its answer. The lines of the request in the log have the same id.
+// RequestHeader contains the id of a request in its response. The log lines of the request contain
+// the same id.
 const RequestHeader = "X-Request-Id"
 
-// WithRequestIDs gives each request an id, unless it has one in its context.
 func WithRequestIDs(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := obs.RequestOf(r.Context())
@@ -109,13 +106,15 @@ func WithRequestIDs(next http.Handler) http.Handler {
 
 type tokensKey struct{}
 
-// WithTokens returns a context with take, which takes tokens of the rate limit of a request's sender.
+// WithTokens returns a context with take, which TakeTokens calls. take takes tokens from the rate
+// limit of the request's sender.
 func WithTokens(ctx context.Context, take func(h http.Header, tokens int) error) context.Context {
 	return context.WithValue(ctx, tokensKey{}, take)
 }
 
-// TakeTokens takes tokens of the rate limit of a request's sender, besides those that the request
-// itself costs. A handler calls it before it runs more than one thing for a request.
+// TakeTokens takes tokens from the rate limit of the request's sender, in addition to the tokens
+// for the request itself. A handler must call it before it runs more than one operation for a
+// request.
 func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
 	if take, ok := r.Context().Value(tokensKey{}).(func(http.Header, int) error); ok && tokens > 0 {
 		return take(w.Header(), tokens)
@@ -123,8 +122,8 @@ func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
 	return nil
 }
 
-// Mux returns the handler of routes, in the patterns of http.ServeMux. Other
-// paths are 404, other methods 405 with Allow.
+// Mux returns a handler for routes in patterns of http.ServeMux. It answers unknown paths with 404,
+// and unknown methods with 405 and Allow.
 func (a API) Mux(routes map[string]Methods) http.Handler {
 	mux := http.NewServeMux()
 	for path, m := range routes {
@@ -153,9 +152,8 @@ func (a API) route(m Methods) http.HandlerFunc {
 	}
 }
 
-// serve picks the handler by method. In Lambda a panic would end the process,
-// and with it the requests of others.
 func serve(m Methods, allowed []string, w http.ResponseWriter, r *http.Request) (err error) {
+	// In Lambda, a panic would end the process and its other requests.
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
@@ -200,32 +198,30 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
 
-// These bound what a client writes into the log, which is billed by the byte. All
-// methods fit, and all routes with an id.
+// Limits for client data in the log, which is billed by the byte. All methods and all routes with
+// an id fit.
 const (
 	maxPath   = 120
 	maxMethod = 10
 )
 
-// ClipPath shortens a path that a client sent, for the log.
 func ClipPath(path string) string { return obs.Clip(path, maxPath) }
 
 // Refusal is the body of every error.
 type Refusal struct {
 	Detail string `json:"detail"`
-	Code   string `json:"code"`            // word of the problem's kind
-	Field  string `json:"field,omitempty"` // the wrong input, if it is one
+	Code   string `json:"code"`            // name of the problem's kind
+	Field  string `json:"field,omitempty"` // field that is invalid, if the error is about one
 }
 
-// RefusalOf returns the body of an error.
 func RefusalOf(err error) Refusal {
 	p := problem.Of(err)
 	return Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field}
 }
 
-// Problem returns the error that was rendered as r.
 func (r *Refusal) Problem() error {
-	p := &problem.Error{Kind: problem.Internal, Field: r.Field, Detail: r.Detail} // a later host may have other codes
+	// A later host may send unknown codes.
+	p := &problem.Error{Kind: problem.Internal, Field: r.Field, Detail: r.Detail}
 	for _, k := range problem.Kinds() {
 		if k.String() == r.Code {
 			p.Kind = k
@@ -234,11 +230,11 @@ func (r *Refusal) Problem() error {
 	return p
 }
 
-// members is implemented by errors that add the members of an object to their body.
+// members is implemented by errors that add members to their body.
 type members interface{ Members() any }
 
-// Fail renders an error: the status of its kind, and a Refusal with the members
-// that the error adds. It sets Retry-After unless the caller did.
+// Fail answers with an error: the status of its kind, and a Refusal with the members that the error
+// adds. It sets Retry-After if the kind requires it and the caller has not set it.
 func Fail(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
 	body, encErr := Encode(RefusalOf(err))
@@ -256,7 +252,6 @@ func Fail(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Row().Status, body)
 }
 
-// FailLine renders an error like Fail, as one line of text.
 func FailLine(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
 	Refusing(w.Header(), p)
@@ -265,9 +260,8 @@ func FailLine(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
 }
 
-// FailRPC renders an error like Fail, as an error of JSON-RPC, because clients of MCP show nothing
-// of another body. A nil id is null. An error may have a code and data of its own, by a method
-// RPC.
+// FailRPC answers with an error in the form of JSON-RPC, because MCP clients do not show other
+// bodies. A nil id becomes null. An error that has a method RPC chooses its own code and data.
 func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
 	p := problem.Of(err)
 	Refusing(w.Header(), p)
@@ -283,21 +277,18 @@ func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
 	Send(w, p.Kind.Row().Status, body)
 }
 
-// RPCRefusal is an error of JSON-RPC.
 type RPCRefusal struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
 	Error   RPCError        `json:"error"`
 }
 
-// RPCError is the member error of an RPCRefusal.
 type RPCError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"`
 }
 
-// RPCRefusalOf returns the error of JSON-RPC for p. Its data are the Refusal of p.
 func RPCRefusalOf(id json.RawMessage, p *problem.Error) RPCRefusal {
 	if id == nil {
 		id = json.RawMessage("null")
@@ -305,8 +296,7 @@ func RPCRefusalOf(id json.RawMessage, p *problem.Error) RPCRefusal {
 	return RPCRefusal{"2.0", id, RPCError{RPCCode(p.Kind), p.Text(), RefusalOf(p)}}
 }
 
-// RPCCode returns the code of JSON-RPC for an error of HTTP. It is -32000 for errors for which
-// JSON-RPC has no code.
+// RPCCode returns the JSON-RPC code for a kind of error, or -32000 if JSON-RPC has no such code.
 func RPCCode(k problem.Kind) int {
 	switch k.Row().Status {
 	case http.StatusInternalServerError, http.StatusGatewayTimeout:
@@ -317,7 +307,6 @@ func RPCCode(k problem.Kind) int {
 	return -32000
 }
 
-// Refusing sets the headers that every refusal has.
 func Refusing(h http.Header, p *problem.Error) {
 	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
@@ -325,8 +314,8 @@ func Refusing(h http.Header, p *problem.Error) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Encode writes JSON with a final newline. Angle brackets and U+2028 are not
-// escaped, because no browser reads the answer as a page.
+// Encode returns v as JSON with a final newline. It does not escape angle brackets and U+2028,
+// because browsers do not read the answer as a page.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -337,7 +326,6 @@ func Encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Send writes a whole body, as JSON unless Content-Type is set.
 func Send(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	if h.Get("Content-Type") == "" {
@@ -346,10 +334,9 @@ func Send(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// Answer sends v as JSON that no cache keeps.
 func Answer(w http.ResponseWriter, status int, v any) error {
 	b, err := Encode(v)
 	if err != nil {
@@ -360,33 +347,29 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// Recorder is a ResponseWriter that stores an answer.
+// Recorder is a ResponseWriter that stores a response.
 type Recorder struct {
 	Status int
 	Body   bytes.Buffer
-	// TooLarge reports that the body was longer than the limit.
+	// TooLarge is true if the body was longer than the limit.
 	TooLarge bool
 	header   http.Header
 	limit    int64
 	begun    bool
 }
 
-// NewRecorder returns a Recorder for a body of at most limit bytes.
 func NewRecorder(limit int64) *Recorder {
 	return &Recorder{Status: http.StatusOK, header: http.Header{}, limit: limit}
 }
 
-// Header implements http.ResponseWriter.
 func (r *Recorder) Header() http.Header { return r.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (r *Recorder) WriteHeader(status int) {
 	if !r.begun {
 		r.begun, r.Status = true, status
 	}
 }
 
-// Write implements http.ResponseWriter.
 func (r *Recorder) Write(b []byte) (int, error) {
 	r.begun = true
 	if r.TooLarge = r.TooLarge || int64(r.Body.Len()+len(b)) > r.limit; r.TooLarge {
@@ -395,11 +378,11 @@ func (r *Recorder) Write(b []byte) (int, error) {
 	return r.Body.Write(b)
 }
 
-// bodyTimeout is the time that a client has to send a body.
+// bodyTimeout limits the time in which a client must send a body.
 const bodyTimeout = 10 * time.Second
 
-// Body reads a JSON body of at most limit bytes. It checks the media type, which is
-// application/json or one of others, and refuses encoded bodies.
+// Body reads a body of at most limit bytes. Its media type must be application/json or one of
+// others, and it must not be encoded.
 func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {
@@ -408,9 +391,8 @@ func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) (
 	return readBody(w, r, limit)
 }
 
-// Text reads a body of at most limit bytes as it came, and refuses it unless it is a text in
-// UTF-8. A form's media type is a text too, because curl -d names it for every body; it is not
-// decoded.
+// Text reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type of
+// a form, which curl -d sends for every body, but does not decode the form.
 func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		media, params, err := mime.ParseMediaType(ct)
@@ -435,7 +417,6 @@ func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	return text, nil
 }
 
-// Bytes reads a body of at most limit bytes as it came, whatever its media type.
 func Bytes(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	return readBody(w, r, limit)
 }
@@ -444,8 +425,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))
 	}
-	// A slow body holds one connection, not for longer than this. In Lambda the
-	// body is complete before the handler runs, and no deadline can be set.
+	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
+	// complete before the handler runs, and setting a deadline fails.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
 	var large *http.MaxBytesError
@@ -460,7 +441,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	return body, nil
 }
 
-// Read reads a JSON body of at most limit bytes into v, which canon.Unmarshal takes.
 func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 	body, err := Body(w, r, limit)
 	if err != nil {
@@ -469,16 +449,14 @@ func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 	return canon.Unmarshal(body, v, Limits(limit))
 }
 
-// Limits returns the limits of a body of at most some bytes.
 func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
-// ProtocolLimits returns Limits for a body in a protocol of others, whose details are read
-// leniently. In the host's own APIs null may be meant as a change, so it is refused.
+// ProtocolLimits returns Limits for a body in a protocol that others define, which is parsed
+// leniently. In the host's own APIs, null could be meant as a change, so it is refused there.
 func ProtocolLimits(bytes int) canon.Limits {
 	l := Limits(bytes)
 	l.Lenient = true
 	return l
 }
 
-// Clip quotes untrusted text for an error, 80 characters at most.
 func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }

@@ -22,14 +22,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// agent is a vacant, as the client of one request asks it.
+// agent is a vacant that the client of one request uses.
 type agent struct {
 	*plain.Caller
 	d *api
 	r *request
 }
 
-// Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	a.r.asked.Store(true)
 	l := plain.Line{Protocol: a.r.Line.Protocol, What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
@@ -38,7 +37,7 @@ func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string))
 		p := problem.Of(err)
 		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, err)
 	}
-	if !a.r.posted.batch { // which has one status for several answers
+	if !a.r.posted.batch { // a batch has one HTTP status for several answers
 		err = a.OrLogin(ctx, err)
 	}
 	return a.answer(&t, err)
@@ -64,8 +63,9 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	for _, f := range q.Files {
 		m.Parts = append(m.Parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
 	}
-	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error { // the text is part 0
-		// The schema of the tool lists the media types, so no other spelling is accepted.
+	// The text is part 0.
+	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error {
+		// The schema of the tool lists the media types, so other spellings are not accepted.
 		if a.Vacant.Takes(&q.Files[i-1]) {
 			return nil
 		}
@@ -82,27 +82,24 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	return a.Run(ctx, turn, plain.Wait{Time: a.d.AnswerTime, Began: q.Began, Piece: pieceOf(piece)})
 }
 
-// Task implements mcptool.Agent.
 func (a *agent) Task(ctx context.Context, id string, wait time.Duration, piece func(string)) (mcptool.Answer, error) {
 	t, err := a.Follow(ctx, id, wait, pieceOf(piece))
 	return a.answer(&t, err)
 }
 
-// Stop implements mcptool.Agent.
 func (a *agent) Stop(ctx context.Context, id string) (mcptool.Answer, error) {
 	t, err := a.Caller.Stop(ctx, id)
 	return a.answer(&t, err)
 }
 
-// pieceOf passes pieces on. Progress cannot take back a piece; the result has the whole answer.
 func pieceOf(piece func(string)) plain.Piece {
 	if piece == nil {
+		// Progress cannot replace a piece that was sent. The result contains the complete answer.
 		return nil
 	}
 	return func(text string, _ bool) { piece(text) }
 }
 
-// answer renders what a task has come to.
 func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 	out := mcptool.Answer{Context: t.Context, Task: t.ID}
 	var signed *envelope.Envelope
@@ -112,7 +109,7 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 			err = nil
 		case err == nil && !t.Status.State.Active() && t.Status.Message != nil:
 			out.Text = plain.TextOfStatus(&t.Status)
-			// The message that the vacant signed, in the form of PROTOCOL §5.
+			// The envelope is the message that the vacant signed, in the form of PROTOCOL §5.
 			if signed, err = a2awire.Signed(t.Status.Message); signed != nil {
 				out.Envelope = envelope.AppendMessage(nil, signed)
 			}
@@ -142,7 +139,6 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 	return out, nil
 }
 
-// Describe implements mcptool.Agent.
 func (a *agent) Describe(context.Context) (mcptool.Description, error) {
 	d, err := a.describe()
 	return d, a.r.note(err)
@@ -161,7 +157,6 @@ func (a *agent) describe() (mcptool.Description, error) {
 	return d, nil
 }
 
-// Call implements mcptool.Agent.
 func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
 	a.r.asked.Store(true)
 	reply, err := a.call(ctx, request)
@@ -173,7 +168,7 @@ func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
-	// The reference checks neither jsonrpc nor method, as at a reset.
+	// Like the reference at a reset, this checks neither jsonrpc nor method.
 	q, err := envelope.DecodeResetRequest(request)
 	if err != nil {
 		return nil, err
@@ -194,7 +189,7 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	var o call.Outcome
 	if err == nil {
-		by.Payer = a.Payer // the client's account pays for the call, if there is one
+		by.Payer = a.Payer // the client's account, if it has one, pays for the call
 		err = a.d.Agents.Answers.Hold(a.Caller, func() error {
 			o = a.d.Agents.Tasks.Send(ctx, a.Vacant.ID, e, by, a.Address.String())
 			return nil
@@ -218,8 +213,8 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	return envelope.AppendMessage(nil, o.Reply), nil
 }
 
-// explained adds to a refusal of the pipeline what it tells besides its text. The state of the chain
-// is for a caller that signs.
+// explained adds the outcome's members to a refusal of the pipeline. The state of the chain is
+// added only for a caller that signs.
 func explained(err error, signed bool) error {
 	var refused *task.Refusal
 	if !errors.As(err, &refused) {
@@ -228,7 +223,6 @@ func explained(err error, signed bool) error {
 	return &withOutcome{err, &refused.Outcome, signed}
 }
 
-// withOutcome is a refusal with the members of its outcome.
 type withOutcome struct {
 	error
 	outcome *call.Outcome
@@ -241,14 +235,14 @@ func (w *withOutcome) Unwrap() error { return w.error }
 func (w *withOutcome) Members() any {
 	m := struct {
 		State    call.State   `json:"state,omitempty"`
-		Due      string       `json:"due,omitempty"` // of a pending call
+		Due      string       `json:"due,omitempty"` // only for a pending call
 		Expected int64        `json:"expected_seq,omitempty"`
 		Tip      string       `json:"chain_tip,omitempty"`
 		Floor    string       `json:"floor,omitempty"`
 		Now      string       `json:"now,omitempty"`
 		Price    *price.Price `json:"price,omitempty"`
 		Pay      any          `json:"pay,omitempty"`
-		Reply    any          `json:"reply,omitempty"` // to a request that comes again
+		Reply    any          `json:"reply,omitempty"` // only for a repeated request
 	}{Price: w.outcome.Price}
 	if w.outcome.Pay != nil {
 		m.Pay = w.outcome.Pay

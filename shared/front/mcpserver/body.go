@@ -16,12 +16,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxBody limits a body in bytes, and maxBatch the requests in one.
+// maxBody limits a body in bytes, and maxBatch the number of requests in a body.
 var maxBody = protocol.MCP.MaxBody
 
 const maxBatch = 8
 
-// Codes of JSON-RPC and of MCP.
+// Error codes of JSON-RPC and MCP.
 const (
 	codeParse    = -32700
 	codeInvalid  = -32600
@@ -29,52 +29,49 @@ const (
 	codeVersion  = -32022
 )
 
-// Revisions of MCP, by which a client names them.
+// Revisions of MCP by the names that clients send.
 const (
-	modern     = "2026-07-28"
-	withBatch  = "2025-03-26" // the only one with batches; meant by a request without a version
+	modern = "2026-07-28"
+	// withBatch is the only revision with batches, and the default of a request without a version.
+	withBatch  = "2025-03-26"
 	headerName = "Mcp-Protocol-Version"
 )
 
-// Media types of answers.
 const (
 	mediaJSON   = "application/json"
 	mediaEvents = "text/event-stream"
 )
 
-// versions are the revisions that are served, the newest first.
+// versions lists the supported revisions, from the newest to the oldest.
 var versions = []string{modern, "2025-11-25", "2025-06-18", withBatch, "2024-11-05"}
 
-// methods are the methods that are served.
 var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
-// blindMethods are methods that clients of earlier revisions call at every server, whatever it
-// declares. The library answers that there are no prompts, and ignores the level.
+// blindMethods lists methods that clients of earlier revisions call on every server, whatever the
+// server declares. The library answers that there are no prompts, and ignores the log level.
 var blindMethods = []string{"prompts/list", "logging/setLevel"}
 
-// posted has the parts of a POST that decide how it is answered.
+// posted contains the parts of a POST that determine the form of its answer.
 type posted struct {
 	version  string
 	batch    bool
 	messages []rpc
-	ids      []json.RawMessage // of the messages that the library answers
+	ids      []json.RawMessage // ids of the messages that the library answers
 	whole    bool              // the client accepts a JSON answer
 	stream   bool              // the client accepts server-sent events
 }
 
-// rpc is a message of JSON-RPC.
 type rpc struct {
 	raw    json.RawMessage
 	method string
-	id     json.RawMessage // nil for a notification
-	tool   string          // of tools/call
-	token  json.RawMessage // of progress; nil if the client wants none
+	id     json.RawMessage // nil if the message is a notification
+	tool   string          // tool of a tools/call
+	token  json.RawMessage // progress token, or nil if the client wants no progress
 	answer bool            // the message is a response
 }
 
-// id returns the id of the only request in a body.
 func (p *posted) id() json.RawMessage {
 	if p.batch || len(p.messages) != 1 || p.messages[0].id == nil {
 		return nullID
@@ -82,7 +79,7 @@ func (p *posted) id() json.RawMessage {
 	return p.messages[0].id
 }
 
-// what names the request in the log.
+// what returns the request's name for the log.
 func (p *posted) what() string {
 	if len(p.messages) == 0 {
 		return ""
@@ -98,17 +95,16 @@ func (p *posted) what() string {
 	return what[:min(len(what), 60)]
 }
 
-// streamed are the tools whose answers come in pieces.
+// streamed lists the tools that report progress.
 var streamed = []string{"ask", "ask_agent", "get_task"}
 
-// streams reports whether the answer is a stream: the client accepts no other form, or it wants
-// progress and the tool reports some.
+// streams reports whether the answer is a stream: the client accepts only streams, or it wants
+// progress and the tool reports progress.
 func (p *posted) streams() bool {
 	progress := p.token() != nil && slices.Contains(streamed, p.messages[0].tool)
 	return p.stream && (progress || !p.whole)
 }
 
-// token returns the progress token of the only request in a body, or nil.
 func (p *posted) token() json.RawMessage {
 	if p.batch {
 		return nil
@@ -116,14 +112,14 @@ func (p *posted) token() json.RawMessage {
 	return p.messages[0].token
 }
 
-// forLibrary returns the body that the library answers, nil without a request for it, and the
-// errors of the requests whose methods do not exist. The library would refuse the whole body
-// for one unknown method or notification. Notifications have no effect without sessions.
+// forLibrary returns the body that the library must answer, or nil if there is none, and the errors
+// for requests with unknown methods. The library would refuse the complete body because of one
+// unknown method or notification. Without sessions, notifications have no effect.
 func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 	var served [][]byte
 	for i := range p.messages {
 		switch m := &p.messages[i]; {
-		case m.method == "" || m.id == nil: // expects no answer
+		case m.method == "" || m.id == nil: // no answer is expected
 		case slices.Contains(methods, m.method), p.version != modern && slices.Contains(blindMethods, m.method):
 			served = append(served, m.raw)
 		default:
@@ -141,10 +137,12 @@ func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 	return served[0], unknown
 }
 
-// parse reads the headers and the outer form of a body, and refuses what the library would take.
+// parse parses the headers and the outer form of a body. It refuses requests that the library would
+// accept although this package does not support them.
 func parse(h http.Header, body []byte) (p posted, err error) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
-	p.whole = strings.TrimSpace(accept) == "" // without Accept, a client accepts each form (RFC 9110 §12.5.1)
+	// A client without Accept accepts all forms (RFC 9110 §12.5.1).
+	p.whole = strings.TrimSpace(accept) == ""
 	p.stream = p.whole
 	for part := range strings.SplitSeq(accept, ",") {
 		media, parameters, _ := strings.Cut(part, ";")
@@ -188,7 +186,8 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	if len(p.messages) == 0 {
 		return p, problem.Invalid("the body", "a request, or several of them", "none")
 	}
-	// An unknown version in the header of initialize is ignored, because its body negotiates the version.
+	// If the version in the header of initialize is unknown, it is ignored, because the body
+	// negotiates the version.
 	given := h.Values(headerName)
 	switch {
 	case !p.batch && p.messages[0].method == "initialize" && (len(given) > 1 || len(given) == 1 && !slices.Contains(versions, given[0])):
@@ -213,11 +212,11 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	return p, nil
 }
 
-// encode returns errors in the form of the answer: events, a list for a batch, or the only error.
+// encode returns errors in the form of the answer: events, a list for a batch, or a single error.
 func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
 	all := make([][]byte, len(errors))
 	for i := range errors {
-		all[i], _ = httpapi.Encode(errors[i]) // texts encode
+		all[i], _ = httpapi.Encode(errors[i]) // strings always encode
 		all[i] = bytes.TrimSpace(all[i])
 		if p.streams() && p.version != modern {
 			all[i] = slices.Concat([]byte("event: message\ndata: "), all[i], []byte("\n\n"))
@@ -229,7 +228,6 @@ func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
 	return bytes.Join(all, nil)
 }
 
-// message reads one message of JSON-RPC.
 func (p *posted) message(raw []byte) error {
 	d := canon.NewDecoder(raw, httpapi.ProtocolLimits(maxBody))
 	if d.Kind() != canon.Object {
@@ -274,10 +272,10 @@ func (p *posted) message(raw []byte) error {
 	return nil
 }
 
-// params reads the members of parameters that decide how the answer is sent.
+// params reads the parameters that determine the form of the answer.
 func (m *rpc) params(d *canon.Decoder) error {
 	if d.Kind() != canon.Object {
-		return d.Skip() // for the library
+		return d.Skip() // the library answers it
 	}
 	return d.Object(func(key string) (err error) {
 		switch {
@@ -304,10 +302,10 @@ func text(d *canon.Decoder) (string, error) {
 	return d.String()
 }
 
-// refusedWeight matches the parameters of a media type that a client does not accept.
+// refusedWeight matches the parameters of a media type that the client does not accept.
 var refusedWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
 
-// refusal is an error with a code of JSON-RPC and data of its own.
+// refusal is an error with a JSON-RPC code and its own data.
 type refusal struct {
 	error
 	code int
@@ -316,5 +314,4 @@ type refusal struct {
 
 func (r refusal) Unwrap() error { return r.error }
 
-// RPC implements httpapi.FailRPC's interface.
 func (r refusal) RPC() (code int, data any) { return r.code, r.data }

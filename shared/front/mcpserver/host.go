@@ -8,18 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// host is the host, as the client of one request asks it.
+// host is the host that the client of one request uses.
 type host struct {
 	*api
 	r *request
 }
 
-// Search implements mcptool.Host.
 func (h *host) Search(ctx context.Context, s mcptool.Search) (mcptool.Found, error) {
 	return h.found(ctx, registryclient.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
 }
 
-// Show implements mcptool.Host.
 func (h *host) Show(ctx context.Context, name string) (mcptool.Shown, error) {
 	a, err := h.published(ctx, name)
 	if err != nil {
@@ -34,7 +32,6 @@ func (h *host) Show(ctx context.Context, name string) (mcptool.Shown, error) {
 	return one, err
 }
 
-// Agent implements mcptool.Host.
 func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 	a, err := h.published(ctx, name)
 	if err != nil {
@@ -43,7 +40,7 @@ func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 	return a, nil
 }
 
-// published returns a vacant that is published here, asleep or not.
+// published returns a published vacant of this host, whether or not it sleeps.
 func (h *host) published(ctx context.Context, name string) (*agent, error) {
 	c, err := h.Agents.Open(h.r.Context(), h.r.Sender, name)
 	if err == nil {

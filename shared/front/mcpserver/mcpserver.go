@@ -1,11 +1,11 @@
-// Package mcpserver serves vacants, and the host itself, to MCP clients: Streamable HTTP without sessions, of
-// the revisions from 2024-11-05 to 2026-07-28 at one URL.
+// Package mcpserver serves vacants and the host itself to MCP clients. It serves Streamable HTTP
+// without sessions, in the revisions from 2024-11-05 to 2026-07-28 at one URL.
 //
-// It translates: a question goes through the pipeline as a text does (front/plain), by the library of
-// MCP. The invariants: what the library does not check, this package checks before it: size,
-// batches, versions, Accept, the site of a page, the credential. Each refusal by HTTP has an error of
-// JSON-RPC as its body. An unknown vacant and a closed child get the same answer, byte for byte.
-// Listing tools needs no credential.
+// The package translates: it uses an MCP library and runs questions through front/plain, like
+// texts. Before it calls the library, it checks what the library does not check: size, batches,
+// versions, the Accept header, the site of a page, and the credential. The body of each HTTP
+// refusal is a JSON-RPC error. An unknown vacant and a closed child get the same answer, byte for
+// byte. Listing tools requires no credential.
 package mcpserver
 
 import (
@@ -34,37 +34,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config holds the handler's dependencies.
 type Config struct {
 	Agents *plain.Service
-	// Card returns the signed agent card of a vacant of the host with a base URL.
+	// Card returns the signed agent card of a vacant. base is the host's base URL.
 	Card func(ctx context.Context, v *vacants.Record, base string) ([]byte, error)
-	// Search serves the registry's search of vacants (registryapi.Search), for the host's server. With
-	// nil, there is no such server.
+	// Search serves the registry's search of vacants (registryapi.Search) for the host's own MCP
+	// server. If Search is nil, the host has no MCP server of its own.
 	Search http.Handler
-	// Published reports whether a vacant is published; required with Search.
+	// Published reports whether a vacant is published. It is required if Search is set.
 	Published func(context.Context, identity.ID) (bool, error)
-	// Team dispatches tasks for accounts. If Team is nil, the host's server has no tools of teams.
+	// Team dispatches tasks for accounts. If Team is nil, the host's server has no team tools.
 	Team *team.Team
-	// Receipts serves receipts below call.ReceiptsPath, or is nil.
+	// Receipts serves receipts below call.ReceiptsPath. It may be nil.
 	Receipts http.Handler
-	// Owners serves the tools that only some keys have.
+	// Owners serves the tools that only some keys may use.
 	Owners Owners
-	// Version is the version of Vacancy, or "".
+	// Version is the version of Vacancy. The default is "0".
 	Version string
-	// AnswerTime is the time after which a question is answered by its task. The default is
-	// mcptool.AnswerTime.
+	// AnswerTime limits how long a question waits for its answer. After it, the result contains the
+	// question's task. The default is mcptool.AnswerTime.
 	AnswerTime time.Duration
 }
 
-// Handler serves all paths of MCP.
 func Handler(c Config) func(*plain.Exchange) error {
 	c.AnswerTime, c.Version = cmp.Or(c.AnswerTime, mcptool.AnswerTime), cmp.Or(c.Version, "0")
 	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBody),
-		// A proxy on this machine forwards other names. A host for its own machine checks Host itself.
+		// A proxy on the same machine may forward other Host values. A host that serves only its
+		// own machine checks Host itself.
 		DisableLocalhostProtection: true,
 	}
 	d.whole = sdk.NewStreamableHTTPHandler(serverOf, &options)
@@ -75,43 +74,42 @@ func Handler(c Config) func(*plain.Exchange) error {
 
 type api struct {
 	Config
-	whole, streams http.Handler // answers in JSON, and as server-sent events
+	whole, streams http.Handler // handlers for answers in JSON and for server-sent events
 	registry       registry
 
 	mu      sync.Mutex
 	servers map[mcptool.About]*sdk.Server
 }
 
-// request is one request of HTTP.
+// request is an HTTP request.
 type request struct {
 	*plain.Exchange
 	posted posted
 
 	server *sdk.Server
-	agent  mcptool.Agent // at a vacant's address
-	host   mcptool.Host  // at the host's
+	agent  mcptool.Agent // set if the request names a vacant
+	host   mcptool.Host  // set if the request is for the host
 
-	key      *billing.Key // of the request; nil for a guest and for the operator
+	key      *billing.Key // key of the request, or nil for a guest or the operator
 	operates bool         // the request has the operator's key
 
-	verdict atomic.Pointer[problem.Error] // of a tool, for the log
-	fault   atomic.Pointer[problem.Error] // of the host, in a tool
-	asked   atomic.Bool                   // a tool began a call, which has a row of its own
+	verdict atomic.Pointer[problem.Error] // last error of a tool, for the log
+	fault   atomic.Pointer[problem.Error] // last error of the host in a tool
+	asked   atomic.Bool                   // a tool began a call, which has its own log line
 }
 
 type requestKey struct{}
 
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
-// serverOf returns the server that ServeHTTP has found. The library asks twice for each request.
+// serverOf returns the server that route found. The library calls it twice per request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
-// notFound is the answer for everything that this host does not serve by MCP.
+// notFound returns the refusal for all paths and vacants that this host does not serve.
 func notFound() error {
 	return problem.New(problem.NotFound, "no such server; an agent's is /v/NAME%s, the host's is %s", message.MCPPath, message.MCPPath)
 }
 
-// route finds the server of a path, and serves the request.
 func (d *api) route(x *plain.Exchange) error {
 	r := &request{Exchange: x}
 	x.Refuse = func(w http.ResponseWriter, err error) {
@@ -154,7 +152,7 @@ func (d *api) route(x *plain.Exchange) error {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodOptions:
-		// No header lets a page of another site go on.
+		// The answer has no CORS headers, so a page of another site cannot continue.
 		r.Header().Set("Allow", "OPTIONS, POST")
 		r.WriteHeader(http.StatusNoContent)
 		return nil
@@ -176,7 +174,7 @@ func (d *api) route(x *plain.Exchange) error {
 	}
 	body, unknown := r.posted.forLibrary()
 	if body == nil {
-		if unknown == nil { // no request at all
+		if unknown == nil { // the body contains no request
 			r.WriteHeader(http.StatusAccepted)
 			return nil
 		}
@@ -194,7 +192,8 @@ func (d *api) route(x *plain.Exchange) error {
 	r.server = d.server(about)
 	body, r.posted.ids = mcptool.ReplaceIDs(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents) // the library answers no other Accept
+	// The library requires both media types.
+	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents)
 	w := &writer{request: r, unknown: unknown}
 	ctx := context.WithValue(r.Context(), requestKey{}, r)
 	if r.posted.streams() {
@@ -211,13 +210,14 @@ func (d *api) route(x *plain.Exchange) error {
 	} else {
 		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
 	}
-	if w.lack != nil { // nothing is sent yet
-		w.Header().Del("Content-Type") // of the stream that does not begin
+	if w.lack != nil { // the response is still empty
+		w.Header().Del("Content-Type") // media type of a stream that does not begin
 		return w.lack
 	}
 	if w.isText {
 		text := strings.TrimSpace(strings.ToValidUTF8(string(w.text), "\uFFFD"))
-		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}}) // texts encode
+		// Strings always encode.
+		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}})
 		w.Header().Del("Content-Type")
 		w.Header().Del("Content-Length")
 		w.Header().Set("Cache-Control", "no-store")
@@ -226,7 +226,8 @@ func (d *api) route(x *plain.Exchange) error {
 	w.Line.IsAside = w.asked.Load()
 	if p := cmp.Or(w.fault.Load(), w.verdict.Load()); p != nil {
 		var cause error
-		if w.status >= http.StatusInternalServerError { // not for a failure of an agent, which is a result
+		// A failed agent is not an error here, because its failure is a result.
+		if w.status >= http.StatusInternalServerError {
 			cause = p
 		}
 		w.Log(p.Kind.String(), w.status, cause)
@@ -234,11 +235,11 @@ func (d *api) route(x *plain.Exchange) error {
 	return nil
 }
 
-// writeTime is the time that a client has to read the end of a stream.
+// writeTime limits the time in which a client must read the end of a stream.
 const writeTime = 20 * time.Second
 
-// server returns the server for a description, which is kept: to make one takes a fifth of the time of
-// a request.
+// server returns the server for a description. Servers are cached, because creating one takes a
+// fifth of the time of a request.
 func (d *api) server(about mcptool.About) *sdk.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,21 +254,20 @@ func (d *api) server(about mcptool.About) *sdk.Server {
 	return s
 }
 
-// maxServers bounds the servers that are kept. One takes 20 KB.
+// maxServers limits the cached servers. A server takes 20 KB.
 const maxServers = 256
 
-// Header returns the headers of the answer.
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 
-// writer gives answers of the library the form of this package's: errors in text get the body of
-// JSON-RPC, and a fault in a tool gets its status.
+// writer converts the library's responses: it wraps plain-text errors in JSON-RPC errors, and sets
+// the HTTP status of a fault in a tool.
 type writer struct {
 	*request
-	unknown []httpapi.RPCRefusal // errors that the answer of the library lacks
+	unknown []httpapi.RPCRefusal // errors that must be added to the library's answer
 	status  int
-	text    []byte // of an error that the library wrote in text
+	text    []byte // error that the library wrote as plain text
 	isText  bool
-	lack    *problem.Error // of a credential; the library's answer is dropped
+	lack    *problem.Error // a credential is missing; the library's answer is dropped
 }
 
 func (w *writer) WriteHeader(status int) {
@@ -280,7 +280,7 @@ func (w *writer) WriteHeader(status int) {
 		return
 	}
 	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch {
-		if f.Kind == problem.Unauthorized { // before the first piece of a stream, too
+		if f.Kind == problem.Unauthorized { // also before the first piece of a stream
 			w.lack = f
 			return
 		}
@@ -305,7 +305,7 @@ func (w *writer) Write(b []byte) (int, error) {
 		w.text = append(w.text, b[:min(len(b), maxText-len(w.text))]...)
 		return len(b), nil
 	}
-	// The library writes a whole answer, or a whole event.
+	// Each call of the library writes a complete answer or a complete event.
 	before, data, isEvent := bytes.Cut(b, []byte("data: "))
 	if !isEvent || !w.posted.streams() {
 		before, data = nil, b
@@ -318,7 +318,7 @@ func (w *writer) Write(b []byte) (int, error) {
 		first := w.posted.encode(w.unknown)
 		if w.unknown = nil; w.posted.streams() {
 			whole = append(first, whole...)
-		} else { // two lists
+		} else { // both are lists
 			whole = append(append(bytes.TrimSuffix(first, []byte("]")), ','), whole[1:]...)
 		}
 	}
@@ -326,17 +326,17 @@ func (w *writer) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// maxText bounds the text of an error of the library.
+// maxText limits the text of an error of the library.
 const maxText = 400
 
-// Flush implements http.Flusher, for streams.
 func (w *writer) Flush() {
 	if w.lack == nil {
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
 }
 
-// note keeps an error of a tool for the log, and a fault for the status.
+// note records an error of a tool for the log, and for the status if the error is a fault. It
+// returns the error.
 func (r *request) note(err error) error {
 	if err == nil {
 		return nil
@@ -349,5 +349,5 @@ func (r *request) note(err error) error {
 	return err
 }
 
-// nullID is the id of an answer to a request without one.
+// nullID is the id of an answer to a request without an id.
 var nullID = json.RawMessage("null")

@@ -11,18 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// Requests and answers, for descriptions.
+// Requests and answers, for API descriptions.
 type (
-	// OfVacant names a vacant.
 	OfVacant struct {
 		Vacant string `path:"vacant"`
 	}
-	// Posted is a request of MCP to a vacant.
+	// Posted is an MCP request to a vacant.
 	Posted struct {
 		OfVacant
 		PostedToHost
 	}
-	// PostedToHost is a request of MCP to the host. Accept has both forms of an answer.
+	// PostedToHost is an MCP request to the host. Accept must list both forms of an answer.
 	PostedToHost struct {
 		Accept   string          `header:"Accept"`
 		Version  string          `header:"Mcp-Protocol-Version"`
@@ -30,25 +29,22 @@ type (
 		Most     string          `header:"Vacancy-Max-Price"`
 		Body     op.Raw[Request] `body:"json"`
 	}
-	// Request is a request of JSON-RPC.
 	Request struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Method  string          `json:"method"`
 		Params  map[string]any  `json:"params,omitempty"`
 	}
-	// Response is an answer of JSON-RPC.
 	Response struct {
 		Version string            `json:"jsonrpc"`
 		ID      json.RawMessage   `json:"id"`
 		Result  map[string]any    `json:"result,omitempty"`
 		Error   *httpapi.RPCError `json:"error,omitempty"`
 	}
-	// ServerCard says where a server is.
+	// ServerCard describes how to reach an MCP server.
 	ServerCard = serverCard
 )
 
-// Operations lists the operations of MCP.
 func Operations() []op.Spec {
 	post := op.Spec{
 		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.Calling()}, Open: true,

@@ -22,26 +22,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owners has the parts that serve tools of a key's own. The tools of a nil part are not listed. The functions act with
-// the credential of a request.
+// Owners contains the parts that serve tools for a key's own vacants and rights. If a part is nil,
+// its tools are not listed. The functions use the credential of the request.
 type Owners struct {
-	// Keys reads the scopes of keys. If Keys is nil, no key has tools of its own.
+	// Keys reads the scopes of keys. If Keys is nil, no key has such tools.
 	Keys *billing.Billing
-	// Operator checks the operator's key. If Operator is nil, this process does not know the operator.
+	// Operator checks the operator's key. If Operator is nil, this process cannot recognize the
+	// operator.
 	Operator interface {
 		Check(ctx context.Context, secret string) error
 	}
-	// Children lists the children of a vacant, and Spawn creates one.
+	// Children lists the children of a vacant. Spawn creates a child.
 	Children func(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error)
 	Spawn    func(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error)
 	// Answers lets a vacant ask one of its children through Calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
-	// SendAGP sends an envelope of AGP and returns the answer.
+	// SendAGP sends an AGP envelope and returns the answer.
 	SendAGP func(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error)
 }
 
-// identify finds the key of a request, and the account that pays for its calls or its tasks, or the operator.
+// identify sets the key of a request and the account that pays for its calls or tasks, or
+// recognizes the operator.
 func (d *api) identify(r *request, below bool) (err error) {
 	keys, operator := d.Owners.Keys, d.Owners.Operator
 	if keys == nil {
@@ -65,8 +67,8 @@ func (d *api) identify(r *request, below bool) (err error) {
 	return err
 }
 
-// admit sets which tools the client gets. It returns an error for a client that may neither call vacants nor has tools
-// of its own.
+// admit determines the tools that the client gets. It returns an error if the client may neither
+// call vacants nor use other tools.
 func (d *api) admit(r *request, about *mcptool.About) error {
 	k, owners := r.key, &d.Owners
 	if r.agent != nil {
@@ -87,17 +89,15 @@ func (d *api) admit(r *request, about *mcptool.About) error {
 	return k.CheckScope(billing.ScopeCall)
 }
 
-// children implements vacant_list_children.
 func (d *api) children(ctx context.Context, cursor string) (any, error) {
 	r := requestOf(ctx)
 	page, err := d.Owners.Children(ctx, r.Request, r.Vacant.ID, cursor)
 	return page, r.note(err)
 }
 
-// spawn implements vacant_spawn.
 func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
 	r := requestOf(ctx)
-	if name == "" { // the same for a request that comes again
+	if name == "" { // a repeated request gets the same name
 		end := "-" + identity.Sum([]byte(rule)).String()[:8]
 		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(end))] + end
 	}
@@ -105,8 +105,8 @@ func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
 	return made, r.note(err)
 }
 
-// delegate implements vacant_delegate and vacant_delegate_a2a. A task reaches the child without HTTP, because
-// the child is on this host.
+// delegate implements vacant_delegate and vacant_delegate_a2a. It uses no HTTP, because the child
+// is on this host.
 func (d *api) delegate(ctx context.Context, name, text string, wait time.Duration) (map[string]any, error) {
 	r := requestOf(ctx)
 	if err := plain.CheckText("task", text); err != nil {
@@ -142,7 +142,6 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	}, r.note(err)
 }
 
-// sendAGP implements the tools of AGP.
 func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	from := cmp.Or(e.From, append(slices.Clip(r.key.Agents), "mcp")[0])

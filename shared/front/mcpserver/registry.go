@@ -17,14 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// registry searches the registry that this process serves, and verifies its answers as a stranger's.
+// registry searches the registry that this process serves. It does not trust the answers and
+// verifies them.
 type registry struct{ discovery.Client }
 
 func newRegistry(search http.Handler) registry {
 	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
 }
 
-// found searches. It leaves out agents that run elsewhere, which the other tools do not reach.
+// found searches the registry. It omits agents on other hosts, which the other tools cannot reach.
 func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
 	out := mcptool.Found{}
 	found, err := h.registry.Search(ctx, q)
@@ -41,8 +42,8 @@ func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found
 	return FoundAt(base, found), nil
 }
 
-// FoundAt renders the hits of a search at the host with a base URL. It leaves out agents that run
-// elsewhere, which the other tools do not reach.
+// FoundAt returns the matches of a search in the form of the tools. base is the base URL of their
+// host. FoundAt omits matches without a name, which run on other hosts.
 func FoundAt(base string, found discovery.Found) mcptool.Found {
 	out := mcptool.Found{Agents: []mcptool.Shown{}, Next: found.Next, LeftOut: len(found.Dropped)}
 	for i := range found.Matches {
@@ -63,13 +64,12 @@ func FoundAt(base string, found discovery.Found) mcptool.Found {
 	return out
 }
 
-// localURL is the base URL of the registry that local sends requests to. Nobody else sees it.
+// localURL is the base URL of the requests that local serves. It never leaves this process.
 const localURL = "http://localhost"
 
-// local sends requests to a handler.
+// local is a transport that calls a handler in this process.
 type local struct{ handler http.Handler }
 
-// Do implements registryclient.Transport.
 func (l local) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {

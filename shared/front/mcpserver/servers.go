@@ -24,10 +24,8 @@ import (
 
 const mediaCard = "application/mcp-server-card+json"
 
-// cardPath is the path of a server's card below the server.
 const cardPath = "/server-card"
 
-// newServer makes the server for a description.
 func (d *api) newServer(about mcptool.About) *sdk.Server {
 	if about.Of == (identity.ID{}) {
 		s := mcptool.OfHost(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
@@ -51,7 +49,8 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 	if about.NoCalls {
 		s.RemoveTools("ask", "get_task", "stop_task", "vacant_call")
 	}
-	// Their addresses have the id: a name may have characters that URIs refuse.
+	// The URIs contain the vacant's id, because a name may contain characters that are invalid in
+	// URIs.
 	at := "vacancy://" + about.Of.String()
 	add := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
 		s.AddResource(&sdk.Resource{URI: at + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
@@ -76,7 +75,7 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 		if err != nil {
 			return nil, err
 		}
-		return httpapi.Encode(struct { // as package message serves it
+		return httpapi.Encode(struct { // the form in which package message serves it
 			ID         string  `json:"vacant_id"`
 			Capability *string `json:"capability_text"`
 			Endpoint   *string `json:"endpoint"`
@@ -100,7 +99,7 @@ func contents(b []byte) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{Text: string(b), MIMEType: "application/json"}}}
 }
 
-// receipt reads the receipt of a call, by the key of its payer.
+// receipt reads the receipt of a call with the key of the request.
 func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	r := requestOf(ctx)
 	_, rest, _ := strings.Cut(q.Params.URI, receipts)
@@ -122,10 +121,10 @@ func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.Rea
 	return nil, sdk.ResourceNotFoundError(q.Params.URI)
 }
 
-// serverCard serves MCP's card of a server (a draft, SEP-2127).
+// serverCard serves the MCP card of a server (draft SEP-2127).
 func (d *api) serverCard(r *request, about mcptool.About) error {
 	h := r.Header()
-	h.Set("Access-Control-Allow-Origin", "*") // it is for every page
+	h.Set("Access-Control-Allow-Origin", "*") // pages of all sites may read the card
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use GET", r.Method)
@@ -177,7 +176,7 @@ type remote struct {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// clip returns at most 100 characters of a text, as a card may have.
+// clip returns at most 100 characters of a text, which is the limit in a card.
 func clip(s string) string {
 	const most = 100
 	if r := []rune(s); len(r) > most {
@@ -186,7 +185,7 @@ func clip(s string) string {
 	return s
 }
 
-// reversed returns the name of a base URL's host, the last label first.
+// reversed returns the host name of a base URL with its labels in reverse order.
 func reversed(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {

@@ -9,57 +9,49 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 )
 
-// members is the team of the client of one request.
+// members is the team as seen by the client of one request.
 type members struct {
 	*team.Team
 	caller team.Caller
 	r      *request
 }
 
-// Team implements mcptool.Host.
 func (h *host) Team() mcptool.Team {
 	return &members{h.api.Team, team.Caller{Payer: h.r.Payer, Address: h.r.Address.String()}, h.r}
 }
 
-// Agents implements mcptool.Team.
 func (m *members) Agents(ctx context.Context) ([]team.Agent, error) {
 	all, err := m.Team.Agents(ctx, m.caller)
 	return all, m.r.note(err)
 }
 
-// Agent implements mcptool.Team.
 func (m *members) Agent(ctx context.Context, name string) (team.Details, error) {
 	d, err := m.Team.Agent(ctx, m.caller, name)
 	return d, m.r.note(err)
 }
 
-// Dispatch implements mcptool.Team.
 func (m *members) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
 	s, err := m.Team.Dispatch(ctx, m.caller, q)
 	return s, m.r.note(err)
 }
 
-// Status implements mcptool.Team.
 func (m *members) Status(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Status(ctx, m.caller, id, 0)
 	teamapi.Locate(&s, false)
 	return s, m.r.note(err)
 }
 
-// Cancel implements mcptool.Team.
 func (m *members) Cancel(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Cancel(ctx, m.caller, id)
 	return s, m.r.note(err)
 }
 
-// Answer implements mcptool.Team.
 func (m *members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
 	s, err := m.Team.Answer(ctx, m.caller, id, text, key)
 	teamapi.Locate(&s, false)
 	return s, m.r.note(err)
 }
 
-// Locks implements mcptool.Team.
 func (m *members) Locks(ctx context.Context) ([]locks.Lock, error) {
 	all, _, err := m.HeldLocks(ctx, m.caller)
 	return all, m.r.note(err)

@@ -1,9 +1,8 @@
-// Package message handles signed calls: message/send, chain/reset, message/ask,
-// and the card and health pages (PROTOCOL §6, §9).
+// Package message serves signed calls: message/send, chain/reset, message/ask, and the card and
+// health pages (PROTOCOL §6, §9).
 //
-// It translates HTTP to host/call and decides nothing. Invariants: a body is
-// read once, and at most 256 KiB of it. Malformed input is a 4xx with a detail,
-// never a 500. Neither secrets nor message texts reach the log.
+// It only translates between HTTP and host/call. A body is read once, up to 256 KiB. Malformed
+// input gets a 4xx status with a detail, never a 500. Neither secrets nor message texts are logged.
 package message
 
 import (
@@ -30,57 +29,55 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The path suffixes of a call, a reset and an ask. Any prefix is accepted:
-// reference callers append the suffix to whatever an endpoint says (PROTOCOL
-// §23 C4).
+// Path suffixes of a call, a reset and an ask. Any prefix is accepted, because reference callers
+// append the suffix to an endpoint without checking its path (PROTOCOL §23 C4).
 const (
 	SendPath  = "/a2a/message/send"
 	ResetPath = "/a2a/chain/reset"
 	AskPath   = "/a2a/message/ask"
 )
 
-// IsPath reports whether a path is Handler's, whoever serves the other paths.
 func IsPath(path string) bool {
 	_, page, _ := Split(path)
 	return strings.HasSuffix(path, SendPath) || strings.HasSuffix(path, ResetPath) || strings.HasSuffix(path, AskPath) ||
 		page == cardPage || page == healthPage
 }
 
-// DefaultBodyTimeout is the time that a client has to send a body.
+// DefaultBodyTimeout limits the time in which a client must send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
-// Config holds the handler's dependencies. Without a Directory there are no
-// card and health pages.
+// Config contains the handler's dependencies. If Directory is nil, there are no card and health
+// pages.
 type Config struct {
 	Host      *call.Host
 	Directory Directory
 	Log       *slog.Logger
 	Now       func() time.Time
-	// BodyTimeout bounds the time to receive a body; 0 means
+	// BodyTimeout limits the time in which a client must send a body. The default is
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
-	// Send sends calls instead of Host, unless there is none when a call comes. Host waits for
-	// the answer however long the vacant takes.
+	// Send sends calls instead of Host, if it is set when a call arrives. Host waits for the
+	// answer, however long the vacant takes.
 	Send *Sender
 }
 
-// Sender sends a signed call from an address.
+// Sender sends a signed call that came from a network address.
 type Sender func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
-// NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and
-// resets. It returns the refusal of a request, and sets Retry-After.
+// NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and resets. It returns
+// an error and sets Retry-After if the limit is reached.
 type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
 
-// WithNewPairLimit returns a context whose limit Handler applies before it
-// verifies a signature. Handler applies it because Handler has decoded the
-// envelope.
+// WithNewPairLimit returns a context whose limit Handler checks before it verifies a signature. The
+// check is in Handler because it requires the decoded envelope.
 func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
 
-// CheckNewPair applies the limit in ctx, if there is one. A refusal sets Retry-After in h.
+// CheckNewPair checks the limit in ctx, if ctx has one. If the limit is reached, it sets
+// Retry-After in h.
 func CheckNewPair(ctx context.Context, h http.Header) error {
 	if limit, ok := ctx.Value(newPairLimitKey{}).(NewPairLimit); ok {
 		return limit(h)
@@ -88,7 +85,6 @@ func CheckNewPair(ctx context.Context, h http.Header) error {
 	return nil
 }
 
-// Handler returns the handler. All other paths are 404.
 func Handler(c Config) http.Handler {
 	if c.BodyTimeout == 0 {
 		c.BodyTimeout = DefaultBodyTimeout
@@ -98,13 +94,12 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// ServeHTTP routes by path suffix and accepts /v/{id} as the prefix.
-// http.ServeMux cannot do this: it redirects paths that are not clean, such as
-// //a2a/message/send, which callers build from a base URL with a trailing
-// slash, and a redirected POST loses its body (PROTOCOL §23 B6, C4).
+// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. http.ServeMux redirects paths
+// that are not clean, for example //a2a/message/send, which callers build from a base URL with a
+// trailing slash. A redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
-		// In Lambda a panic would end the process and the other requests in it.
+		// In Lambda, a panic would end the process and its other requests.
 		if cause := recover(); cause != nil {
 			d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 		}
@@ -140,8 +135,8 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
 	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
-// fault renders an internal error before an envelope is known: opaque to the
-// caller, complete in the log.
+// fault answers with an internal error that occurred before an envelope was decoded. The caller
+// gets no details; the log gets all of them.
 func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	fail(w, p)
@@ -149,8 +144,6 @@ func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 		slog.String(obs.Verdict, p.Kind.String()), slog.Int(obs.Status, p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
-// route returns the vacant that the path names, or zero for the host's own
-// route.
 func route(path string) identity.ID {
 	name, _, _ := Split(path)
 	id, err := identity.ParseID(name)
@@ -221,7 +214,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	}
 	began := d.Now()
 	var req envelope.Request
-	body, err := d.body(w, r) // of any media type (PROTOCOL §9)
+	body, err := d.body(w, r) // any media type is accepted (PROTOCOL §9)
 	if err == nil {
 		req, err = envelope.DecodeResetRequest(body)
 	}
@@ -261,7 +254,6 @@ func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, er
 	d.line(r, "refused", began, p.Kind.Row().Status, p, pair...)
 }
 
-// request reads and decodes the envelope of a call or an ask.
 func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); media != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -274,16 +266,15 @@ func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request,
 	return envelope.DecodeRequest(body)
 }
 
-// unsupported quotes the header, which may contain any bytes.
 func unsupported(header, got, want string) error {
+	// The header's value may contain any bytes.
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// bodyRoom is the initial size of a body's buffer. The buffer grows with the
-// bytes that arrive, so announcing 256 KiB costs the host no memory.
+// bodyRoom is the initial size of a body's buffer. The buffer grows only with the received bytes,
+// so a client that announces 256 KiB uses no memory of the host.
 const bodyRoom = 16 << 10
 
-// body reads the body, at most 256 KiB.
 func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
 	tooLarge := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
@@ -293,9 +284,8 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
-	// The deadline bounds how long a slow body holds its connection. In Lambda
-	// the body is complete before the handler runs, and there is no deadline to
-	// set.
+	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
+	// complete before the handler runs, and setting a deadline fails.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
 	body := make([]byte, 0, min(max(r.ContentLength, 512), bodyRoom)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
@@ -311,10 +301,10 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// appendAll reads r to its end and grows b only when b is full.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
+			// Append grows b only when b is full.
 			b = append(b, 0)[:len(b)]
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -328,8 +318,8 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// log writes the line of a request about a call. The pipeline writes the row of a call that has
-// ended; a request that comes again, or asks for the state of a call, has none.
+// log writes the log line of a request about a call. The pipeline has already written the row of a
+// call that has ended. A repeated call or an ask gets no row.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.Pair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.Seq, e.Seq)}
 	if o.State != "" {
@@ -350,7 +340,7 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	}
 	if !o.Restored.IsZero() {
 		attrs = append(attrs, slog.Time(obs.Restored, o.Restored))
-		if o.Problem.Kind == problem.Floor { // else it is the chain's
+		if o.Problem.Kind == problem.Floor { // otherwise Restored belongs to the chain
 			attrs = append(attrs, slog.Time(obs.Floor, o.Floor))
 		}
 	}

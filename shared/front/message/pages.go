@@ -15,20 +15,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Directory gives access to the hosted vacants. Safe for concurrent use.
+// Directory gives access to the hosted vacants. It is safe for concurrent use.
 type Directory interface {
-	// Show returns a vacant's record; ok is false if the host has no such
-	// vacant.
+	// Show returns a vacant's record. ok is false if the host does not have the vacant.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// ShowNamed is Show by name; ok is false also for a text that is not a
+	// ShowNamed returns a vacant's record by its name. ok is also false if name is not a valid
 	// name.
 	ShowNamed(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
-	// Open returns the ids of at most n vacants that are in service and not
-	// child-only.
+	// Open returns the ids of at most n vacants that are in service and not child-only.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
-// The pages of a vacant.
+// Pages of a vacant.
 const (
 	cardPage   = "/card"
 	healthPage = "/health"
@@ -36,8 +34,8 @@ const (
 
 type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// page returns the handler of a page at a path: /card or /health, at the root
-// or under /v/{id} or /v/{name}. It returns nil for other paths.
+// page returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}. It
+// returns nil for other paths.
 func (d *api) page(path string) http.HandlerFunc {
 	name, path, under := Split(path)
 	var p page
@@ -52,7 +50,8 @@ func (d *api) page(path string) http.HandlerFunc {
 		return nil
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		// A page without /v/{id} is of ?vacant=, or of the only open vacant of the host.
+		// At the root, the page is for the vacant in ?vacant=, or for the only open vacant of the
+		// host.
 		if !under {
 			name = r.URL.Query().Get("vacant")
 		}
@@ -74,7 +73,6 @@ func (d *api) page(path string) http.HandlerFunc {
 	}
 }
 
-// show serves the page of the vacant that what, an id or a name, denotes.
 func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) {
 	var s vacants.Record
 	var ok bool
@@ -89,14 +87,14 @@ func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) 
 	switch {
 	case err != nil:
 		d.fault(w, r, err)
-	case !ok || s.Closed: // page requests are unsigned, so a child-only vacant cannot recognise its parent
+	// Page requests are unsigned, so a child-only vacant cannot recognize its parent.
+	case !ok || s.Closed:
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", denoted))
 	default:
 		p(w, r, s)
 	}
 }
 
-// card serves the reference's page: the card's fields and its signed blob.
 func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	if s.IsDeleted() {
 		fail(w, problem.New(problem.Gone, "vacant %s was deleted", s.ID.Short()))
@@ -107,6 +105,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 		d.fault(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
 		return
 	}
+	// The members are the reference's: fields of the card and its signed blob.
 	m := members{}
 	m.text("vacant_id", s.ID.String())
 	m.text("capability_text", c.CapabilityText)
@@ -118,14 +117,14 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	m.raw("halo_version", strconv.AppendInt(nil, c.HaloVersion, 10))
 	m.text("capability_card_blob_hex", hex.EncodeToString(s.Card))
 	etag := identity.Sum(s.Card).String()[:32]
-	if s.Memory { // an addition to the reference's page
+	if s.Memory { // memory is an addition to the reference's page
 		m.raw("memory", []byte("true"))
 		etag += "-memory"
 	}
 	etag = `"` + etag + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
-	// Lambda may pass a list as several values.
+	// Lambda may split the list into several values.
 	known := strings.Split(strings.Join(r.Header.Values("If-None-Match"), ","), ",")
 	if slices.ContainsFunc(known, func(tag string) bool {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")

@@ -2,15 +2,15 @@ package message
 
 import "strings"
 
-// TextPath is the path below a vacant that answers a text with a text.
+// TextPath is the path below a vacant that answers a plain text with a plain text.
 const TextPath = "/text"
 
-// MCPPath is the path of MCP, below a vacant and at the host's own address.
+// MCPPath is the path of MCP below a vacant and at the host's own address.
 const MCPPath = "/mcp"
 
-// Split splits the path of a request into the vacant that it names and the path below the
-// vacant. The slashes between the two are read as one, because clients append a path to a base
-// URL that ends with a slash. below is false for a path that names no vacant.
+// Split splits a request path into the vacant that it names and the path below the vacant. Several
+// slashes between them count as one, because clients append a path to a base URL that ends with a
+// slash. below is false if the path names no vacant.
 func Split(path string) (name, rest string, below bool) {
 	if name, below = strings.CutPrefix(path, "/v/"); !below {
 		return "", path, false

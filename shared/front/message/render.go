@@ -14,36 +14,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Retry-After of a pending call, and of one whose agent has too much to do, in
-// seconds.
+// Retry-After values in seconds, for a pending call and for a call whose agent is busy.
 const (
 	retryAfter = "1"
 	busyAfter  = "5"
 )
 
-// SecondsUntilMidnightUTC is the Retry-After of a spent budget, rounded up.
 func SecondsUntilMidnightUTC(now time.Time) int {
+	// The result is rounded up.
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 
-// fail renders a refusal of a request without a decoded envelope.
 func fail(w http.ResponseWriter, p *problem.Error) {
 	httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(detail, p), '}'))
 }
 
-// Beginnings of refusals; a reset has its own.
+// Prefixes of refusals. A reset has its own.
 const (
 	detail     = `{"detail":`
 	resetError = `{"ok":false,"error":`
 )
 
-// refusalBody returns the beginning of a refusal's body with its text and its code.
+// refusalBody returns the start of a refusal's body with its text and code. The caller appends
+// further members.
 func refusalBody(beginning string, p *problem.Error) []byte {
 	b := canon.AppendString([]byte(beginning), p.Text())
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 
-// answer is the body of an answer. Reference callers read only the message of its result.
+// answer returns the body of an answer. Reference callers read only the message in its result.
 func answer(id []byte, o *call.Outcome) []byte {
 	b := envelope.AppendResponse(nil, id, o.Reply)
 	if o.Cut == "" {
@@ -53,8 +52,8 @@ func answer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
 }
 
-// outcome renders the pipeline's members beside a refusal, or the answer to an
-// ask if b is empty. Reference callers read only the detail.
+// outcome appends the outcome's members to b, which is the start of a refusal, and sends it. For an
+// answer to an ask, b is empty. Reference callers read only the detail.
 func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {
@@ -90,7 +89,7 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 		m.text("now", canon.FormatTime(o.Now))
 	}
 	if o.Price != nil && o.Pay != nil {
-		// Encoding integers, texts and times does not fail.
+		// Encoding integers, strings and times cannot fail.
 		terms, _ := json.Marshal(o.Price)
 		m.raw("price", terms)
 		ways, _ := json.Marshal(o.Pay)
@@ -112,8 +111,7 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	httpapi.Send(w, status, append(m.b, '}'))
 }
 
-// members appends members to the JSON object in b, and opens the object if b is
-// empty.
+// members appends members to the JSON object in b. If b is empty, it begins the object.
 type members struct{ b []byte }
 
 func (m *members) raw(key string, value []byte) {

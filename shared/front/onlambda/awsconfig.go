@@ -13,10 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// awsConfig is the configuration of the AWS SDK from the environment that Lambda gives
-// a function. The SDK's own loader also looks for profiles, single sign-on and the
-// metadata of machines, which a function has not: their clients are half a megabyte of
-// each program.
+// awsConfig returns the configuration of the AWS SDK from a function's environment. The SDK's own
+// loader also looks for profiles, single sign-on and instance metadata, which functions do not
+// have. Those clients would add half a megabyte to each program.
 func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
 	cfg := aws.Config{
 		Region: getenv("AWS_REGION"),
@@ -41,10 +40,9 @@ func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger
 	return cfg, nil
 }
 
-// endpoints are the URLs of single services, for servers that are not AWS.
+// endpoints provides the SDK with the URLs of single services, for servers that are not AWS.
 type endpoints struct{ getenv func(string) string }
 
-// GetServiceBaseEndpoint returns the URL of a service; the SDK calls it.
 func (e endpoints) GetServiceBaseEndpoint(_ context.Context, service string) (string, bool, error) {
 	url := e.getenv("AWS_ENDPOINT_URL_" + strings.ReplaceAll(strings.ToUpper(service), " ", "_"))
 	return url, url != "", nil

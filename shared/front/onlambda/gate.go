@@ -18,15 +18,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Step runs a step of the gate for each invocation by the state machine: it
-// receives the state of an attempt and returns the next. It does not return.
+// Step runs a step of the gate for each invocation by the state machine: it receives the state of
+// an attempt and returns the next state. Step never returns.
 func Step(f functions.Function, name gate.StepName) {
 	env, _ := begin(f, os.Stdout)
 	lambda.Start((&step{name: name, task: env.Server.Gate.Task, log: env.Log}).invoke)
 }
 
-// step is a task of the state machine. Refusals and faults are errors with the
-// name under which the machine catches them.
+// step is a task of the state machine. Refusals and faults become errors with the name by which the
+// state machine catches them.
 type step struct {
 	name    gate.StepName
 	task    func(context.Context, gate.StepName, graduation.State) (graduation.State, error)
@@ -46,7 +46,8 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 			p := problem.Of(err)
 			verdict = p.Kind.String()
 			attrs = append(attrs, slog.String("cause", p.Error()))
-			if !gate.Refuses(s.name, p.Kind) { // a refusal is the step's job; anything else is a fault
+			// A refusal is a regular result of a step. Other errors are faults.
+			if !gate.Refuses(s.name, p.Kind) {
 				level = slog.LevelError
 			}
 			refused := graduation.Refuse(s.name, err)
@@ -61,14 +62,11 @@ func panicError(cause any) error {
 	return problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
 }
 
-// Recorder records failed and refused attempts for each invocation by the state
-// machine. It does not return.
 func Recorder() {
 	Run(functions.Record, func(h *Env) Work { return recorder(h.Server.Gate) })
 }
 
-// caught is the state machine's input: the state that the step got, and its
-// error.
+// caught is the input of Recorder: the input of the failed step, and its error.
 type caught struct {
 	State graduation.State `json:"state"`
 	Error struct {

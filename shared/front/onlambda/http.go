@@ -31,15 +31,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve serves a handler behind a Function URL. It does not return.
+// Serve serves a handler behind a Function URL. It never returns.
 func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	front := newFront(env, handler(env), wall)
 	if f == functions.Message {
 		front.makeTextKey = env.Server.Texts.Ahead
 	}
-	// The scheduled event that requests a canary goes to Admin, because of the functions that may write rows it has the
-	// fewest requests.
+	// The scheduled event that requests a canary goes to Admin, because it has the fewest requests
+	// of all functions that may write rows.
 	if others := env.Direct; f == functions.Admin {
 		j := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
@@ -69,11 +69,11 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 
 type front struct {
 	handler http.Handler
-	proxy   *httpadapter.HandlerAdapterV2 // of handler
+	proxy   *httpadapter.HandlerAdapterV2 // proxy for handler
 	log     *slog.Logger
 	after   func() // runs after each request
-	// makeTextKey makes the text key of the next day, if it is time. It runs at the end of
-	// a request, because nothing runs between requests. It may be nil.
+	// makeTextKey creates the text key of the next day if it is due. It runs at the end of a
+	// request, because a function runs no code between requests. It may be nil.
 	makeTextKey func(context.Context) error
 	started     coldStart
 }
@@ -85,31 +85,33 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
 	f := newGuarded(env.Log, env.Secrets, limits, handler)
 	if env.Server != nil {
-		f.after = env.Server.Vacants.Sweep // at the end of a request, because nothing runs between requests
+		// Sweep runs at the end of a request, because a function runs no code between requests.
+		f.after = env.Server.Vacants.Sweep
 	}
 	return f
 }
 
-// newGuarded returns a front that keeps the limits behind the edge.
 func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *front {
+	// The guard comes first, so that requests which bypass the edge do not use up the limits.
 	f := &front{log: log, after: func() {}, handler: httpapi.WithRequestIDs(edge.Guard(secrets, edge.Limit(limits, handler)))}
 	f.proxy = httpadapter.NewV2(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &statusWriter{ResponseWriter: w}
 		f.handler.ServeHTTP(s, r)
-		s.WriteHeader(http.StatusOK) // if the handler wrote nothing, like net/http; the proxy does not
+		// Unlike net/http, the proxy sends no status if the handler wrote no response.
+		s.WriteHeader(http.StatusOK)
 	}))
 	return f
 }
 
-// ServeWithoutHost serves a handler behind a Function URL, for a function that opens no host: its program contains neither
-// the host nor clients of AWS. It does not return.
+// ServeWithoutHost serves a handler behind a Function URL without opening a host, so the program
+// contains neither the host nor AWS clients. It never returns.
 func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger) http.Handler) {
 	s, lines := configure(f, os.Stdout)
 	log := slog.New(lines)
 	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wall}, handler(s, log)).invoke)
 }
 
-// statusWriter keeps the first status, like net/http.
+// statusWriter sends only the first status, as net/http does.
 type statusWriter struct {
 	http.ResponseWriter
 	written bool
@@ -131,7 +133,6 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 // coldStart detects the first invocation of a process.
 type coldStart struct{ warm atomic.Bool }
 
-// usage starts recording an invocation's usage.
 func (s *coldStart) usage(ctx context.Context) (context.Context, *obs.Usage) {
 	c := obs.Call{Cold: !s.warm.Swap(true), Now: wall}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
@@ -148,8 +149,8 @@ type (
 	response = events.APIGatewayV2HTTPResponse
 )
 
-// invoke answers one event. It returns no error, which Lambda would turn into 502, and
-// recovers from a panic, which would end the process.
+// invoke answers one event. It never returns an error, which Lambda would turn into status 502, and
+// recovers from panics, which would end the process.
 func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
 	ctx, usage := f.started.usage(ctx)
 	var in request
@@ -176,8 +177,8 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	return answer, nil
 }
 
-// makeNextKey runs makeTextKey for two seconds at most, and not at all if the deadline is
-// nearer than three. The answer is stored already. If makeTextKey fails, a later request
+// makeNextKey runs makeTextKey for at most two seconds, and not at all if less than three seconds
+// remain until the deadline. The answer is already stored. If makeTextKey fails, a later request
 // tries again.
 func (f *front) makeNextKey(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
@@ -192,9 +193,8 @@ func (f *front) makeNextKey(ctx context.Context) {
 	}
 }
 
-// normalize decodes a body in base64, because the handlers count its bytes. It
-// refuses a malformed request before the proxy does, because the proxy would log
-// the path unescaped.
+// normalize decodes a base64 body, because the handlers limit the decoded size. It refuses
+// malformed requests before the proxy does, because the proxy would log their path unescaped.
 func normalize(in *request) error {
 	path := cmp.Or(in.RawPath, in.RequestContext.HTTP.Path)
 	if !strings.HasPrefix(path, "/") {
@@ -217,7 +217,6 @@ func normalize(in *request) error {
 	return nil
 }
 
-// refusal is the answer of httpapi.Fail, where no handler runs.
 func refusal(err error) response {
 	w := httpapi.NewRecorder(math.MaxInt64)
 	httpapi.Fail(w, err)
@@ -228,8 +227,8 @@ func refusal(err error) response {
 	return r
 }
 
-// logRequest logs a request that no handler logged, because it was refused earlier or
-// changed nothing, and a panic.
+// logRequest logs a panic, and a request that its handler did not log because it was refused
+// earlier or changed no data.
 func (f *front) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}
@@ -245,5 +244,4 @@ func (f *front) logRequest(ctx context.Context, in *request, status int, cause e
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 }
 
-// clip shortens a caller's text for the log.
 func clip(s string) string { return obs.Clip(s, 100) }

@@ -18,18 +18,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Work handles an event without a waiting caller. It returns attributes for the
-// log.
+// Work handles an event for which no caller waits. It returns attributes for the log.
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
-// Run runs work for each invocation of f. It does not return.
+// Run runs work for each invocation of f. It never returns.
 func Run(f functions.Function, work func(*Env) Work, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
-// Jobs runs, at each invocation of f, the jobs that its row names. It ignores the event. The
-// failure of one job does not stop the others. parts may be nil. Jobs does not return.
+// Jobs runs, at each invocation of f, the jobs that f.Jobs names. It ignores the event. A failed
+// job does not stop the following ones. parts may be nil. Jobs never returns.
 func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 	Run(f, func(env *Env) Work {
 		var p serve.JobParts
@@ -42,7 +41,8 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 		for _, name := range strings.Fields(f.Jobs) {
 			i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
 			if i < 0 {
-				panic("this process has no job " + name) // its main lacks a part
+				// The main package does not pass a part that the job needs
+				panic("this process has no job " + name)
 			}
 			jobs = append(jobs, all[i])
 		}
@@ -56,7 +56,6 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 	}, more...)
 }
 
-// Watch reports changed and removed rows. It does not return.
 func Watch() {
 	env, lines := begin(functions.Tamper, os.Stdout)
 	watcher := tamper.New(lines, wall)
@@ -66,7 +65,7 @@ func Watch() {
 	}}).invoke)
 }
 
-// job runs work without a waiting caller. After an error Lambda retries.
+// job runs work for which no caller waits. After an error, Lambda retries it.
 type job struct {
 	log     *slog.Logger
 	work    Work
@@ -85,7 +84,8 @@ func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
 			p := problem.Of(err)
 			verdict, level = p.Kind.String(), slog.LevelError
 			attrs = append(attrs, slog.String("cause", p.Error()))
-			err = problem.New(p.Kind, "%s", p.Text()) // Lambda stores the error with the event, so it must not contain the cause
+			// Lambda stores the error with the event, so the error must not contain the cause.
+			err = problem.New(p.Kind, "%s", p.Text())
 		}
 		j.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict))...)
 	}()

@@ -1,15 +1,12 @@
-// Package onlambda runs the handlers and jobs of a host as AWS Lambda
-// functions: it reads the environment, opens the adapters, assembles the server
-// and passes Lambda's events to it.
+// Package onlambda runs the handlers and jobs of a host as AWS Lambda functions: it reads the
+// environment, opens the adapters, assembles the server and passes Lambda's events to it.
 //
-// The invariants: a function with a wrong environment does not start and
-// reports everything that is wrong in one line. Every event is answered, with
-// one line in the log. No secret appears in a line.
+// A function with a wrong environment does not start, and reports all wrong variables in one line.
+// Every event is answered and logged in one line. Log lines contain no secrets.
 //
-// A table that is missing, being created or of another shape is reported in one
-// line at the start. The function starts nevertheless and answers 503 until the
-// table is right, because Lambda would retry and bill a failed start for every
-// call.
+// If a table is missing, being created or has another shape, the function logs one line at its
+// start. It starts nevertheless and answers 503 until the table is right, because Lambda would
+// retry and bill a failed start for every call.
 package onlambda
 
 import (
@@ -41,9 +38,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Env has the parts that a function's handler is built from: the parts that its
-// settings name, and the server. A function without tables has only a Log; a
-// function with only the search index has no server.
+// Env contains the parts from which a function's handler is built: the parts that its settings
+// name, and the server. A function without tables has only a Log. A function that has only the
+// search index has no server.
 type Env struct {
 	Settings
 	*serve.Server
@@ -52,24 +49,23 @@ type Env struct {
 	Vault    custody.Vault
 	Operator admin.Checker
 	Log      *slog.Logger
-	// Direct handles invocations by the stage's own functions and schedules. With
-	// nil, the function is called only by its URL.
+	// Direct handles invocations by the stage's own functions and schedules. If Direct is nil, the
+	// function is called only by its URL.
 	Direct DirectHandler
 
-	keyed bool // its callers have keys
+	keyed bool // the callers have keys
 }
 
 // DirectHandler handles an event that did not come through the Function URL. ok is false for an
-// unknown event. A client of the URL cannot send such an event, because Lambda wraps every
-// request in an event of its own.
+// unknown event. A client of the URL cannot send such an event, because Lambda wraps every request
+// in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Part adds something to a function's host that most functions do not need, so that the
-// programs of those functions do not contain it.
+// Part adds a feature to a function's host that most functions do not need, so that their programs
+// do not contain it.
 type Part func(*Env, *serve.Config)
 
-// open makes the Env of f and opens its connections. It fails only for wrong
-// settings.
+// open creates the Env of f and opens its connections. It fails only if settings are wrong.
 func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
 	h := &Env{Settings: s, Log: log, keyed: f == functions.Gateway}
 	if s.Tables == (dynamo.Tables{}) {
@@ -120,15 +116,13 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 	return h, nil
 }
 
-// warmTime bounds how long a start waits for connections: longer than DynamoDB
-// takes, shorter than Lambda's limit for a start.
+// warmTime limits how long a start waits for connections. It is longer than DynamoDB takes, and
+// shorter than Lambda's limit for a start.
 const warmTime = 2 * time.Second
 
-// warmKey is the key of an absent document in the registry, which every role
-// may read.
+// warmKey is the key of a registry document that does not exist. Every role may read it.
 var warmKey = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
-// warm opens connections to the tables and logs their faults.
 func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
@@ -137,7 +131,6 @@ func (h *Env) warm(ctx context.Context) {
 	}
 }
 
-// RegistryHandler is the handler of the registry, with its transparency log.
 func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
 func (h *Env) log() *translog.Log {
@@ -148,11 +141,10 @@ func (h *Env) log() *translog.Log {
 	return l
 }
 
-// wall is the wall clock without its monotonic reading. The monotonic clock may
-// stop while a function is frozen, so cached values would seem young.
+// wall returns the wall clock time without its monotonic reading. The monotonic clock may stop
+// while a function is frozen, which would make cached values seem younger than they are.
 func wall() time.Time { return time.Now().Round(0) }
 
-// version is the module's version, if the build has one.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -160,24 +152,23 @@ func version() string {
 	return ""
 }
 
-// begin reads the environment and opens the host. If that fails, it logs one
-// line and ends the process.
 func begin(f functions.Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
 	s, lines := configure(f, out)
 	h := slog.New(lines)
 	env, err := open(context.Background(), f, s, h, parts...)
 	if err != nil {
+		// The error is logged in one line, and the process ends.
 		fail(h, err)
 	}
 	return env, lines
 }
 
-// configure reads the environment and returns the settings of f and the handler of its log. If a
+// configure reads the environment, and returns the settings of f and the handler of its log. If a
 // variable is wrong, it logs one line and ends the process.
 func configure(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 	s, err := Read(f, os.Getenv)
 	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), Units: f == functions.Message, Public: f.Logs()})
-	// Lines of libraries get the same format.
+	// Log lines of libraries get the same format.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
 	if err != nil {
@@ -186,7 +177,6 @@ func configure(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 	return s, lines
 }
 
-// fail logs why the function does not start, and ends the process.
 func fail(log *slog.Logger, err error) {
 	log.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
 	os.Exit(1)

@@ -18,12 +18,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Receiver handles a message of a queue and reports whether it is done with. err is a
-// fault; a message may also come again without one.
+// Receiver handles a message of a queue and reports whether it is done. err is a fault. A message
+// can also be delivered again without an error.
 type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
 
-// Receive runs a function that the messages of SQS start. It handles all messages of an
-// event at once, and tells Lambda which of them come again. It does not return.
+// Receive runs a function that is started by SQS messages. It handles all messages of an event
+// concurrently, and returns to Lambda the messages that must be delivered again. Receive never
+// returns.
 func Receive(f functions.Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handle, wait := open(env)
@@ -40,8 +41,8 @@ type receiver struct {
 	started coldStart
 }
 
-// invoke handles an event. An event that is not from SQS is an error; the queue keeps
-// its messages.
+// invoke handles an event. If the event is not from SQS, it returns an error, and the queue keeps
+// the messages.
 func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
 	var in events.SQSEvent
 	defer r.after()
@@ -86,5 +87,4 @@ func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done
 	return done
 }
 
-// QueueName is the name of a queue in its ARN or URL.
 func QueueName(s string) string { return path.Base(strings.ReplaceAll(s, ":", "/")) }

@@ -16,42 +16,52 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Settings are a function's settings, from its environment: the settings of package setting, and settings
-// that depend on the function's stack.
+// Settings contains a function's settings from its environment: the settings of package setting,
+// and settings that depend on the function's stack.
 type Settings struct {
 	setting.Host
-	Stage         string
-	Tables        dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
-	Blobs         string        // VACANCY_BLOBS: the name of a bucket
-	SealKey       string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
-	HostKey       string        // VACANCY_HOST_KEY: the ARN of a KMS key; "" for a software identity
-	URL           string        // VACANCY_URL; "" means the URL in the store
-	GatewayURL    string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
-	Secrets       []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil without an edge
-	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero means no limit
-	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero means no limit
-	Puts, Gets    edge.Rate     // VACANCY_PUTS, VACANCY_GETS: objects that an instance writes and reads; zero means no limit
-	Think         string        // VACANCY_THINK: the ARN of the function think; "" in a stage without models
-	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	Turns         int           // VACANCY_TURNS: turns that worker runs at once, in all its instances
-	RowsStream    string        // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
-	Searcher      string        // VACANCY_SEARCH: the ARN of the function search
-	// Handlers are the base URLs of functions, by name: VACANCY_AGENT_URL, VACANCY_MESSAGE_URL, VACANCY_REGISTRY_URL and
-	// VACANCY_SEARCH_URL.
+	Stage      string
+	Tables     dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
+	Blobs      string        // VACANCY_BLOBS: the name of a bucket
+	SealKey    string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hexadecimal digits
+	HostKey    string        // VACANCY_HOST_KEY: the ARN of a KMS key; "" means a software identity
+	URL        string        // VACANCY_URL; "" means the URL in the store
+	GatewayURL string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
+	// Secrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) are nil without an edge.
+	Secrets []string
+	// Reads (VACANCY_READS) limits the read units per second of an instance. Zero means no limit.
+	Reads edge.Rate
+	// PageReads (VACANCY_PAGE_READS) limits the read units per second of an instance for GET
+	// requests. Zero means no limit.
+	PageReads edge.Rate
+	// Puts and Gets (VACANCY_PUTS, VACANCY_GETS) limit the objects that an instance writes and
+	// reads. Zero means no limit.
+	Puts, Gets edge.Rate
+	// Think (VACANCY_THINK) is the ARN of the function think, or "" if the stage has no models.
+	Think         string
+	Tasks, Pushes string // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
+	// Turns (VACANCY_TURNS) limits the concurrent turns in all instances of worker.
+	Turns      int
+	RowsStream string // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
+	Searcher   string // VACANCY_SEARCH: the ARN of the function search
+	// Handlers contains the base URLs of functions by name: VACANCY_AGENT_URL, VACANCY_MESSAGE_URL,
+	// VACANCY_REGISTRY_URL and VACANCY_SEARCH_URL.
 	Handlers map[string]string
-	Machine  string // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
+	// Machine (VACANCY_GATE) is the ARN of the gate's state machine. If it is "", the status of an
+	// attempt contains no current step.
+	Machine string
 }
 
 type variable struct {
 	name   string
-	needed bool // if false, it may be missing or empty
+	needed bool // if false, the variable may be missing or empty
 	want   string
-	secret bool // its value is never shown
+	secret bool // the value is never shown
 	set    func(s *Settings, value string) bool
 }
 
-// Read parses the variables that f has. A function's role needs no rights for other variables. The error, of kind Usage,
-// names every missing or malformed variable.
+// Read parses the variables of f. It ignores other variables, for which the function's role may
+// have no rights. Its error is of kind Usage and names every missing or malformed variable.
 func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	var s Settings
 	var wrong []string
@@ -90,7 +100,6 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	return s, nil
 }
 
-// variables lists the environment variables by which a stack tells a function its resources.
 func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads, puts, gets,
@@ -99,7 +108,6 @@ func variables() []variable {
 	}
 }
 
-// handlerURL is the variable with the URL of f.
 func handlerURL(f functions.Function) variable {
 	return variable{name: "VACANCY_" + strings.ToUpper(f.Name) + "_URL", want: "the URL of the function " + f.Name,
 		set: func(s *Settings, v string) bool {
@@ -111,7 +119,7 @@ func handlerURL(f functions.Function) variable {
 		}}
 }
 
-// leastSecret is the shortest secret of the edge, too long to guess.
+// leastSecret is the minimum length of the edge's secret, which makes it infeasible to guess.
 const leastSecret = 32
 
 var (
@@ -167,8 +175,7 @@ var (
 		set: func(s *Settings, v string) bool { s.Searcher = v; return substrate.CheckFunction(v) == nil }}
 )
 
-// The formats are checked by hand, because regular expressions would be
-// compiled at every start.
+// The formats are checked without regular expressions, which would be compiled at every start.
 
 const (
 	small  = "abcdefghijklmnopqrstuvwxyz"
@@ -176,38 +183,37 @@ const (
 	digits = "0123456789"
 )
 
-// madeOf reports whether s has least to most characters, all in set.
 func madeOf(s string, least, most int, set string) bool {
 	return len(s) >= least && len(s) <= most && strings.Trim(s, set) == ""
 }
 
 func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
 
-// resourceIn returns RESOURCE of the ARN arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE, or "" if s is another text.
 func resourceIn(s, service string) string {
 	p := strings.SplitN(s, ":", 6)
 	if len(p) < 6 || p[0] != "arn" || !strings.HasPrefix(p[1], "aws") || !madeOf(p[1], 3, 20, small+"-") || p[2] != service ||
+		// The format is arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE.
 		!madeOf(p[3], 1, 40, small+digits+"-") || !madeOf(p[4], 12, 12, digits) {
 		return ""
 	}
 	return p[5]
 }
 
-// isMachine matches arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
 func isMachine(s string) bool {
+	// The format is arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
 	name, ok := strings.CutPrefix(resourceIn(s, "states"), "stateMachine:")
 	return ok && madeOf(name, 1, 80, small+large+digits+"-_")
 }
 
-// isStream matches arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL.
 func isStream(s string) bool {
+	// The format is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL.
 	table, label, _ := strings.Cut(resourceIn(s, "dynamodb"), "/stream/")
 	table, ok := strings.CutPrefix(table, "table/")
 	return ok && isTable(table) && madeOf(label, 1, 40, large+digits+":.-")
 }
 
-// isKMS matches arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 func isKMS(s string) bool {
+	// The format is arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 	id, ok := strings.CutPrefix(resourceIn(s, "kms"), "key/")
 	return ok && madeOf(id, 1, 80, small+large+digits+"-")
 }
@@ -217,8 +223,8 @@ func isHexKey(s string) bool {
 	return err == nil && len(b) == 32
 }
 
-// isSecret reports whether a header transports s unchanged.
 func isSecret(s string) bool {
+	// A header must transport the secret unchanged.
 	for _, r := range s {
 		if r <= ' ' || r > '~' || r == ',' {
 			return false

@@ -18,9 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ServeStream serves a handler behind a Function URL whose answers are streams
-// (RESPONSE_STREAM). It does what Serve does, before the end of each answer, and waits for
-// what the handler began. It does not return.
+// ServeStream serves a handler behind a Function URL whose answers are streams (RESPONSE_STREAM).
+// It does the same work after a request as Serve, but before the end of the answer, and waits for
+// background work of the handler. ServeStream never returns.
 func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
@@ -33,7 +33,6 @@ func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wa
 
 type streamed = events.LambdaFunctionURLStreamingResponse
 
-// stream answers one event. It returns no error, because Lambda would answer 502.
 func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, error) {
 	var in request
 	if err := json.Unmarshal(event, &in); err != nil {
@@ -60,8 +59,8 @@ func (f *front) refuse(ctx context.Context, in *request, err error) (*streamed, 
 	return &streamed{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// handlerOf returns the handler of one request. The work after the request runs before its
-// answer ends, because nothing runs later.
+// handlerOf returns the handler of one request. The work after the request runs before the answer
+// ends, because a function runs no code later.
 func (f *front) handlerOf(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.started.usage(r.Context())
@@ -82,6 +81,6 @@ func (f *front) handlerOf(in *request) http.Handler {
 			r.Header.Set("Cookie", strings.Join(in.Cookies, "; "))
 		}
 		f.handler.ServeHTTP(s, r.WithContext(ctx))
-		s.WriteHeader(http.StatusOK) // if the handler wrote nothing
+		s.WriteHeader(http.StatusOK) // the handler may have written no response
 	})
 }

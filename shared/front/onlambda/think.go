@@ -17,15 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RunThink answers requests of package think by the host's directory. The answers are
-// streams, for Invoke and for InvokeWithResponseStream. It does not return.
+// RunThink answers requests of package think. The answers are streams, for Invoke and for
+// InvokeWithResponseStream. RunThink never returns.
 func RunThink(parts ...Part) {
 	env, _ := begin(functions.Think, os.Stdout, parts...)
 	lambda.Start((&thinker{service: env.Server.Answers.Thinking(), log: env.Log}).invoke)
 }
 
-// ThinkKinds are the kinds of substrates that think asks for the other functions.
 func (s Settings) ThinkKinds() []string {
+	// These are the kinds that other functions ask through think.
 	all := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
 	if s.Mock {
 		all = append(all, substrate.KindMock)
@@ -42,7 +42,8 @@ type thinker struct {
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
 	ctx, _ = t.started.usage(ctx)
 	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
-		// message logs the call with all its turns. So lines of turns that wrote nothing are limited, as in public functions.
+		// The function message logs the call with all its turns. Lines of turns that wrote no data
+		// are therefore limited here, as in public functions.
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
 			slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}

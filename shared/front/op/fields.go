@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Where a field of a request is.
+// Places of a request's fields.
 const (
 	inPath   = "path"
 	inQuery  = "query"
@@ -29,29 +29,26 @@ const (
 
 // Names of bodies that are not JSON.
 const (
-	ignored = "ignored" // nobody reads it
+	ignored = "ignored" // the body is accepted but not read
 	asText  = "text"
 )
 
-// Field is a field of a request.
 type Field struct {
 	In   string // path, query, header or body
-	Name string // of a body: json, text or ignored
+	Name string // json, text or ignored for a body
 	Type reflect.Type
 	at   []int
 }
 
-// Fields returns the fields of an operation's request. A variable that is not in the path
-// is left out.
 func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 
-// fields lists the fields of one type of request.
+// fields contains the fields of a request type.
 type fields []Field
 
 var known sync.Map // fields by type and path
 
-// fieldsOf returns the fields of a type for a path. It panics if a request cannot have the
-// type, so that each test shows the mistake.
+// fieldsOf returns the fields of a request type for a path. It panics if the type is not a valid
+// request, so that any test reveals the mistake.
 func fieldsOf(t reflect.Type, path string) fields {
 	key := struct {
 		t    reflect.Type
@@ -63,7 +60,7 @@ func fieldsOf(t reflect.Type, path string) fields {
 	var all fields
 	missing := map[string]bool{}
 	for _, segment := range strings.Split(path, "/") {
-		// A word may follow a variable, as in {id}:cancel.
+		// A variable may be followed by a word, as in {id}:cancel.
 		name, ok := strings.CutPrefix(segment, "{")
 		name, _, closed := strings.Cut(name, "}")
 		name, isRest := strings.CutSuffix(name, "...")
@@ -78,6 +75,7 @@ func fieldsOf(t reflect.Type, path string) fields {
 		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
 			name, ok := f.Tag.Lookup(in)
 			if !ok || in == inPath && !missing[name] {
+				// A path variable that the path lacks is omitted.
 				continue
 			}
 			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
@@ -96,7 +94,6 @@ func fieldsOf(t reflect.Type, path string) fields {
 	return all
 }
 
-// isText reports whether values of a type are read from texts.
 func isText(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -108,7 +105,6 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// body reads the body of a request, if there is a field for it.
 func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	for _, one := range f {
 		switch {
@@ -129,7 +125,6 @@ func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte,
 	return nil, nil
 }
 
-// read reads a request with its body into a struct, which may refer to the body.
 func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) (err error) {
 	query := r.URL.Query()
 	for _, one := range f {
@@ -159,12 +154,12 @@ func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) 
 	return nil
 }
 
-// parse sets a field to what was given; nothing leaves it as it is.
 func parse(to reflect.Value, name string, given []string) error {
 	if all, ok := to.Addr().Interface().(*[]string); ok {
 		*all = given
 		return nil
 	}
+	// A missing value leaves the field unchanged.
 	if len(given) == 0 || given[0] == "" && to.Kind() != reflect.Pointer {
 		return nil
 	}
@@ -202,7 +197,6 @@ func parse(to reflect.Value, name string, given []string) error {
 	return nil
 }
 
-// write makes the path with its query, the header and the body of a request, to which in points.
 func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
 	path, header = s.Path, http.Header{}
 	from, query := reflect.ValueOf(in).Elem(), url.Values{}
@@ -254,7 +248,8 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 	return path, header, body, nil
 }
 
-// segment is a text as one segment of a path. Only dots, or nothing, would be another path.
+// segment returns text as one segment of a path. It quotes an empty text and a text of dots only,
+// which would form another path.
 func segment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)
@@ -262,8 +257,8 @@ func segment(text string) string {
 	return url.PathEscape(text)
 }
 
-// format returns the texts of a value: none of zero values unless they are needed, but those that
-// a pointer points to.
+// format returns the strings of a value. It returns none for a zero value, unless the value is
+// needed or a pointer points to it.
 func format(v reflect.Value, needed bool) []string {
 	switch v.Kind() {
 	case reflect.Slice:

@@ -1,23 +1,24 @@
-// Package op declares operations of the host's JSON APIs. An operation is one value, Op: its
-// route, who may use it, and the types of its request and of its answer. Everything else comes
-// from that value: what serves it (On), its client (Op.Call), the check of access (Access) and
-// its description (Spec).
+// Package op declares the operations of the host's JSON APIs. An operation is a value of type Op
+// with its route, its access rule and the types of its request and answer. All other parts are
+// derived from that value: the handler (On), the client (Op.Call), the access check (Access) and
+// the description (Spec).
 //
-// The request is a struct, or None. Tags say where its fields are:
+// A request is a struct or None. Tags define where its fields are:
 //
-//	path:"vacant"             a variable of the path; {path...} at the end of a path has slashes
-//	query:"limit"             a parameter of the query; without one the field is zero
+//	path:"vacant"             a variable of the path; {path...} at the end may contain slashes
+//	query:"limit"             a parameter of the query; if it is missing, the field is zero
 //	header:"Idempotency-Key"  a header
 //	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
-//	body:"text"               the body: a string of bytes as they came, of any media type
-//	body:"ignored"            a body may come, and nobody reads it
+//	body:"text"               the body: a string of the unchanged bytes, of any media type
+//	body:"ignored"            a body is accepted, but not read
 //
-// An operation without a field for the body refuses one, because it would be ignored. A field in
-// the path, the query or a header is a text, a bool, a uint64 (a positive number),
-// encoding.TextUnmarshaler, a pointer to these (nil if there is none), or []string (all values).
+// An operation without a body field refuses a body, because it would ignore the body. A field in
+// the path, the query or a header may be a string, a bool, a uint64 (a positive number), an
+// encoding.TextUnmarshaler, a pointer to one of these (nil if the value is missing), or a []string
+// (all values).
 //
-// A stream, a page for people, and an operation that reads the whole request by itself are handlers.
-// Handle gives them a description, too.
+// Streams, pages for people and operations that read the complete request themselves are handlers.
+// Handle gives them a description.
 package op
 
 import (
@@ -37,22 +38,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Op is an operation.
+// Op is an operation of an API.
 type Op[In, Out any] struct {
-	_      [0]func() // nobody compares operations, so programs have no code for it
+	_      [0]func() // operations are not comparable, so programs contain no comparison code
 	Method string
-	Path   string // a pattern of http.ServeMux
-	Status int    // of success; zero means 200, or 204 if Out is None
+	Path   string // pattern of http.ServeMux
+	Status int    // status of success; zero means 200, or 204 if Out is None
 	Access Access
-	Limit  int // of the body in bytes; zero means canon.DefaultLimits
-	// Wipe: the body, or an answer that is Raw, has a secret, so its bytes are wiped once they are read
-	// or sent. Nothing may keep them.
+	Limit  int // body limit in bytes; zero means the limit in canon.DefaultLimits
+	// Wipe is true if the body, or an answer of type Raw, contains a secret. Its bytes are
+	// overwritten after they are read or sent, so functions must not retain them.
 	Wipe bool
-	Doc  string // what it does, for readers of the API: "creates a vacant"
+	Doc  string // effect of the operation, for readers of the API: "creates a vacant"
 }
 
-// anyOp is an Op of any types. It has Op's fields, so that a pointer to an Op converts to it, and
-// programs have code that needs no types once.
+// anyOp is an Op without type parameters. It has the same fields as Op, so that a pointer to an Op
+// converts to it and programs contain the code that needs no types only once.
 type anyOp struct {
 	_      [0]func()
 	Method string
@@ -64,18 +65,17 @@ type anyOp struct {
 	Doc    string
 }
 
-// Access says who may use an operation. The zero Access admits only the operator.
+// Access specifies who may use an operation. The zero Access allows only the operator.
 type Access struct {
-	// Anybody means that no credential is asked for. The function checks what the request has, such as a
-	// signature. If Key has a scope, the function may demand a key of some requests (Admit).
+	// Anybody means that no credential is required. The function checks what the request contains,
+	// for example a signature. If Key has a scope, the function may call Admit to demand a key.
 	Anybody bool
-	// Vacant opens it to vacants, too, by their signature of the request with its body.
+	// Vacant also allows vacants that sign the request and its body.
 	Vacant bool
-	// Key opens it to keys of accounts, too, that are as demanded; with an empty scope to none.
+	// Key also allows account keys that meet the demand. If its scope is empty, it allows no keys.
 	Key billing.Demand
 }
 
-// Who says who may use an operation besides the operator of its host.
 func (a Access) Who() string {
 	var all []string
 	if a.Anybody {
@@ -107,36 +107,34 @@ func (a Access) Who() string {
 	return strings.Join(all, ", ")
 }
 
-// None is a request that says nothing, or an answer without a body.
+// None is a request without fields, or an answer without a body.
 type None struct{}
 
-// Unread is a request that says nothing, whatever body comes with it.
+// Unread is a request without fields. A body is accepted, but ignored.
 type Unread struct {
 	Body string `body:"ignored"`
 }
 
-// Body is a request that has only a body.
+// Body is a request that consists of a body.
 type Body[T any] struct {
 	Body T `body:"json"`
 }
 
-// Of returns a request that has only a body.
 func Of[T any](body T) Body[T] { return Body[T]{body} }
 
-// Raw is a JSON document of type T in bytes. In a request it is as it came, and the function reads
-// it; in an answer it is sent as it is.
+// Raw contains the bytes of a JSON document of type T. In a request, they are the received bytes,
+// which the function parses. In an answer, they are sent unchanged.
 type Raw[T any] []byte
 
 // Document is a Raw of any type.
 type Document interface {
-	// DocumentType is the type that the document has.
+	// DocumentType returns the type of the document.
 	DocumentType() reflect.Type
 }
 
-// DocumentType implements Document.
 func (Raw[T]) DocumentType() reflect.Type { return reflect.TypeFor[T]() }
 
-// Encode returns a value in bytes. It panics if the value is not JSON, which only its type decides.
+// Encode returns a value as a Raw. It panics if the value's type cannot be encoded as JSON.
 func Encode[T any](v T) Raw[T] {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -145,78 +143,76 @@ func Encode[T any](v T) Raw[T] {
 	return b
 }
 
-// MarshalJSON implements json.Marshaler.
 func (r Raw[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(r).MarshalJSON() }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (r *Raw[T]) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
 // Blob is an answer that is not JSON.
 type Blob struct {
 	Data   []byte
-	Header http.Header // with the media type
-	Status int         // another status than the operation's, or 0
+	Header http.Header // includes the media type
+	Status int         // 0 means the status of the operation
 }
 
-// Reply implements Replier.
 func (b *Blob) Reply(h http.Header) int {
 	maps.Copy(h, b.Header)
 	return b.Status
 }
 
-// Replier is an answer that sets headers, or another status than the operation's. Reply returns the
-// status. Zero means the operation's.
+// Replier is an answer that sets headers or its own status. If Reply returns zero, the status of
+// the operation is used.
 type Replier interface {
 	Reply(h http.Header) (status int)
 }
 
-// Sound is an answer that its client checks.
+// Sound is an answer that a client validates.
 type Sound interface {
-	// Sound returns an error of kind Untrusted if no host answers so.
+	// Sound returns an error of kind Untrusted if a correct host would not give this answer.
 	Sound() error
 }
 
-// Spec describes an operation. Out is nil if its answer is not JSON, and In if it reads nothing but its
-// path, or has a document of its own.
+// Spec describes an operation. Out is nil if the answer is not JSON. In is nil if only the path is
+// read, or if the document is described separately.
 type Spec struct {
 	Method, Path string
-	Group        string // of operations, by which generated clients are divided
-	Status       int    // of success
+	Group        string // group of operations; generated clients have one part per group
+	Status       int    // status of success
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type
 	// Errors is the type of refusals. Nil means httpapi.Refusal.
 	Errors reflect.Type
-	// Takes and Gives are the media types of bodies and of answers. Nil means application/json.
+	// Takes and Gives are the media types of bodies and answers. Nil means application/json.
 	Takes, Gives []string
-	// Open means that members of a body that its type lacks are ignored, and not refused.
+	// Open means that unknown members of a body are ignored instead of refused.
 	Open bool
 	// Answer describes an answer that is not JSON.
 	Answer string
 }
 
-// Ranged is a request whose handler reads the query, by ranges that its description tells.
+// Ranged is a request whose handler parses the query itself. The ranges are part of its
+// description.
 type Ranged interface {
-	// Ranges returns the range of each parameter of the query, by name.
+	// Ranges returns the ranges of the query parameters by name.
 	Ranges() map[string]Range
 }
 
-// Range bounds a parameter: it is a number from Min to Max, or one of Words.
+// Range limits a parameter to a number from Min to Max, or to one of Words.
 type Range struct {
 	Min, Max int64
 	Words    []string
-	// Default is the value of a parameter that is missing. Nil means that there is no default.
+	// Default is the value of a missing parameter, or nil if there is no default.
 	Default any
 	// Required means that a missing parameter is refused.
 	Required bool
 }
 
-// Spec returns the description of o.
 func (o Op[In, Out]) Spec() Spec {
 	return (*anyOp)(&o).spec(reflect.TypeFor[In](), reflect.TypeFor[Out]())
 }
 
-// spec is not inlined, because programs would have its code for each operation.
+// spec returns the description of o. It is not inlined, because programs would otherwise contain
+// its code once per operation.
 //
 //go:noinline
 func (o *anyOp) spec(in, out reflect.Type) Spec {
@@ -231,25 +227,24 @@ func (o *anyOp) spec(in, out reflect.Type) Spec {
 	return Spec{Method: o.Method, Path: o.Path, Status: status, Access: o.Access, Doc: o.Doc, In: in, Out: out}
 }
 
-// Caller tells who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
-	// Operator means that the server admits only the operator, so the caller is the operator.
+	// Operator is true if the server accepts only the operator's requests.
 	Operator bool
-	// Vacant is the vacant that signed the request. Nil means that no vacant signed it.
+	// Vacant is the vacant that signed the request, or nil.
 	Vacant *identity.ID
-	// Key is the key of an account. Nil means that the caller is the operator or a vacant, or that no
-	// key was demanded yet, because anybody may send the request.
+	// Key is the account key of the request. It is nil for the operator and for vacants, and if
+	// anybody may send the request and Admit has not demanded a key yet.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
 }
 
 type callerKey struct{}
 
-// CallerOf returns who sent the request of a function's context.
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Admit demands a key of a request that anybody may send, as the operation's Access says. The caller
-// in the context that it returns has the key. The operator needs none.
+// Admit demands a key from a request that anybody may send, as specified by the operation's Access.
+// The caller in the returned context has the key. The operator needs no key.
 func Admit(ctx context.Context) (context.Context, error) {
 	c := CallerOf(ctx)
 	if c.Operator {
@@ -259,29 +254,29 @@ func Admit(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, callerKey{}, Caller{Key: k}), err
 }
 
-// Server serves operations.
 type Server struct {
 	// Operator means that only the operator can reach the server.
 	Operator bool
-	// Keys checks keys of accounts. Nil means that the host has no accounts.
+	// Keys checks account keys. If Keys is nil, the host has no accounts.
 	Keys *billing.Billing
-	// Vacants returns the vacant that signed a request with its body, or nil if no vacant signed it.
+	// Vacants returns the vacant that signed a request with its body, or nil if the request is not
+	// signed.
 	Vacants func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
-// Route is an operation and what serves it.
+// Route is an operation with its handler.
 type Route struct {
 	Spec
 	Serve httpapi.Handler
-	admit func(*http.Request) error // checks the access; if it is nil, Serve does so
+	admit func(*http.Request) error // checks the access; if it is nil, Serve checks it
 }
 
-// On returns the route of an operation. f does it; its errors are answered as problems.
+// On returns the route of an operation that f implements. Errors of f are sent as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
 	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// on is On for all types, so that programs have its code once. f is the function.
+// on implements On for all types, so that programs contain its code once. f is the function.
 //
 //go:noinline
 func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
@@ -299,7 +294,7 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		if wipe {
 			defer func() { clear(body) }()
 		}
-		if spec.Access.Vacant { // whose signature is of the body, too
+		if spec.Access.Vacant { // the vacant's signature also covers the body
 			if body, err = fields.body(w, r, limit); err != nil {
 				return err
 			}
@@ -317,25 +312,26 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		// f is called by reflection: a closure for each operation would be code that every program has again.
+		// f is called by reflection. With a closure per operation, every program would contain the
+		// code once per operation.
 		results := reflect.ValueOf(f).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, by)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
 			return challenge(w, r, err, spec.Access)
 		}
-		out := reflect.New(results[0].Type()) // a pointer, whose methods it may have
+		out := reflect.New(results[0].Type()) // the pointer may have methods that the value lacks
 		out.Elem().Set(results[0])
 		return answer(w, spec.Status, wipe, out.Interface())
 	}
 	return route
 }
 
-// Handle returns the route of what a handler serves: an operation that needs all of the request, a
-// page for people, or a stream. The Access of the description is only told; the handler checks it.
+// Handle returns the route of a handler: an operation that needs the complete request, a page for
+// people, or a stream. The description's Access is only documentation; the handler must check the
+// access itself.
 func Handle(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
 }
 
-// challenge tells the client of a route which credential it lacks, unless it was answered.
 func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
 	if err != nil && !errors.As(err, new(httpapi.Rendered)) {
 		httpapi.Challenge(w, r, err, string(a.Key.Scope))
@@ -343,12 +339,10 @@ func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) erro
 	return err
 }
 
-// Fail answers with an error of a route that only the operator may use.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	httpapi.Fail(w, challenge(w, r, err, Access{}))
 }
 
-// admit is the ladder of access.
 func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err error) {
 	key := func(ctx context.Context) (*billing.Key, error) {
 		if a.Key.Scope == "" {
@@ -374,8 +368,8 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 	return c, err
 }
 
-// OperatorsOnly is the refusal of an operation that no key of an account may use. A key that the
-// host does not accept gets that refusal first.
+// OperatorsOnly returns the refusal of an operation that account keys may not use. If the request
+// has a key that the host does not accept, it returns that error instead.
 func (s Server) OperatorsOnly(r *http.Request) error {
 	if s.Keys != nil {
 		if _, err := s.Keys.Admit(r.Context(), r, billing.Demand{Test: true}); err != nil {
@@ -412,20 +406,19 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	return nil
 }
 
-// Twin is an operation at two paths: one for the operator, and one for keys of accounts.
+// Twin is an operation with two paths: one for the operator and one for account keys.
 type Twin[In, Out any] struct{ Operator, Key Op[In, Out] }
 
-// NewTwin returns the twin of an operation for keys, with the path of OperatorPath for the operator.
+// NewTwin returns the Twin of an operation for account keys. The operator's path is
+// OperatorPath(key.Path).
 func NewTwin[In, Out any](key Op[In, Out]) Twin[In, Out] {
 	operator := key
 	operator.Path, operator.Access = OperatorPath(key.Path), Access{}
 	return Twin[In, Out]{Operator: operator, Key: key}
 }
 
-// OperatorPath returns the operator's path for a path of keys.
 func OperatorPath(path string) string { return "/v1/admin" + strings.TrimPrefix(path, "/v1") }
 
-// For returns the operation for the operator, or the one for keys.
 func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
 	if operator {
 		return t.Operator
@@ -433,12 +426,10 @@ func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
 	return t.Key
 }
 
-// OnTwin returns the route of a twin's operation that a server has.
 func OnTwin[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) (Out, error)) Route {
 	return On(s, t.For(s.Operator), f)
 }
 
-// Specs returns the descriptions of routes.
 func Specs(routes []Route) []Spec {
 	all := make([]Spec, len(routes))
 	for i := range routes {
@@ -447,7 +438,6 @@ func Specs(routes []Route) []Spec {
 	return all
 }
 
-// Routes returns routes by path and method.
 func Routes(routes ...Route) map[string]httpapi.Methods {
 	all := map[string]httpapi.Methods{}
 	for _, r := range routes {
@@ -462,8 +452,8 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 	return all
 }
 
-// If returns routes that some hosts lack. If there is false, the routes answer NotFound with the
-// reason to callers that may use them.
+// If returns routes of a feature that some hosts lack. If the host lacks it, the routes answer
+// callers that may use them with NotFound and the reason.
 func If(there bool, reason string, routes ...Route) []Route {
 	if there {
 		return routes
@@ -482,19 +472,17 @@ func If(there bool, reason string, routes ...Route) []Route {
 	return routes
 }
 
-// Client sends requests.
 type Client interface {
-	// Call sends a request, and reads the JSON of its answer unless into is nil or a *Blob.
+	// Call sends a request and decodes the JSON of its answer into into, unless into is nil or a
+	// *Blob.
 	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
 }
 
-// At returns the path of a request, with its query.
 func (o Op[In, Out]) At(in In) (string, error) {
 	path, _, _, err := o.Spec().write(&in)
 	return path, err
 }
 
-// Call asks a host to do o.
 func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err error) {
 	if err := (*anyOp)(&o).call(ctx, c, reflect.TypeFor[In](), reflect.TypeFor[Out](), &in, &out); err != nil {
 		return *new(Out), err
@@ -502,7 +490,6 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err er
 	return out, nil
 }
 
-// call is Call for all types. in and out point to a request and to an answer.
 func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type, in, out any) error {
 	s, wipe := o.spec(inType, outType), o.Wipe
 	path, header, body, err := s.write(in)

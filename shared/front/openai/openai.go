@@ -1,8 +1,8 @@
-// Package openai serves vacants to clients of OpenAI's chat completions and Responses. Package openaiwire
-// has the forms of requests and answers.
+// Package openai serves vacants to clients of OpenAI's chat completions and Responses APIs. Package
+// openaiwire defines the forms of requests and answers.
 //
-// The invariant: a client that sends a request again, by its key or as a retry, is not charged again for
-// an answer that it did not receive.
+// If a client repeats a request, with the same key or marked as a retry, it is not charged again
+// for an answer that it did not receive.
 package openai
 
 import (
@@ -29,8 +29,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handler serves all paths of openaiwire.IsPath. published returns vacants that search shows, by name. Each
-// request for the host's models calls it, so it caches.
+// Handler returns the handler of all paths of openaiwire.IsPath. published returns the vacants that
+// search shows, sorted by name. It must cache them, because each request for the host's models
+// calls it.
 func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
 	return (&api{s, published}).serve
 }
@@ -40,8 +41,6 @@ type api struct {
 	published func(context.Context) ([]vacants.Record, error)
 }
 
-// serve serves OpenAI's API at the address of a vacant, and at the host's own address, where the model
-// names the vacant.
 func (d *api) serve(r *plain.Exchange) error {
 	notFound := func() error {
 		base, err := d.Base(r.Request)
@@ -50,6 +49,7 @@ func (d *api) serve(r *plain.Exchange) error {
 		}
 		return err
 	}
+	// At the host's own address, the model of the request names the vacant.
 	_, _, below := message.Split(r.URL.Path)
 	if below {
 		if err := r.Find(); problem.Is(err, problem.NotFound) {
@@ -109,8 +109,6 @@ func (d *api) serve(r *plain.Exchange) error {
 	return nil
 }
 
-// complete answers a request of one of OpenAI's APIs. It waits for the answer as long as the client does,
-// like a stream. hasVacant says that the address names the vacant, not the model.
 func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) error {
 	r.Line.What, r.Line.IsCall = "completion", true
 	if api == openaiwire.Responses {
@@ -147,6 +145,7 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 	if err := r.Identify(); err != nil {
 		return err
 	}
+	// A request waits for its answer as long as the client does, like a stream.
 	answer := func() error { return d.answer(r, q) }
 	if q.Stream {
 		return d.Streams.Hold(&r.Caller, answer)
@@ -154,10 +153,10 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 	return r.Waiting().HoldInLine(r.Context(), &r.Caller, answer)
 }
 
-// answer begins the turn of a request, and sends its pieces as they come or waits for its end. A turn that this
-// process has run is not read again.
+// answer begins the turn of a request. It sends the pieces of the answer as they arrive, or waits
+// for the end. If this process ran the turn, the answer is not read from the store again.
 func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
-	// Only the sender of a task's message finds its answer.
+	// Only the sender of a task's message can find the task's answer.
 	err := q.Resolve(func(item string) (string, error) {
 		id, ok := openaiwire.AnswerTask(item)
 		t, err := task.Task{}, error(task.ErrNotFound)
@@ -176,12 +175,15 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	if err != nil {
 		return err
 	}
-	defer func() { <-done }() // a turn goes on without its client, and nothing may run after the handler
+	// The turn continues without its client, and a function may not run code after its handler has
+	// returned.
+	defer func() { <-done }()
 	defer c.settle()
 	if q.Stream {
 		after := 0
 		if c.repeats {
-			// Of a turn that has ended, the answer is in the last event, also if pieces of it were lost.
+			// The last event of a turn that has ended contains the answer, even if earlier pieces
+			// were lost.
 			t, last, err := d.Tasks.Snapshot(r.Context(), c.ref)
 			if err != nil {
 				return err
@@ -214,7 +216,7 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 			return failed == nil
 		})
 	}
-	// The limit for an answer began with the request, which a turn of minutes outlasts.
+	// The write deadline began with the request. A turn may take minutes longer.
 	r.ExtendWrite()
 	switch err = errors.Join(err, failed); {
 	case err != nil:
@@ -235,7 +237,8 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
 		return err
 	}
-	// A client that has its answer may close the connection, so only an error of writing says that it broke.
+	// A client that has its answer may close the connection, so only a write error means that the
+	// answer was lost.
 	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return hungUp()
 	}
@@ -244,26 +247,28 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	return nil
 }
 
-// maxRepeats bounds how often a message that its client sends again is looked for, because another
-// repeat was quicker.
+// maxRepeats limits how often a repeated message is looked up again because a concurrent repeat was
+// faster.
 const maxRepeats = 4
 
-// beginCompletion begins the turn of a request, or finds the turn that the client began before. A turn is a
-// conversation of its own, because the client brings what was said before.
+// beginCompletion begins the turn of a request, or finds the turn that an earlier equal request
+// began. Each turn is a conversation of its own, because the client sends the previous messages
+// with each request.
 func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
-	// A client marks a request that it may send again by a key, or by the number of requests before.
+	// A client marks a request as repeatable by a key, or by a retry count above zero.
 	key := strings.Join(r.Request.Header.Values(openaiwire.IdempotencyHeader), ", ")
 	if len(key) > envelope.MaxIDBytes {
 		return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "at most 512 bytes", "more")
 	}
 	count := r.Request.Header.Get(openaiwire.RetryCountHeader)
 	again := strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == ""
-	// Guests have nothing in common with a request before but their address.
+	// The only link between a guest's requests is the network address.
 	owner, payer := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
 		payer = owner.String()
 	}
-	// The key of the envelope is the hash of the body, so that the call's row covers all that came.
+	// The idempotency key in the envelope is the hash of the body, so that the call's row covers
+	// the complete request.
 	came := "openai:" + q.Came
 	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
 	if err != nil {
@@ -283,7 +288,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	}
 	c = &completion{d: d, r: r, q: q}
 	c.Model = r.Vacant.Name
-	lost := false // the client of an equal request has lost its connection
+	lost := false // the client of an equal request lost its connection
 	for try := 1; ; try++ {
 		id := ""
 		if key == "" {
@@ -291,7 +296,8 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 		}
 		switch {
 		case key != "":
-			// Whoever knows a guest's task may read it, so only the host can make the id from the key.
+			// Anyone who knows a guest's task id may read the task, so only the host can derive the
+			// id from the key.
 			var k *identity.Key
 			if k, err = r.Key(r.Context(), owner, "openai\x1f"+payer+"\x1f"+key); err == nil {
 				id = task.MessageTask(r.Vacant.ID, owner, k.ID().String())
@@ -354,7 +360,6 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	}
 }
 
-// partsOf returns the text and the images of a message.
 func partsOf(said *openaiwire.Said) (parts []task.Part) {
 	if said.Text != "" {
 		parts = append(parts, task.Part{Kind: task.Text, Text: said.Text})
@@ -369,27 +374,27 @@ func partsOf(said *openaiwire.Said) (parts []task.Part) {
 	return parts
 }
 
-// completion is a turn whose answer goes to a client of OpenAI's API.
+// completion is a turn whose answer is sent to a client of OpenAI's API.
 type completion struct {
 	openaiwire.Answer
 	d       *api
 	r       *plain.Exchange
 	q       *openaiwire.Request
 	ref     task.Ref
-	repeats bool // the turn may have begun before
+	repeats bool // an earlier request may have begun the turn
 	last    *task.Status
-	ended   *task.Ended // of a turn that this process has run, once it is done
+	ended   *task.Ended // result of a turn that this process ran
 
-	recent *task.Recent // nil if the client has a key for its request
-	// delivered means that the end of the turn was sent.
+	recent *task.Recent // nil if the request has a key
+	// delivered is true if the end of the turn was sent.
 	delivered bool
 }
 
-// settleTime bounds how long the record of a lost answer may take.
+// settleTime limits the time to record a lost or delivered answer.
 const settleTime = 5 * time.Second
 
-// settle records that the client did not receive its answer, so that the next equal request gets it, or that
-// a request received the answer of an earlier one.
+// settle records that the client did not receive its answer, so that the next equal request gets
+// it. If this request received the answer of an earlier one, settle records that.
 func (c *completion) settle() {
 	if c.recent == nil {
 		return
@@ -409,7 +414,6 @@ func (c *completion) settle() {
 	c.d.Tasks.ReleaseLost(c.recent, c.ref.ID)
 }
 
-// take applies an event. It reports a failed turn as its error.
 func (c *completion) take(e *task.Event) error {
 	status := e.Status
 	if e.Task != nil {
@@ -425,12 +429,12 @@ func (c *completion) take(e *task.Event) error {
 		return nil
 	}
 	c.delivered = true
-	// The request ran, and would only run again.
+	// The request ran. A retry would run it again.
 	c.r.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
+	// A failed turn is reported as an error.
 	return plain.Failure(c.last)
 }
 
-// prove reads the call of the turn that has ended, and completes the answer with its text, proof and usage.
 func (c *completion) prove(ctx context.Context) error {
 	var pair call.Pair
 	var q call.RequestRow
@@ -456,14 +460,12 @@ func (c *completion) prove(ctx context.Context) error {
 	return nil
 }
 
-// pieces renders a turn as the pieces of a streamed answer.
 type pieces struct {
 	*completion
 	out    openaiwire.Stream
 	closed bool // the end of the answer was sent
 }
 
-// Event implements plain.Rendering.
 func (c *pieces) Event(n task.Numbered) ([]byte, error) {
 	e := &n.Event
 	if err := c.take(e); err != nil {
@@ -479,7 +481,8 @@ func (c *pieces) Event(n task.Numbered) ([]byte, error) {
 		return nil, nil
 	}
 	if !follows {
-		// The whole answer. What came must be its beginning, because no piece takes back another.
+		// This is the complete answer. The pieces that were sent must be its beginning, because
+		// they cannot be replaced.
 		rest, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
 			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openaiwire.IdempotencyHeader)
@@ -509,7 +512,6 @@ func (c *pieces) Event(n task.Numbered) ([]byte, error) {
 	return append(b, c.out.End(&c.Answer)...), nil
 }
 
-// End implements plain.Rendering.
 func (c *pieces) End(err error) []byte {
 	switch {
 	case c.closed:

@@ -12,43 +12,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// Requests of OpenAI's clients.
 type (
-	// Completing asks for a completion at the host, where the model names the vacant.
+	// Completing asks for a completion on the host. The model names the vacant.
 	Completing struct {
 		MaxPrice string                  `query:"max_price"`
 		Most     string                  `header:"Vacancy-Max-Price"`
 		Key      string                  `header:"Idempotency-Key"`
 		Body     op.Raw[openaiwire.Body] `body:"json"`
 	}
-	// CompletingAt asks a vacant for a completion.
 	CompletingAt struct {
 		Vacant string `path:"vacant"`
 		Completing
 	}
-	// Responding asks for an answer of Responses at the host, where the model names the vacant.
+	// Responding asks for an answer of the Responses API on the host. The model names the vacant.
 	Responding struct {
 		MaxPrice string                           `query:"max_price"`
 		Most     string                           `header:"Vacancy-Max-Price"`
 		Key      string                           `header:"Idempotency-Key"`
 		Body     op.Raw[openaiwire.ResponsesBody] `body:"json"`
 	}
-	// RespondingAt asks a vacant for an answer of Responses.
 	RespondingAt struct {
 		Vacant string `path:"vacant"`
 		Responding
 	}
-	// ModelsOf names a vacant.
 	ModelsOf struct {
 		Vacant string `path:"vacant"`
 	}
-	// OfModel names a vacant as a model.
+	// OfModel names a vacant by its model name.
 	OfModel struct {
 		Model string `path:"model"`
 	}
 )
 
-// Operations lists the operations of OpenAI's API.
 func Operations() []op.Spec {
 	of := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{

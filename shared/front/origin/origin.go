@@ -1,9 +1,9 @@
-// Package origin judges the web pages that send requests.
+// Package origin checks which web pages may send requests.
 //
-// A page of any site can make a browser send requests to a host, some of them without asking the host
-// first. Browsers tell the origin of the page (Origin, Sec-Fetch-Site); programs send neither. The
-// invariant: a request that changes something comes from a program, from a page of the host, or from a
-// page of an origin that the operator allows. Judge is the only place that decides this.
+// A page of any site can make a browser send requests to a host, some of them without a preflight
+// request. Browsers send the origin of the page (Origin, Sec-Fetch-Site); other programs send
+// neither header. A request that changes data must come from a program, from a page of the host, or
+// from a page whose origin the operator allows. Only Judge makes this decision.
 package origin
 
 import (
@@ -19,20 +19,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Judge is a judge of the pages that send requests. The zero Judge accepts only programs, and pages on
-// loopback of a host on loopback.
+// Judge checks the origins of requests. The zero Judge accepts only requests of programs and, if
+// the host is on loopback, of the host's own pages on loopback.
 type Judge struct {
-	// URL returns the host's base URL, or "" while the host has none. A nil URL means that it never has one.
+	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
+	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed: a router chose this host by the request's Host, so it is this host's.
+	// Routed is true if a router has chosen this host by the request's Host header, so Host is this
+	// host's name.
 	Routed bool
-	// Allowed are the origins of other sites whose pages may send requests, as Parse returns them.
+	// Allowed lists the origins of other sites whose pages may send requests, in the form that
+	// Parse returns.
 	Allowed []string
 }
 
-// Parse returns an origin in the form in which browsers send it, SCHEME://HOST or SCHEME://HOST:PORT. ok is
-// false for other texts, also for "null", which each sandboxed page sends.
 func Parse(s string) (origin string, ok bool) {
+	// The result has the form that browsers send, SCHEME://HOST or SCHEME://HOST:PORT. "null",
+	// which all sandboxed pages send, is not accepted.
 	u, err := url.Parse(strings.ToLower(s))
 	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.Scheme+"://"+u.Host != strings.ToLower(s) {
 		return "", false
@@ -43,7 +46,6 @@ func Parse(s string) (origin string, ok bool) {
 	return u.Scheme + "://" + u.Host, true
 }
 
-// Allows reports whether a page of an allowed origin sends a request.
 func (j *Judge) Allows(r *http.Request) bool {
 	given := r.Header.Values("Origin")
 	if len(given) != 1 {
@@ -53,7 +55,8 @@ func (j *Judge) Allows(r *http.Request) bool {
 	return ok && slices.Contains(j.Allowed, page)
 }
 
-// Check returns a Forbidden error if a page sends r that is neither the host's own nor allowed.
+// Check returns a Forbidden error if r was sent by a web page that is neither the host's own nor
+// allowed.
 func (j *Judge) Check(r *http.Request) error {
 	if j.Allows(r) {
 		return nil
@@ -75,8 +78,6 @@ func (j *Judge) Check(r *http.Request) error {
 	return nil
 }
 
-// isOwn reports whether an origin is the host's: the origin of its base URL, or of a Host that certainly is this
-// host. Any other Host may be a name whose owner pointed it at this host.
 func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
 	page, ok := Parse(given)
 	if !ok {
@@ -89,6 +90,9 @@ func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
 			return false, err
 		}
 	}
+	// The own origins are the base URL's and the Host header's, but Host is used only if it
+	// certainly names this host. Any other Host may be a foreign name whose owner pointed it at
+	// this host.
 	own := []string{base}
 	if loopback := IsLoopback(r.Host); loopback || j.Routed {
 		scheme, _, hasURL := strings.Cut(base, "://")
@@ -103,7 +107,6 @@ func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
 	return slices.ContainsFunc(own, func(s string) bool { o, ok := Parse(s); return ok && o == page }), nil
 }
 
-// IsLoopback reports whether host, with or without a port, is a loopback address or a localhost name.
 func IsLoopback(host string) bool {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {

@@ -21,11 +21,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// maxText bounds the size that a text has in JSON, as the largest message of A2A does. An
-// envelope has the text in JSON, where a control character takes six bytes.
+// maxText limits the length of a message's text as a JSON string. Envelopes store the text in that
+// form, in which a control character takes six bytes.
 var maxText = canon.DefaultLimits().Bytes - 64
 
-// CheckText returns an error if no envelope can have a text.
 func CheckText(field, text string) error {
 	if size := len(canon.AppendString(nil, text)); size > maxText {
 		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, maxText, size)
@@ -33,9 +32,10 @@ func CheckText(field, text string) error {
 	return nil
 }
 
-// CheckContext returns an error if no header can have the name of a context, or if a guest made the name
-// up: each of its messages would begin a conversation of its own. source says which member or header of
-// an answer has the name.
+// CheckContext returns an error if a context name does not fit into an envelope, or if a guest
+// invented it. An invented name would not continue a conversation: each message would begin a new
+// one. source names the member or header of an answer that contains valid names, for the error
+// message.
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -51,15 +51,15 @@ func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	return err
 }
 
-// maxFiles bounds the bytes of a message with files, its text included. In the form in which a task is
-// stored they take a third more.
+// maxFiles limits the bytes of a message with files, including its text. A stored task has files in
+// base64, which takes a third more.
 const maxFiles = 256 << 10
 
-// maxStored bounds a message in its stored form, with room for the rest of the task.
+// maxStored limits a message in its stored form. 6 KiB remain for the other members of the task.
 const maxStored = store.MaxData - 6<<10
 
-// CheckParts returns an error if a message has parts that checkFile refuses, or more of them than a task
-// holds. checkFile checks a part that is not text. It may be nil for messages of text.
+// CheckParts returns an error if checkFile rejects a part that is not text, or if the message is
+// too large to be stored in a task. checkFile may be nil if all parts are text.
 func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) error {
 	texts, content, beside, hasFiles := 0, 0, len(m.Metadata), false
 	for i, p := range m.Parts {
@@ -81,7 +81,7 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	for _, s := range slices.Concat(m.Extensions, m.References) {
 		beside += len(s)
 	}
-	// The stored form of a small message is not made: no character takes more than six bytes there.
+	// A small message need not be encoded: a character takes at most six bytes in the stored form.
 	stored := 6*(content+beside) + 4<<10
 	if stored >= maxStored {
 		var b bytes.Buffer
@@ -103,8 +103,8 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	return nil
 }
 
-// Takes reports whether the vacant's agent takes a part that is not text. An agent that reads only text
-// gets no files, even files with text.
+// Takes reports whether the vacant's agent accepts a part that is not text. An agent that reads
+// only text accepts no files, not even text files.
 func (c *Caller) Takes(p *task.Part) bool {
 	f := substrate.File{MediaType: p.Media()}
 	if p.Kind == task.URL {
@@ -115,7 +115,6 @@ func (c *Caller) Takes(p *task.Part) bool {
 
 const mediaJSON = "application/json"
 
-// OutputModes returns the media types that a vacant writes.
 func OutputModes(v *vacants.Record) []string {
 	modes := []string{"text/plain", "text"}
 	if conformance.OptionsOf(v.Substrate).HasJSON {
@@ -124,7 +123,6 @@ func OutputModes(v *vacants.Record) []string {
 	return modes
 }
 
-// InputModes returns the media types that a vacant reads: text, and what its agent takes.
 func InputModes(v *vacants.Record) []string {
 	modes := OutputModes(v)
 	for _, media := range v.Input {
@@ -135,12 +133,10 @@ func InputModes(v *vacants.Record) []string {
 	return modes
 }
 
-// Readable lists the content that a vacant reads, for an error.
 func Readable(v *vacants.Record) string {
 	return strings.Join(append([]string{"text"}, InputModes(v)[2:]...), ", ")
 }
 
-// Describe names a part for an error.
 func Describe(p *task.Part) string {
 	switch {
 	case p.Kind == task.URL:
@@ -151,7 +147,6 @@ func Describe(p *task.Part) string {
 	return "a file of type " + httpapi.Clip(p.MediaType)
 }
 
-// TextOf returns the text of parts.
 func TextOf(parts []task.Part) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -160,7 +155,6 @@ func TextOf(parts []task.Part) string {
 	return b.String()
 }
 
-// TextOfStatus returns the text of a status's message.
 func TextOfStatus(s *task.Status) string {
 	if s.Message == nil {
 		return ""
@@ -168,7 +162,6 @@ func TextOfStatus(s *task.Status) string {
 	return TextOf(s.Message.Parts)
 }
 
-// Failure returns why a turn ended without an answer, or nil if it did not.
 func Failure(s *task.Status) error {
 	if s.Failure == "" {
 		return nil

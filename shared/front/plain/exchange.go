@@ -18,33 +18,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Protocol is a protocol with its handler. If Serve returns an error, it has sent nothing.
+// Protocol is a protocol with its handler. Serve must not have written to the response if it
+// returns an error.
 type Protocol struct {
 	*protocol.Protocol
 	Serve func(*Exchange) error
 }
 
-// Exchange is an HTTP request and its answer. The caller has no vacant until Find returns, or the
-// handler sets the caller.
+// Exchange is an HTTP request and its response. Caller.Vacant is zero until Find or Open sets it.
 type Exchange struct {
 	http.ResponseWriter
 	*http.Request
 	Caller
 	Line Line
-	Rest string // path after the vacant, without a slash at its end
+	Rest string // path after the vacant, without a trailing slash
 
-	// Signed says that the message has an envelope of the client's, so a login would not help.
+	// Signed is true if the message has an envelope that the client signed. A login would not help
+	// such a client.
 	Signed bool
-	// Refuse answers with an error. The default is the form of the protocol.
+	// Refuse answers with an error. The default is the protocol's error format.
 	Refuse func(http.ResponseWriter, error)
 
 	answer *answer
 	logged bool
 }
 
-// Handler returns the handler of a protocol. The handler limits the body, tells a client without a
-// credential how to log in, refuses a request whose code panics, and writes a line of the log, so that no
-// protocol can forget these.
+// Handler returns the HTTP handler of a protocol. It does what every protocol needs: it limits the
+// body, tells a client without a credential how to log in, answers a panic with an internal error,
+// and writes the log line of the request.
 func (s *Service) Handler(p Protocol) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, rest, _ := message.Split(r.URL.Path)
@@ -54,7 +55,8 @@ func (s *Service) Handler(p Protocol) http.Handler {
 			Caller: Caller{s: s, Sender: Sender{Address: caller.Origin(r.RemoteAddr)}},
 			Line:   Line{Protocol: p.Line, Method: r.Method, Path: r.URL.Path, Began: s.Now()},
 		}
-		// With w, and not with its wrapper, a body that is too large closes the connection.
+		// MaxBytesReader gets w, not the wrapper a, so that it can close the connection of a client
+		// whose body is too large.
 		x.Body = http.MaxBytesReader(w, r.Body, int64(p.MaxBody))
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -74,14 +76,14 @@ func (s *Service) Handler(p Protocol) http.Handler {
 	})
 }
 
-// answer is a response writer that adds the challenge that a refusal lacks.
+// answer is a response writer that adds the WWW-Authenticate header to a 401 response that lacks
+// it.
 type answer struct {
 	http.ResponseWriter
 	request *http.Request
-	status  int // 0 until the answer begins
+	status  int // zero until the header is written
 }
 
-// Unwrap lets handlers flush their streams.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) WriteHeader(status int) {
@@ -96,13 +98,11 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// HandOver lets a handler that writes its own line serve the request.
 func (x *Exchange) HandOver(next http.Handler) {
-	x.logged = true
+	x.logged = true // next logs the request itself
 	next.ServeHTTP(x.answer.ResponseWriter, x.Request)
 }
 
-// Find sets the caller at the vacant at whose address the request is.
 func (x *Exchange) Find() error {
 	name, _, below := message.Split(x.URL.Path)
 	if !below {
@@ -118,7 +118,6 @@ func (x *Exchange) Find() error {
 	return x.Open(name)
 }
 
-// Open sets the caller at the vacant with a name or an id.
 func (x *Exchange) Open(name string) error {
 	c, err := x.s.Open(x.Context(), x.Sender, name)
 	if err == nil {
@@ -127,8 +126,8 @@ func (x *Exchange) Open(name string) error {
 	return err
 }
 
-// Identify sets the account of the request's credential, or none without a credential. A request with a bad
-// credential is refused: it never falls back to a guest.
+// Identify sets Payer to the account of the request's credential, or to nil if the request has no
+// credential. It rejects a bad credential: such a request is never served as a guest's.
 func (x *Exchange) Identify() (err error) {
 	x.Payer = nil
 	if x.s.Identify != nil {
@@ -139,32 +138,28 @@ func (x *Exchange) Identify() (err error) {
 	return err
 }
 
-// NotAllowed returns the refusal of the request's method.
 func (x *Exchange) NotAllowed(allowed string) error {
 	x.ResponseWriter.Header().Set("Allow", allowed)
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", x.Method, allowed)
 }
 
-// writeTimeout is the time that a slow client has to read one event or one answer.
+// writeTimeout limits the time in which a slow client must read one event or one answer.
 const writeTimeout = 20 * time.Second
 
-// ExtendWrite gives the client time to read what is written next.
 func (x *Exchange) ExtendWrite() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-// EndReadDeadline lets an answer last longer than a body may take.
 func (x *Exchange) EndReadDeadline() {
+	// An answer may take longer than receiving the request may.
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Time{})
 }
 
-// Log writes the line of the request.
 func (x *Exchange) Log(verdict string, status int, cause error) {
 	x.logged = true
 	x.Caller.Log(x.Context(), &x.Line, verdict, status, cause)
 }
 
-// Fail answers with an error, unless an answer has begun.
 func (x *Exchange) Fail(err error) {
 	if large := new(http.MaxBytesError); errors.As(err, &large) {
 		err = problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)

@@ -11,43 +11,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits for the requests under way in a process, per sender and per vacant. A stream holds
-// a connection and its memory for minutes, and on Lambda a whole instance; so does what waits for a
-// slow vacant or for a task, with or without a stream. Other answers come within UnaryTime. A list
-// holds the memory of its page until its client has read it.
+// Limits for concurrent requests in a process, per sender and per vacant. A stream occupies a
+// connection and its memory for minutes, and on Lambda a complete instance. A request that waits
+// for a slow vacant or for a task costs the same, with or without a stream. Other answers take at
+// most UnaryTime. A list occupies the memory of its page until the client has read it.
 var (
 	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
 	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
 	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )
 
-// bound limits the requests of a kind that are under way at the same time.
+// bound is a pair of limits for concurrent requests of one kind, with the words of its refusals.
 type bound struct {
 	ofSender, ofVacant int
 	what               string
-	helps, taskHelps   string // what a sender can do, and what by operations on tasks
+	helps, taskHelps   string // advice to a sender without and with operations on tasks
 	retry              string // Retry-After of a refusal, in seconds
 }
 
-// lineTime limits the wait of a request for a place. It is short because refused clients try again.
+// lineTime limits how long a request waits for a place. The limit is short because refused clients
+// retry.
 const lineTime = 10 * time.Second
 
-// Held counts the requests of a kind that are under way.
+// Held counts the concurrent requests of one kind.
 type Held struct {
 	bound
 	lineTime time.Duration
 	mu       sync.Mutex
-	open     map[any]int   // requests under way, keyed by owner, address or vacant
-	inLine   map[any]int   // requests that wait for a place, with the same keys
-	freed    chan struct{} // closed when a request ends while others wait
+	open     map[any]int   // active requests by owner, address or vacant
+	inLine   map[any]int   // waiting requests by the same keys
+	freed    chan struct{} // closed when a request ends while other requests wait
 }
 
 func newHeld(b bound) *Held {
 	return &Held{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
 }
 
-// Hold runs a request of a caller, or refuses it if its sender or its vacant has reached the limit. A
-// request at the host's own address has no vacant.
+// Hold calls run unless the caller's sender or vacant has reached its limit. A request for the
+// host's own address has no vacant.
 func (h *Held) Hold(c *Caller, run func() error) error {
 	sender, vacant := holders(c)
 	switch free, full := h.take(h.open, sender, vacant); {
@@ -64,8 +65,9 @@ func (h *Held) Hold(c *Caller, run func() error) error {
 	return &retryable{problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, helps), h.retry}
 }
 
-// HoldInLine is Hold for a request whose client waits for one answer anyway: the request waits for a
-// place for a short time. As many requests may wait as may be under way.
+// HoldInLine calls run as Hold does, but first waits up to lineTime for a place. It is for requests
+// whose client waits for one answer anyway. The limits for waiting requests are the limits for
+// active ones.
 func (h *Held) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
 	sender, vacant := holders(c)
 	free, full := h.takeInLine(ctx, sender, vacant)
@@ -80,8 +82,8 @@ func (h *Held) HoldInLine(ctx context.Context, c *Caller, run func() error) erro
 	return &retryable{err, "1"}
 }
 
-// holders returns the sender and the vacant of a caller, by which requests are counted. A sender is
-// an account, a subject of one, because many people may share an account, or an address.
+// holders returns the keys by which a caller's requests are counted. The sender is an account, or a
+// token subject of an account because many people may share an account, or an address.
 func holders(c *Caller) (sender, vacant any) {
 	sender = c.Address
 	if c.Payer != nil {
@@ -93,8 +95,8 @@ func holders(c *Caller) (sender, vacant any) {
 	return sender, vacant
 }
 
-// Waiting returns the requests that a request counts among if it waits for one answer of its vacant: the
-// streams if the vacant is slow.
+// Waiting returns the counter for requests that wait for one answer of the caller's vacant. A slow
+// vacant's requests count as streams, because they occupy as much.
 func (c *Caller) Waiting() *Held {
 	if c.IsSlow() {
 		return c.s.Streams
@@ -102,16 +104,14 @@ func (c *Caller) Waiting() *Held {
 	return c.s.Answers
 }
 
-// retryable is a refusal that may be retried after a number of seconds.
+// retryable is a refusal with a Retry-After value in seconds.
 type retryable struct {
 	error
 	after string
 }
 
-// Unwrap returns the refusal.
 func (r *retryable) Unwrap() error { return r.error }
 
-// CheckNewPair applies the limit of new pairs in ctx.
 func CheckNewPair(ctx context.Context) error {
 	h := http.Header{}
 	if err := message.CheckNewPair(ctx, h); err != nil {
@@ -120,7 +120,6 @@ func CheckNewPair(ctx context.Context) error {
 	return nil
 }
 
-// takeInLine is take for a request that waits until others end.
 func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
 	if free, full = h.take(h.open, sender, vacant); free != nil {
 		return free, nil
@@ -149,7 +148,8 @@ func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(),
 	}
 }
 
-// take counts a request of a sender and of a vacant, unless it is nil, among the requests of in.
+// take counts a request in the map in, or returns the key that has reached its limit. vacant may be
+// nil.
 func (h *Held) take(in map[any]int, sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package plain serves the protocols in which clients need not sign their messages. The callers are
-// guests, and accounts that are identified by their keys or tokens. A protocol's handler opens the
-// vacant that a request names, builds the turn of a message, and runs it. A2A's handler also runs
-// the turns of signed messages (Exchange.Signed).
+// Package plain serves the protocols whose clients need not sign their messages. Such a client is a
+// guest, or an account that is identified by its key or token. A protocol's handler opens the
+// vacant that a request names, builds a turn from the message, and runs the turn. The A2A handler
+// also runs turns of signed messages (Exchange.Signed).
 //
 // An unknown vacant and a closed child get the same refusal. The host signs the messages of guests
 // and accounts with keys that only the host can derive. Concurrent requests are limited per sender
@@ -28,11 +28,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Directory gives access to the hosted vacants. Safe for concurrent use.
+// Directory gives access to the hosted vacants. It is safe for concurrent use.
 type Directory interface {
 	message.Directory
-	// Root returns the vacant at the host's own address. ok is false without such a
-	// vacant.
+	// Root returns the vacant at the host's own address. ok is false if the host has none.
 	Root(ctx context.Context) (id identity.ID, ok bool, err error)
 	// Base returns the host's base URL, or "" while the host has no URL.
 	Base(ctx context.Context) (string, error)
@@ -43,53 +42,52 @@ type Config struct {
 	Tasks     *task.Engine
 	Guests    *guests.Keys
 	Directory Directory
-	// Identify returns the account that a request's credential belongs to, or nil for a
-	// request without a credential. An unknown credential is Unauthorized. Identify is nil
-	// on a host without accounts.
+	// Identify returns the account of a request's credential, or nil if the request has no
+	// credential. For an unknown credential, the error is Unauthorized. On a host without accounts,
+	// Identify is nil.
 	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
-	// Issuers returns the URLs of the issuers whose tokens a vacant accepts, in order. If Issuers is
-	// nil, vacants accept no tokens.
+	// Issuers returns the URLs of the issuers whose tokens a vacant accepts, in order. If Issuers
+	// is nil, vacants accept no tokens.
 	Issuers func(ctx context.Context, v *vacants.Record) ([]string, error)
 	Log     *slog.Logger
 	Now     func() time.Time
-	// Hold bounds the wait of a slow vacant's client, in a process that serves one request at a
-	// time: there a stream runs its turn itself. Zero means that a client waits as long as it
-	// stays.
+	// Hold limits how long a client waits for a slow vacant. It is set if a process serves only one
+	// request at a time, where a stream runs its turn in its own request. Zero means that a client
+	// may wait as long as the turn takes.
 	Hold time.Duration
 }
 
 // Service serves guests and accounts. It is safe for concurrent use.
 type Service struct {
 	Config
-	// Streams, Answers and Lists bound the requests under way.
+	// Streams, Answers and Lists limit concurrent requests.
 	Streams, Answers, Lists *Held
 }
 
-// New returns a Service.
 func New(c Config) *Service {
 	return &Service{Config: c, Streams: newHeld(streams), Answers: newHeld(answers), Lists: newHeld(lists)}
 }
 
-// Sender sends requests.
+// Sender is the client of a request.
 type Sender struct {
 	Address netip.Prefix // caller.Origin of the request
 	Payer   *call.Payer  // account of the request's credential, or nil
-	// HasTasks says that the sender's protocol has operations on tasks, which refusals may recommend.
+	// HasTasks is true if the sender's protocol has operations on tasks. Refusals may then
+	// recommend them.
 	HasTasks bool
 }
 
-// Caller is a sender at one vacant. It is safe for concurrent use.
+// Caller is a sender together with the vacant that it calls. It is safe for concurrent use.
 type Caller struct {
 	Sender
-	Vacant vacants.Record
-	// Options come from the vacant's substrate.
+	Vacant  vacants.Record
 	Options conformance.Options
 
 	s *Service
 }
 
-// Open returns the caller that sender is at the vacant with a name or an id. The error is NotFound
-// for a vacant that no unrelated caller may know of.
+// Open returns the sender's Caller for the vacant with a name or an id. The error is NotFound if
+// the vacant does not exist, is deleted, or is closed to unrelated callers.
 func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller, error) {
 	c := &Caller{Sender: sender, s: s}
 	ok := false
@@ -99,8 +97,7 @@ func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller
 	} else {
 		c.Vacant, ok, err = s.Directory.ShowNamed(ctx, name)
 	}
-	// A request without an envelope cannot prove kinship; relatives use the signed
-	// path.
+	// A request without an envelope cannot prove kinship. Relatives sign their calls.
 	if err == nil && (!ok || c.Vacant.Closed || c.Vacant.IsDeleted()) {
 		err = NotFound()
 	}
@@ -108,13 +105,13 @@ func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller
 	return c, err
 }
 
-// NotFound returns the refusal for everything that this host does not serve.
 func NotFound() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
-// Base returns the host's base URL: the configured one, else the URL of the request. Without a CDN a
-// function cannot be told its own URL. On AWS requests come by TLS, which Lambda reports in a header.
+// Base returns the host's base URL: the configured one, or otherwise the URL of the request,
+// because a function without a CDN cannot be configured with its own URL. On AWS, requests arrive
+// by TLS, which Lambda reports in a header.
 func (s *Service) Base(r *http.Request) (string, error) {
 	base, err := s.Directory.Base(r.Context())
 	if err != nil || base != "" {
@@ -127,12 +124,10 @@ func (s *Service) Base(r *http.Request) (string, error) {
 	return scheme + "://" + r.Host, nil
 }
 
-// TakesKeys reports whether a vacant answers keys of accounts.
 func (s *Service) TakesKeys(v *vacants.Record) bool {
 	return s.Identify != nil && v.Plain != vacants.PlainOff
 }
 
-// Plain returns the vacant's setting for callers that do not sign.
 func (c *Caller) Plain() vacants.Plain {
 	if c.Options.SharesTasks && c.Vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared
@@ -140,7 +135,6 @@ func (c *Caller) Plain() vacants.Plain {
 	return c.Vacant.Plain
 }
 
-// CheckPlain returns an error if the vacant answers only signed calls.
 func (c *Caller) CheckPlain() error {
 	if c.Plain() == vacants.PlainOff {
 		return problem.New(problem.Forbidden, "this vacant answers only signed calls; send one with vacancy call")
@@ -148,7 +142,6 @@ func (c *Caller) CheckPlain() error {
 	return nil
 }
 
-// Owner returns the owner of the caller's tasks.
 func (c *Caller) Owner() call.Owner {
 	switch {
 	case c.Payer != nil:
@@ -159,12 +152,10 @@ func (c *Caller) Owner() call.Owner {
 	return call.GuestOwner
 }
 
-// IsSlow reports whether turns of the vacant run in the background, because they may take longer than
-// a request.
 func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.Work) }
 
-// OrLogin returns Unauthorized instead of PaymentRequired if the caller has no credential and a token
-// would help: clients begin a login only after a 401.
+// OrLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
+// would help, because clients begin a login only after a 401.
 func (c *Caller) OrLogin(ctx context.Context, err error) error {
 	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.s.Issuers == nil || !c.s.TakesKeys(&c.Vacant) {
 		return err
@@ -179,16 +170,16 @@ func (c *Caller) OrLogin(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.Of(err).Text(), strings.Join(issuers, " or "))
 }
 
-// Line has the attributes of a request's line in the log.
+// Line contains the attributes of a request's log line.
 type Line struct {
 	Protocol     string // message of the line
 	Method, Path string
 	Began        time.Time
-	What         string // operation, in the protocol's words
+	What         string // operation as the protocol names it
 	IsCall       bool   // the request is a call, even if it is refused before its message is read
 	Pair         string // pair of the message
-	Accepted     bool   // the call was accepted, now or before, so the pipeline logs it
-	IsAside      bool   // calls of the request have lines of their own
+	Accepted     bool   // the call is accepted, now or earlier, and the pipeline logs it
+	IsAside      bool   // the calls of the request have log lines of their own
 	Cut          call.Cut
 }
 
@@ -198,8 +189,8 @@ const (
 	maxCause = 180
 )
 
-// Log writes the line of a request. The pipeline writes the row of a call that it accepts, so a
-// request whose call was accepted, now or before, has no row of its own.
+// Log writes the log line of a request. It writes no row for a call that was accepted, because the
+// pipeline writes that row.
 func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, cause error) {
 	ctx = context.WithoutCancel(ctx)
 	level, outcome := slog.LevelInfo, problem.Answered

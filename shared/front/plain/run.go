@@ -9,28 +9,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// UnaryTime limits every request except streams and messages to slow vacants. A turn may take 25 s
-// of it, and a CDN waits 30 s for the first byte of an answer.
+// UnaryTime limits all requests except streams and messages to slow vacants. A turn may take 25 s
+// of it. A CDN waits 30 s for the first byte of an answer.
 const UnaryTime = call.DefaultWork + call.DefaultMargin
 
-// Piece receives a piece of an answer. If follows is false, the piece replaces all earlier pieces.
+// Piece receives a piece of an answer. If follows is false, the piece replaces all earlier ones.
 type Piece func(text string, follows bool)
 
-// Wait says how a caller waits for a turn. The zero Wait waits until the turn ends.
+// Wait specifies how a caller waits for a turn. The zero Wait waits until the turn ends.
 type Wait struct {
-	// Time is the longest wait for a turn that can go on without its client.
+	// Time limits the wait for a turn that can continue without its client.
 	Time time.Duration
-	// Began is called with the id of the task once the call is accepted, before any piece. It may be
-	// nil. A turn that ends with its request does not call it.
+	// Began is called with the task's id when the call is accepted, before any piece. Began may be
+	// nil. It is not called for a turn that ends with its request.
 	Began func(task string)
-	// Piece receives the pieces of the answer. It may be nil. With Piece, the caller must hold a place
-	// among the streams.
+	// Piece receives the pieces of the answer. It may be nil. If it is set, the caller must already
+	// count in Streams.
 	Piece Piece
 }
 
-// Run runs a turn that a client waits for. A slow turn, or one whose pieces are followed, goes on
-// without its client, and the task is returned in its state after the wait. The error is a
-// *task.Refusal if the call was not accepted.
+// Run runs a turn for a client that waits. A slow turn, or a turn with w.Piece, continues without
+// its client, and Run returns the task in its state after the wait. If the call was not accepted,
+// the error is a *task.Refusal.
 func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task, err error) {
 	run := func() error {
 		slow := c.IsSlow()
@@ -42,7 +42,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 			return err
 		}
 		// The turn continues if the client disconnects, and after this function returns. Before the
-		// process ends, it waits for such turns (task.Engine.Wait).
+		// process exits, it waits for such turns (task.Engine.Wait).
 		ref := turn.Ref
 		if slow {
 			var started task.Task
@@ -67,15 +67,15 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 	return t, err
 }
 
-// ended is the done channel for turns that do not run in this request.
+// ended is the done channel of turns that run outside of the request.
 var ended = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Begin begins a turn that a stream follows. done is closed when the turn no longer runs in this
-// request.
+// Begin starts a turn whose events a stream follows. done is closed when the turn no longer runs in
+// this request.
 func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done <-chan struct{}, err error) {
 	if !c.IsSlow() || c.s.Hold > 0 {
 		return c.s.Tasks.Begin(ctx, *turn)
@@ -86,8 +86,8 @@ func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done
 	return ref, ended, err
 }
 
-// Follow returns a task of the caller once its turn is over, or its state after a time. With piece, the
-// caller must hold a place among the streams.
+// Follow waits until the caller's task has ended or the wait is over, and returns the task. If
+// piece is not nil, the caller must already count in Streams.
 func (c *Caller) Follow(ctx context.Context, id string, wait time.Duration, piece Piece) (t task.Task, err error) {
 	if err := c.CheckPlain(); err != nil {
 		return t, err
@@ -119,15 +119,14 @@ func (c *Caller) follow(ctx context.Context, ref task.Ref, wait time.Duration, p
 		return true
 	})
 	switch over := waiting.Err() != nil; {
-	case over && t.ID == "": // before the task was read
+	case over && t.ID == "": // timeout before the task was read
 		return c.s.Tasks.Get(ctx, ref)
-	case over: // within a read
+	case over: // timeout during a read
 		return t, nil
 	}
 	return t, err
 }
 
-// Stop cancels a task of the caller.
 func (c *Caller) Stop(ctx context.Context, id string) (task.Task, error) {
 	if err := c.CheckPlain(); err != nil {
 		return task.Task{}, err

@@ -9,18 +9,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// KeepAlive is the time after which a stream without events gets a comment.
+// KeepAlive is the interval after which an idle stream sends a comment.
 const KeepAlive = 15 * time.Second
 
-// MediaEvents is the media type of server-sent events.
 const MediaEvents = "text/event-stream"
 
-// Rendering renders the events of a task for a protocol.
+// Rendering renders the events of a task for one protocol.
 type Rendering interface {
-	// Event renders an event; nil sends nothing, and an empty text begins the stream. The error refuses
-	// the request if the stream has not begun, and else ends it.
+	// Event renders an event. If it returns nil, the event is skipped; empty bytes only begin the
+	// stream. An error refuses the request if the stream has not begun, and otherwise ends the
+	// stream.
 	Event(n task.Numbered) ([]byte, error)
-	// End renders the end of the stream; err is why it ends early.
+	// End renders the end of the stream. err is the reason if the stream ends early.
 	End(err error) []byte
 }
 
@@ -28,16 +28,16 @@ type Rendering interface {
 type Stream struct {
 	x       *Exchange
 	as      Rendering
-	refused error // the turn failed before anything was sent
+	refused error // error that occurred before the stream began
 	begun   bool
-	// Broken says that the client is gone or reads too slowly.
+	// Broken is true if the client has disconnected or reads too slowly.
 	Broken bool
 }
 
-// Stream returns the answer of the request as a stream.
 func (x *Exchange) Stream(as Rendering) *Stream { return &Stream{x: x, as: as} }
 
-// Follow sends the events of a task after a number until follow or the request ends.
+// Follow sends the events of a task that follow the event number after, until follow returns or the
+// request ends.
 func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, task.Ref, int, func(task.Numbered) bool) error) error {
 	ctx, cancel := context.WithCancel(s.x.Context())
 	defer cancel()
@@ -82,7 +82,6 @@ func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, ta
 	}
 }
 
-// Send sends an event.
 func (s *Stream) Send(n task.Numbered) {
 	switch {
 	case n.Task != nil:
@@ -100,15 +99,13 @@ func (s *Stream) Send(n task.Numbered) {
 	}
 }
 
-// End ends the stream; err is why it ends early.
 func (s *Stream) End(err error) { s.Write(s.as.End(err)) }
 
-// Write begins the stream unless it has begun, writes and flushes.
 func (s *Stream) Write(b []byte) {
 	if !s.begun {
 		s.begun = true
-		// The limit for receiving a request would end the stream: the server reads on, to
-		// notice that the client is gone.
+		// The read deadline would end the stream, because the server keeps reading to detect a
+		// disconnected client.
 		s.x.EndReadDeadline()
 		h := s.x.ResponseWriter.Header()
 		h.Set("Content-Type", MediaEvents)

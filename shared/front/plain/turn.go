@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Turn returns the turn of a message that the host signs. unfit is the reason for which the vacant
-// cannot answer the message, or nil. An unfit message is refused, unless it is from an account and
-// has a message id: it may then be a repetition, whose first answer is returned.
+// Turn returns the turn of a message that the host signs. unfit is the reason why the vacant cannot
+// answer the message, or nil. Turn returns unfit as its error, unless an account sent the message
+// with a message id: the message may then be a repetition whose first answer is returned.
 func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.Turn, error) {
 	plainErr := c.CheckPlain()
 	isAccount := c.Payer != nil && plainErr == nil
@@ -31,14 +31,14 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 	owner := c.Owner()
 	t := &task.Turn{Ref: task.Ref{Vacant: c.Vacant.ID, Owner: owner, ID: id}, Continue: m.Task != "", Unfit: unfit}
 	if isAccount {
-		// An account's contexts and message ids are its own: the same id is the same task.
+		// An account chooses its contexts and message ids. The same message id means the same task.
 		t.List, t.Once, t.Opens = owner, m.ID != "", m.Context == "" && !t.Continue
 		if t.Once && !t.Continue {
 			t.ID = task.MessageTask(c.Vacant.ID, owner, m.ID)
 		}
 	}
 	if t.Continue {
-		// The message may name the context of its task, or none.
+		// The message must name its task's context or no context.
 		before, err := c.s.Tasks.Get(ctx, t.Ref)
 		if err == nil {
 			err = before.CheckContext(m.Context)
@@ -63,8 +63,8 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 	if err != nil {
 		return nil, err
 	}
-	// A context that the host made has a guest of its own, with one chain and one memory. Any other
-	// context could be known to strangers, so each of its tasks has a new guest.
+	// A context that the host created has a guest of its own, with one chain and one memory.
+	// Strangers may know any other context, so each task in it gets a new guest.
 	conversation := m.Context
 	if owner == call.GuestOwner && !own {
 		conversation = "task\x1f" + t.ID
@@ -84,19 +84,17 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 	return t, nil
 }
 
-// Key returns the key with which the host signs in a conversation of an owner that does not sign.
 func (c *Caller) Key(ctx context.Context, owner call.Owner, conversation string) (*identity.Key, error) {
 	return c.s.Guests.KeyOf(ctx, c.Vacant.ID, owner.String(), conversation)
 }
 
-// Sign is task.Engine.Sign.
 func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
 	return c.s.Tasks.Sign(ctx, t, conversation, m, idempotencyKey)
 }
 
 // Admit sets the turn's payer, address and payment. If both the turn and the request limit the
 // price, the lower limit applies. Admit refuses an address that begins too many conversations. When
-// the call is accepted, this is recorded in l.
+// the call is accepted, l.Accepted becomes true.
 func (c *Caller) Admit(ctx context.Context, t *task.Turn, r *http.Request, l *Line) error {
 	by, err := caller.Payment(r)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package protocol lists the protocols in which clients need not sign their messages: their paths,
-// refusals, token resources and headers at the edge. A2A also carries signed messages. Package
-// handlers contains the handlers, because a list with code would link that code into every
-// function.
+// Package protocol lists the protocols whose clients need not sign their messages, with their
+// paths, refusals, token resources and headers at the edge. A2A also carries signed messages. The
+// handlers are in package handlers, because a list that contains handlers would link all of them
+// into every function.
 package protocol
 
 import (
@@ -15,33 +15,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Protocol describes a protocol.
 type Protocol struct {
 	// Line is the message of the protocol's log lines. Several protocols may share it.
 	Line string
-	// HasPath reports whether the protocol has a path. Below a vacant, the path begins after the vacant.
+	// HasPath reports whether a path belongs to the protocol. If isBelow is true, path begins after
+	// the vacant.
 	HasPath func(path string, isBelow bool) bool
 	// Refuse answers with an error in the protocol's form.
 	Refuse func(http.ResponseWriter, error)
 	// MaxBody limits the body of a request, in bytes.
 	MaxBody int
-	// Resource is a path, at the host and below a vacant, that clients may treat as a separate
-	// resource, for example in a token. It may be empty.
+	// Resource is a path that clients may treat as a separate resource, for example in a token. It
+	// exists at the host and below each vacant. Resource may be empty.
 	Resource string
 	// Title names the resource, for example "MCP server".
 	Title string
-	// NoPages is set if browsers get the protocol's answers, even in place of a page.
+	// NoPages is true if browsers get the protocol's answers where other protocols get a page.
 	NoPages bool
 	// Patterns are the paths that the edge routes to functions/agent instead of the registry. Paths
 	// outside of /v1/ need no pattern.
 	Patterns []string
-	// Headers are request headers that the edge forwards. KeyHeaders are further ones, which it
-	// forwards as part of the cache key, because Headers may have at most ten entries. Varies are
-	// the headers that cards depend on.
+	// Headers are request headers that the edge forwards. The edge also forwards KeyHeaders, but as
+	// part of the cache key, because Headers may have at most ten entries. Varies are the headers
+	// on which cards depend.
 	Headers, KeyHeaders, Varies []string
 }
 
-// The protocols.
 var (
 	MCP = Protocol{
 		Line: "mcp", MaxBody: 512 << 10, Resource: message.MCPPath, Title: "MCP server", NoPages: true,
@@ -55,7 +54,7 @@ var (
 		Line: "a2a", MaxBody: a2awire.MaxBody, Resource: openaiwire.Base, Title: "OpenAI API",
 		HasPath: func(path string, _ bool) bool { return openaiwire.IsPath(strings.TrimSuffix(path, "/")) },
 		Refuse:  openaiwire.Fail,
-		// Some base URLs have /v1 twice, which OpenAI's handler explains.
+		// Some clients' base URLs contain /v1 twice. OpenAI's handler explains the mistake.
 		Patterns: []string{"/v/*/v1/chat/completions", "/v/*/v1/responses", "/v1/chat/*", "/v1/models*", "/v1/responses*", "/v1/v1/*"},
 		Headers:  []string{openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader},
 	}
@@ -72,19 +71,17 @@ var (
 	}
 )
 
-// All lists the protocols. A path belongs to the first protocol that has it, so A2A, which has all
-// paths outside of /v1/, is last.
+// All lists the protocols. A path belongs to the first protocol that has it. A2A is last because it
+// has all paths outside of /v1/.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
-// Has reports whether the protocol has the path of a request.
 func (p *Protocol) Has(r *http.Request) bool {
 	_, path, isBelow := message.Split(r.URL.Path)
 	return p.HasPath(path, isBelow)
 }
 
-// Refuse answers with an error in the form of the protocol that has the request's path. The form does not
-// depend on whether the vacant exists.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	// The error format depends only on the path, not on whether the vacant exists.
 	for _, p := range All {
 		if p.Has(r) {
 			p.Refuse(w, err)

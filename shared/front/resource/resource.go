@@ -1,8 +1,9 @@
-// Package resource tells clients whose tokens count at which of a host's addresses: metadata of
-// protected resources (RFC 9728), and the challenges that lead to them.
+// Package resource serves the metadata of protected resources (RFC 9728), which tell clients the
+// issuers whose tokens are accepted at an address of the host, and the challenges that lead clients
+// to the metadata.
 //
-// A resource is the host, the host's MCP server or OpenAI's API, or a vacant with the same three
-// addresses. It is named by its URL.
+// A resource is the host, the host's MCP server or OpenAI API, or a vacant with the same three
+// addresses. Its URL is its name.
 package resource
 
 import (
@@ -24,32 +25,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the path of the host's metadata, and the beginning of all others.
+// Path is the path of the host's metadata and the prefix of all other metadata paths.
 const Path = "/.well-known/oauth-protected-resource"
 
-// IsPath reports whether a path is Handler's.
 func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// Metadata is the metadata of a resource.
 type Metadata struct {
-	Resource string   `json:"resource"` // its URL, as the client spelled it
+	Resource string   `json:"resource"` // URL of the resource as the client spelled it
 	Servers  []string `json:"authorization_servers"`
-	Scopes   []string `json:"scopes_supported"` // that clients ask the issuer for
+	Scopes   []string `json:"scopes_supported"` // scopes that clients request from the issuer
 	Methods  []string `json:"bearer_methods_supported"`
-	Name     string   `json:"resource_name,omitempty"` // of a vacant
+	Name     string   `json:"resource_name,omitempty"` // name of the vacant
 }
 
-// Config configures what is told.
 type Config struct {
-	// Base returns the host's base URL, or "" if the host has none. Then Handler answers 404.
+	// Base returns the host's base URL, or "" if the host has none. Without a base URL, Handler
+	// answers 404.
 	Base func(context.Context) (string, error)
-	// Issuers returns the issuers that count (billing.Billing.CountingIssuers).
+	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.CountingIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
 	Show    func(context.Context, identity.ID) (vacants.Record, bool, error)
 	Named   func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// forms are the paths of a resource's addresses, with the names of those that protocols have.
+// forms contains the path suffixes of a resource's addresses with the titles of their protocols.
 var forms = func() []form {
 	all := []form{{}}
 	for _, p := range protocol.All {
@@ -62,27 +61,25 @@ var forms = func() []form {
 
 type form struct{ path, title string }
 
-// split divides the path of a resource into the name of a vacant, "" for the host, and the path of one of
-// forms. ok is false for another path.
 func split(path string) (name, rest string, ok bool) {
 	name, rest, below := message.Split(path)
 	rest = strings.TrimSuffix(rest, "/")
 	return name, rest, slices.ContainsFunc(forms, func(f form) bool { return f.path == rest }) && below == (name != "")
 }
 
-// find returns the vacant that a name or an id names, if it is shown and takes callers without a
-// signature.
 func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bool, err error) {
 	if id, no := identity.ParseID(name); no == nil {
 		r, ok, err = c.Show(ctx, id)
 	} else {
 		r, ok, err = c.Named(ctx, name)
 	}
+	// Vacants that take only signed calls have no metadata.
 	return r, ok && !r.Closed && !r.IsDeleted() && r.Plain != vacants.PlainOff, err
 }
 
-// Called returns the URLs of the resources that a request calls, for billing.TokensConfig.Resources. A
-// vacant has the URLs of its name and of its id. A token for a vacant may name a URL below them.
+// Called returns the URLs of the resources that a request calls, for
+// billing.TokensConfig.Resources. A vacant has URLs with its name and with its id. A token for a
+// vacant may name any URL below them.
 func (c *Config) Called(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
@@ -112,7 +109,6 @@ func (c *Config) Called(r *http.Request) ([]string, error) {
 	return all, nil
 }
 
-// CalledAt returns the URLs of the resources that a request to a URL calls.
 func CalledAt(at string) ([]string, error) {
 	u, err := outbound.ParseURL(at)
 	if err != nil {
@@ -125,8 +121,6 @@ func CalledAt(at string) ([]string, error) {
 	return called(base), nil
 }
 
-// called returns the URLs of vacants, or without names of the host: not all below its base URL, because its
-// vacants are there.
 func called(base string, names ...string) (all []string) {
 	for _, name := range names {
 		all = append(all, base+"/v/"+name+"/")
@@ -134,6 +128,7 @@ func called(base string, names ...string) (all []string) {
 	if len(names) > 0 {
 		return all
 	}
+	// The host's URLs do not cover everything below its base URL, because its vacants are there.
 	for i, f := range forms {
 		if all = append(all, base+f.path); i > 0 {
 			all[i] += "/"
@@ -142,8 +137,8 @@ func called(base string, names ...string) (all []string) {
 	return all
 }
 
-// base returns the host's base URL as the sender of a request reaches it, or "" if the host has none. A
-// host on loopback has several names, and clients compare its metadata with the URL that they were given.
+// base returns the host's base URL as the client addresses it, or "" if the host has none. A host
+// on loopback has several names, and clients compare its metadata with the URL that they use.
 func (c *Config) base(r *http.Request) (string, error) {
 	base, err := c.Base(r.Context())
 	if err != nil {
@@ -156,8 +151,8 @@ func (c *Config) base(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// IssuersOf returns the URLs of the issuers that a vacant tells, or with nil the host. Each tells the listed
-// issuers. A vacant also tells the issuers of its tenant.
+// IssuersOf returns the URLs of the issuers for a vacant, or for the host if v is nil. Both have
+// the listed issuers; a vacant also has the issuers of its tenant.
 func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
 	all, err := c.Issuers(ctx)
 	var urls []string
@@ -170,14 +165,13 @@ func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, er
 	return slices.Compact(urls), err
 }
 
-// of returns the metadata of the resource at a path below base; ok is false if there is none.
 func (c *Config) of(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
 	name, form, ok := split(path)
 	if !ok || base == "" {
 		return m, false, nil
 	}
 	var vacant *vacants.Record
-	// Issuers may refuse a login without any scope, and clients ask for those that they find here.
+	// Some issuers refuse a login without a scope. Clients request the scopes in the metadata.
 	m = Metadata{Resource: base + form, Scopes: []string{string(billing.ScopeCall)}, Methods: []string{"header"}}
 	if name != "" {
 		v, ok, err := c.find(ctx, name)
@@ -190,12 +184,12 @@ func (c *Config) of(ctx context.Context, base, path string) (m Metadata, ok bool
 	return m, len(m.Servers) > 0, err
 }
 
-// MetadataURL returns the URL of the metadata of the resource that a request calls, for
+// MetadataURL returns the URL of the metadata for the resource that a request calls, for
 // httpapi.WithLogin.
 func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, below := message.Split(r.URL.Path)
 	path := ""
-	// Clients of MCP compare the metadata with the URL that they were given.
+	// MCP clients compare the metadata with the URL that they use.
 	if strings.TrimSuffix(rest, "/") == protocol.MCP.Resource {
 		path = protocol.MCP.Resource
 	}
@@ -204,7 +198,7 @@ func (c *Config) MetadataURL(r *http.Request) string {
 	}
 	base, err := c.base(r)
 	if err != nil {
-		return "" // a fault of the store costs the hint, not the answer
+		return "" // if the store fails, only the hint is lost
 	}
 	if _, ok, err := c.of(r.Context(), base, path); err != nil || !ok {
 		return ""
@@ -212,40 +206,38 @@ func (c *Config) MetadataURL(r *http.Request) string {
 	return base + Path + path
 }
 
-// Operations lists the operations of Handler.
 func Operations() []op.Spec {
 	return op.Specs((&api{}).routes())
 }
 
 type api struct{ Config }
 
-// OfVacant names a vacant.
 type OfVacant struct {
 	Vacant string `path:"vacant"`
 }
 
 const vacantPath = "/v/{vacant}"
 
-// get is the operation for the metadata of a resource, which is at Path, followed by the path of the resource.
 func get[In any](path, of string) op.Op[In, Metadata] {
 	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + of + "; 404 if none does"}
 }
 
 type askedKey struct{}
 
-// asked has the parts of a request for metadata that its route does not tell.
+// asked contains the parts of a request for metadata that the routes do not pass on.
 type asked struct {
 	*http.Request
-	slash string // at the end of the path
+	slash string // trailing slash of the path, if it has one
 }
 
-// Handler serves the metadata. It answers 404 where no issuer counts. A slash at the end of a path is
-// part of the resource's URL, as the client spells it.
+// Handler serves the metadata. It answers 404 if no issuer's tokens are accepted. A trailing slash
+// of the path is included in the resource's URL, because the client spells it that way.
 func Handler(c Config, a httpapi.API) http.Handler {
 	d := &api{c}
 	mux := a.Mux(op.Routes(d.routes()...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Access-Control-Allow-Origin", "*") // it is for every page, and has no secret
+		// The metadata contains no secrets, so pages of all sites may read it.
+		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Cache-Control", "public, max-age=60")
 		u := *r.URL
 		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")

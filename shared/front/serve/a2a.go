@@ -20,32 +20,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// localChunk is the time for which pieces of an answer are joined in a process
-// that polls nothing.
+// localChunk is the time for which pieces of an answer are combined in a process that does not
+// poll.
 const localChunk = 50 * time.Millisecond
 
-// followQueued bounds a stream that only follows a task, in a process that serves one
-// request at a time. The client resumes it by Last-Event-ID.
+// followQueued limits a stream that only follows a task, in a process that serves one request at a
+// time. The client resumes the stream with Last-Event-ID.
 const followQueued = 60 * time.Second
 
-// A2A has the tasks of vacants and the dependencies of protocol handlers.
+// A2A contains the tasks of vacants and the dependencies of protocol handlers.
 type A2A struct {
-	Agents *plain.Service // serves callers that sign nothing
+	Agents *plain.Service // serves callers that do not sign
 	Cards  a2a.Server     // signs the cards of vacants, and serves A2A
 	Tasks  *task.Engine
 	Push   *push.Pusher
 	Team   *team.Team
 
-	// Bookings are dispatched by Work, too, unless nil.
+	// Bookings, if set, are dispatched by Work.
 	Bookings *booking.Service
 
-	// Find finds the published vacants that OpenAI's clients list as models and MCP's search. If Find is
-	// nil, the list is empty, and the host has no MCP server. It is set before the handlers are opened.
+	// Find finds the published vacants for the model list of OpenAI clients and the search of MCP.
+	// It must be set before the handlers are opened. If Find is nil, the list is empty, and the
+	// host has no MCP server of its own.
 	Find Find
 	// Receipts serves the receipts of accounts to MCP. It may be nil.
 	Receipts http.Handler
-	// Vacants serves the operations of vacants to MCP by the credential of a request (Server.TenantsHandler), and
-	// AGP serves AGP to MCP. If one of them is nil, MCP does not list its tools.
+	// Vacants serves the operations on vacants to MCP (Server.TenantsHandler), and AGP serves AGP
+	// to MCP, both with the credential of the request. If one of them is nil, MCP does not list its
+	// tools.
 	Vacants, AGP http.Handler
 
 	Server *Server
@@ -55,7 +57,6 @@ type A2A struct {
 	models *modelList
 }
 
-// TeamHandler returns the public handler of teams and their files, or nil for a host without accounts.
 func (a *A2A) TeamHandler() http.Handler {
 	if a.Server.Billing == nil {
 		return nil
@@ -63,17 +64,16 @@ func (a *A2A) TeamHandler() http.Handler {
 	return teamapi.Handler(a.Team, a.Server.Billing, a.queue != nil, a.Server.config.Log, a.Server.config.Now)
 }
 
-// Queues carry the work of A2A to processes that run only while they handle a message.
+// Queues carries the work of A2A to processes that run only while they handle a message.
 type Queues struct {
 	Tasks   task.Queue
 	Notices task.Notices
-	// Hold bounds the wait of a slow vacant's client. The default is call.DefaultWork.
+	// Hold limits how long a client waits for a slow vacant. The default is call.DefaultWork.
 	Hold time.Duration
-	// Turns is task.Config.Turns. A process that runs no turns leaves it zero.
+	// Turns is task.Config.Turns. It may be zero in a process that runs no turns.
 	Turns int
 }
 
-// OpenA2A opens the tasks of vacants. Run works on them in this process.
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(store.Updater{Store: h.config.Store, Rand: h.config.Rand}, h.config.Now)
 	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, 0)
@@ -81,24 +81,22 @@ func (h *Server) OpenA2A() *A2A {
 	return a
 }
 
-// OpenQueuedA2A opens the tasks of vacants. Tasks.Work and Push.Handle handle the
-// messages of the queues.
+// OpenQueuedA2A opens the tasks of vacants in a process that gets its work from queues. A2A.Work
+// and Push.Handle handle the messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
 }
 
-// HandOff lets MessageHandler hand the turns of slow vacants to a queue, in a process that serves
-// no A2A.
+// HandOff makes MessageHandler pass the turns of slow vacants to a queue, in a process that does
+// not serve A2A.
 func (h *Server) HandOff(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
 
-// OperateTeam adds the operator's routes of teams to Admin, in a process that serves no A2A. q takes the turns of
-// tasks.
 func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
 
-// openTeam opens teams over the host's tasks, and adds the operator's routes to Admin. mayWait says that requests may
-// wait for the ends of turns.
+// openTeam opens teams over the host's tasks, and adds the operator's routes to Admin. mayWait
+// specifies whether requests may wait for the ends of turns.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished, Files: h.Files, Locks: h.locks}
 	if h.Billing != nil {
@@ -109,7 +107,6 @@ func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 	return t
 }
 
-// newTasks returns the engine of the host's tasks.
 func (h *Server) newTasks(t task.Config) *task.Engine {
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Guests, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, h.guests, c.Log, c.Now, c.Rand
@@ -151,12 +148,11 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	return a
 }
 
-// Models returns the published vacants, by name.
 func (a *A2A) Models(ctx context.Context) ([]vacants.Record, error) {
 	return a.models.list(ctx, a.Find)
 }
 
-// Run runs turns in the background until ctx ends, and then until they have ended.
+// Run runs background turns until ctx ends, and then waits until they have ended.
 func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
@@ -177,13 +173,12 @@ func (a *A2A) Run(ctx context.Context) {
 	a.Tasks.Wait()
 }
 
-// localTurns and localBookings limit the turns and bookings that run at once in one process.
+// localTurns and localBookings limit the concurrent turns and bookings in one process.
 const (
 	localTurns    = 64
 	localBookings = localTurns / 4
 )
 
-// Work handles a message of the queue of tasks.
 func (a *A2A) Work(ctx context.Context, message string) error {
 	if a.Bookings != nil && booking.IsMessage(message) {
 		return a.Bookings.Work(ctx, message)

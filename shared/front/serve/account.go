@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// AccountHandler returns the public handler of tenants, or nil for a host without
-// accounts. open opens the provider of payments. With nil, tenants cannot pay.
+// AccountHandler returns the public handler of tenants, or nil if the host has no accounts. open
+// opens the payment provider. If open is nil, tenants cannot pay.
 func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http.Handler {
 	if h.Billing == nil {
 		return nil
@@ -25,7 +25,6 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
 }
 
-// receipts returns the source of the receipts of the host's calls.
 func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{

@@ -17,21 +17,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// adminOverLoopback makes the admin socket listen on loopback with a token,
-// where a socket file cannot be restricted to its owner.
+// adminOverLoopback makes the admin socket listen on loopback with a token, on systems where a
+// socket file cannot be restricted to its owner.
 const adminOverLoopback = runtime.GOOS == "windows"
 
-// AdminListener is an open admin socket, accessible only to the user of the
-// data directory.
+// AdminListener is an open admin socket. Only the user of the data directory can access it.
 type AdminListener struct {
 	net.Listener
 	token string // empty for a Unix socket
-	file  string // removed at Close
+	file  string // file to remove at Close
 }
 
-// ListenAdmin opens the admin socket of the host over dataDir. The caller must
-// hold the lock of the data file, and close the listener before it unlocks:
-// otherwise the next host's socket could be taken for a stale one.
+// ListenAdmin opens the admin socket of the host in dataDir. The caller must hold the lock of the
+// data file, and must close the listener before it releases the lock. Otherwise the socket of the
+// next host could be mistaken for a stale one.
 func ListenAdmin(dataDir string, rand io.Reader) (*AdminListener, error) {
 	return listenAdmin(dataDir, rand, adminOverLoopback)
 }
@@ -54,13 +53,11 @@ func listenAdmin(dir string, rand io.Reader, loopback bool) (*AdminListener, err
 	return &AdminListener{Listener: l}, nil // the listener removes its own file
 }
 
-// Format prints only the address for every verb, never the token.
 func (d *AdminListener) Format(f fmt.State, _ rune) {
+	// The token must not be printed.
 	_, _ = io.WriteString(f, "admin socket at "+d.Addr().String())
 }
 
-// Close stops listening and removes the listener's files from the data
-// directory.
 func (d *AdminListener) Close() error {
 	if d.file != "" {
 		os.Remove(d.file)
@@ -68,13 +65,11 @@ func (d *AdminListener) Close() error {
 	return d.Listener.Close()
 }
 
-// ErrNoHost means that no host runs over the data directory, so a command may
-// open the data file itself.
+// ErrNoHost means that no host uses the data directory, so a command may open the data file itself.
 var ErrNoHost = errors.New("no host is running over this data directory")
 
-// DialAdmin returns a client of the running host's admin socket and the base
-// URL of its routes. The error is ErrNoHost if none runs, and a problem of
-// kind Forbidden if one does that belongs to another user.
+// DialAdmin returns a client of the running host's admin socket and the base URL of its routes. The
+// error is ErrNoHost if no host runs, and of kind Forbidden if the host belongs to another user.
 func DialAdmin(dataDir string) (*http.Client, string, error) {
 	return dialAdmin(dataDir, adminOverLoopback)
 }
@@ -110,7 +105,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the host over %s does not answer", dir)
 	case err != nil:
-		// Nobody listens: the file is left over from a killed host.
+		// The file is left over from a host that was killed.
 		return nil, "", ErrNoHost
 	}
 	c.Close()
@@ -121,7 +116,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	return adminClient(t), adminURL, nil
 }
 
-// adminURL is the base URL of the admin socket of every host.
+// adminURL is the base URL of every host's admin socket.
 const adminURL = "http://" + admin.SocketHost
 
 func adminClient(t http.RoundTripper) *http.Client {
@@ -131,13 +126,12 @@ func adminClient(t http.RoundTripper) *http.Client {
 	}
 }
 
-// bearer adds the token to each request.
+// bearer is a transport that adds the token to each request.
 type bearer struct {
 	token string
 	next  http.RoundTripper
 }
 
-// Format prints no token.
 func (bearer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bearer") }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -12,18 +12,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AGP serves AGP, and keeps its bookings.
+// AGP contains the handler of AGP and its booking service.
 type AGP struct {
 	http.Handler
 	Bookings *booking.Service
 }
 
-// Find finds vacants (search.Service.Find).
+// Find finds vacants, as search.Service.Find does.
 type Find func(context.Context, search.Request) (search.Page, error)
 
-// OpenAGP makes the handler of AGP over a search, and adds its routes to Admin and its tools to MCP. The worker
-// of a dispatches bookings. It is nil for a host without accounts. metrics shows the
-// host's counters to anybody.
+// OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
+// routes to Admin and the tools to MCP, and lets the worker of a dispatch bookings. If metrics is
+// true, the handler serves the host's counters to everybody.
 func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil
@@ -35,9 +35,9 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	return all
 }
 
-// OpenBookings returns the booking service of a host with accounts. The consumer of the queue
-// dispatches the bookings (booking.Service.Work). find resolves short ids of venues; with nil
-// they are unknown.
+// OpenBookings returns the booking service of a host with accounts. The consumer of queue must
+// dispatch the bookings (booking.Service.Work). find resolves short ids of venues; if find is nil,
+// short ids are unknown.
 func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{
@@ -57,14 +57,12 @@ func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	})
 }
 
-// AGPHandler makes the handler of AGP over bookings and a search.
 func (h *Server) AGPHandler(b *booking.Service, find Find, metrics bool) *AGP {
 	config := h.agp(b)
 	config.Search, config.Metrics = find, metrics
 	return &AGP{agp.Handler(config), b}
 }
 
-// OperateAGP adds the operator's routes of AGP to Admin.
 func (h *Server) OperateAGP(b *booking.Service) { h.more = append(h.more, agp.Operator(h.agp(b))...) }
 
 func (h *Server) agp(b *booking.Service) agp.Config {

@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly refuses requests of web pages to a listener on loopback, except of pages that pages
-// admits. A page of any site can send requests to this machine, and after DNS rebinding it can
-// read the answers, also of a GET: its site's name then resolves to a loopback address, and Host
-// contains that name.
+// LoopbackOnly refuses requests of web pages to a listener on loopback, except requests of pages
+// that pages accepts. A page of any site can send requests to this machine. After DNS rebinding,
+// the page's own host name resolves to a loopback address, and the page can even read the answers,
+// also of a GET. The Host header then contains that name.
 func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host)
@@ -26,8 +26,9 @@ func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	})
 }
 
-// ofPages serves requests of web pages only as pages admits them, and lets the pages of allowed origins read the
-// answers (CORS). A page of another site may read nothing, so its GET passes.
+// ofPages refuses requests of web pages unless pages accepts them, and lets pages of allowed
+// origins read the answers (CORS). GET requests of other pages are served, because those pages
+// cannot read the answers.
 func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -40,7 +41,8 @@ func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
 			h.Set("Access-Control-Expose-Headers", "*")
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 				h.Set("Access-Control-Allow-Methods", "*")
-				h.Set("Access-Control-Allow-Headers", "*, Authorization") // which * does not include
+				// The wildcard does not include Authorization.
+				h.Set("Access-Control-Allow-Headers", "*, Authorization")
 				h.Set("Access-Control-Max-Age", "600")
 				w.WriteHeader(http.StatusNoContent)
 				return

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
 )
 
-// LogGateWarnings logs for whom the collusion check was switched off. A host
-// calls it when it starts.
 func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
+	// A host calls this at its start. The warnings name the vacants for which the collusion check
+	// is off.
 	said, err := h.Gate.Warnings(ctx)
 	for _, text := range said {
 		log.LogAttrs(ctx, slog.LevelWarn, text)
@@ -23,7 +23,7 @@ func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// GateHandler is the public handler of the gate. nil means the server's own
+// GateHandler returns the public handler of the gate. If gate is nil, it uses the server's own
 // gate, which completes an attempt before it answers.
 func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	if gate == nil {
@@ -34,8 +34,7 @@ func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	})
 }
 
-// ChildrenHandler is the route where a parent requests children by its own
-// signature.
+// ChildrenHandler returns the route on which a parent requests children with its own signature.
 func (h *Server) ChildrenHandler() http.Handler {
 	return admin.SignedChildren(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
 		&spawning.Requests{Store: h.config.Store, Now: h.config.Now, Rand: h.config.Rand})

@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// InProcess returns a client of h and its base URL, for a command that opened
-// the data file itself because no host runs. Answers stream: reading the body
-// paces the handler, and closing it makes the handler's writes fail.
+// InProcess returns a client of h and its base URL, for a command that opened the data file itself
+// because no host runs. Answers are streams: the handler writes only as fast as the body is read,
+// and its writes fail after the body is closed.
 func InProcess(h http.Handler) (*http.Client, string) {
 	return adminClient(direct{h}), adminURL
 }
 
-// direct is a transport that calls the handler.
+// direct is a transport that calls a handler.
 type direct struct{ handler http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -25,7 +25,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer func() {
-			// Like net/http's server: one request fails, not the process.
+			// As in net/http's server, a panic fails only one request.
 			if p := recover(); p != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 				pipe.CloseWithError(io.ErrUnexpectedEOF)
@@ -45,7 +45,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// piped is the response writer of one direct request.
+// piped is the response writer of one request. Every write is visible immediately.
 type piped struct {
 	header  http.Header
 	body    *io.PipeWriter
@@ -73,5 +73,4 @@ func (w *piped) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// Flush sends the header; every write is visible at once.
 func (w *piped) Flush() { w.WriteHeader(http.StatusOK) }

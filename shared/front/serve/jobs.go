@@ -18,36 +18,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Job is work that nobody waits for. A local host runs its jobs at intervals; on AWS a
-// function with a schedule runs those that its row of the table of functions names.
+// Job is a background job. A local host runs its jobs at intervals. On AWS, a scheduled function
+// runs the jobs that its row in the table of functions names.
 type Job struct {
 	Name  string
-	Every time.Duration // between two runs of a local host; zero if a local host needs no run
+	Every time.Duration // interval of a local host; zero if a local host does not run the job
 	Run   func(context.Context) (Done, error)
 
-	later bool            // a local host waits before the first run, too
-	wake  <-chan struct{} // starts a run of a local host before its time
+	later bool            // a local host also waits before the first run
+	wake  <-chan struct{} // starts a run of a local host early
 }
 
 // Done is the result of a run.
 type Done struct {
 	Counts []slog.Attr
-	// News is logged by a local host beside the counts, unless "".
+	// News is a message that a local host logs with the counts. It may be "".
 	News  string
-	Level slog.Level // of News
-	More  bool       // there is more to do at once
+	Level slog.Level // level of News
+	More  bool       // the next run should start immediately
 }
 
-// JobParts are parts that only some processes have. A process that lacks a job's part
-// (accounts, a feed, files or the identity of the host) does not have the job.
+// JobParts contains parts that only some processes have. A process that lacks a part of a job (also
+// accounts, a feed, files or the host's identity) does not have the job.
 type JobParts struct {
-	Log      *translog.Log                                    // to be sealed
-	Bookings func(context.Context) (due.Swept, error)         // follows or sends those that are due
-	Exports  func() (blob.Blobs, error)                       // where usage of days is exported
-	Expire   func(ctx context.Context, most int) (int, error) // deletes expired documents, where the store does not
+	Log      *translog.Log                            // log to be sealed
+	Bookings func(context.Context) (due.Swept, error) // processes due bookings
+	Exports  func() (blob.Blobs, error)               // storage of exported usage
+	// Expire deletes expired documents if the store does not do so itself.
+	Expire func(ctx context.Context, most int) (int, error)
 }
 
-// Jobs lists the jobs of the host.
 func (h *Server) Jobs(p JobParts) []Job {
 	var all []Job
 	if meter := h.Meter(); meter != nil {
@@ -56,10 +56,10 @@ func (h *Server) Jobs(p JobParts) []Job {
 			return Done{Counts: folded}, err
 		}})
 	}
-	// A meter serves one job, because jobs run at the same time.
+	// Jobs run concurrently, so each job needs a meter of its own.
 	if meter := h.Meter(); meter != nil && p.Exports != nil {
 		all = append(all, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (Done, error) {
-			// An incomplete fold would export incomplete days.
+			// An incomplete fold would lead to incomplete exports.
 			counts, err := h.fold(ctx, meter)
 			files := 0
 			if err == nil {
@@ -80,7 +80,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 			}
 			return done, err
 		}}, Job{Name: "keys", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
-			ended, err := h.Billing.EndTrees(ctx) // completes interrupted revocations of keys
+			ended, err := h.Billing.EndTrees(ctx) // complete interrupted revocations of keys
 			return Done{Counts: []slog.Attr{slog.Int("ended", ended)}}, err
 		}})
 	}
@@ -92,7 +92,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}
 	if h.Files != nil {
 		all = append(all, Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
-			// The schedule of a stage runs the job each minute, and each run pays for listing the bucket.
+			// A stage schedules the job every minute, and each run pays for listing the bucket.
 			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
 				return Done{}, nil
 			}
@@ -103,14 +103,14 @@ func (h *Server) Jobs(p JobParts) []Job {
 	leapt := ""
 	probe := registry.Prober(h.Outbound)
 	all = append(all, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
-		// Text keys expire after hours, keys in memory after minutes.
+		// Text keys expire after hours, and keys in memory after minutes.
 		days, err := h.Maintain(ctx)
 		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
 		if days > 0 {
 			done.News = "texts are beyond reading now"
 		}
-		// A stage without calls is not a failure. A local host logs only once why it keeps the keys, because
-		// an idle one would repeat it for days.
+		// A stage without calls is not a failure. A local host logs the reason for keeping the keys
+		// only once, because an idle host would repeat it for days.
 		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
 			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
 			if leapt != leap.Error() {
@@ -122,7 +122,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 		return Done{}, h.Texts.Ahead(ctx)
 	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.Waiting(), Run: func(ctx context.Context) (Done, error) {
-		// Lists the endpoints on other hosts that answer. A local host also probes after each publication.
+		// This lists the endpoints on other hosts that answer. A local host also probes after each
+		// publication.
 		reached, err := h.Registry.Reach(ctx, probe)
 		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
 	}})
@@ -157,11 +158,13 @@ func (h *Server) Jobs(p JobParts) []Job {
 	return all
 }
 
-// signingTime limits the creation of a signing key, so that a function with another job has time left.
+// signingTime limits the creation of a signing key, so that other jobs of the function have time
+// left.
 const signingTime = 10 * time.Second
 
-// Loop runs the job at once and then at intervals, until ctx ends. A failure is logged and
-// tried again; a job that runs more often than each minute does not repeat the same one.
+// Loop runs the job immediately and then at intervals, until ctx ends. It logs failures and
+// retries. A job that runs more often than once per minute does not log the same failure
+// repeatedly.
 func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(j.Every)
 	defer tick.Stop()
@@ -195,19 +198,19 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// trimmed counts folds that found rows missing from the stream.
+// trimmed is the metric of folds that found rows missing from the stream.
 const trimmed = "trimmed"
 
 func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {
 	log := h.config.Log
 	folded, err := meter.Fold(ctx)
 	for _, one := range folded.Unreported {
-		// Once an hour each. The tokens cost nothing then.
+		// This line is logged once per vacant and hour. The unreported tokens are free.
 		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
 			slog.String("vacant", one.Vacant.String()), slog.Time("hour", one.Start), slog.Uint64("answers", one.Unreported))
 	}
 	if errors.Is(err, store.ErrTrimmed) {
-		// Fold has folded the remaining rows. The alarm usage-lost counts these lines.
+		// Fold has already folded the remaining rows. The alarm usage-lost counts these lines.
 		log.LogAttrs(ctx, slog.LevelError, "the stream dropped rows before they were folded into usage", slog.String("cause", err.Error()),
 			slog.Int(trimmed, 1), obs.Block(h.config.Now(), trimmed))
 		err = nil
@@ -215,8 +218,8 @@ func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, err
 	return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
 }
 
-// Maintain deletes expired text keys and wipes keys that were in memory for
-// long. It returns the number of days whose texts became unreadable.
+// Maintain deletes expired text keys and wipes keys that were in memory for a long time. It returns
+// the number of days whose texts became unreadable.
 func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	h.SigningKeys.Sweep()

@@ -10,16 +10,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tokenName is the file with the address and the token of the admin socket on
-// loopback, in two lines. Its mode is 0600; on Windows, which ignores modes,
-// the directory is in the user's profile.
+// tokenName is the file with the address and the token of the admin socket on loopback, on two
+// lines. Its mode is 0600. Windows ignores modes, but the directory is in the user's profile.
 const tokenName = "admin.token"
 
-// tokenSize in bytes, too many to guess.
+// tokenSize is in bytes, enough to make guessing infeasible.
 const tokenSize = 32
 
-// listenLoopback opens the admin socket on a free loopback port. Every user of
-// the machine reaches the port, so requests must have the token.
+// listenLoopback opens the admin socket on a free loopback port. Every user of the machine can
+// reach the port, so requests must contain the token.
 func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, err error) {
 	raw := make([]byte, tokenSize)
 	if _, err := io.ReadFull(rand, raw); err != nil {
@@ -30,7 +29,8 @@ func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, e
 	if err != nil {
 		return nil, "", problem.Wrap(problem.Unavailable, err, "no loopback port for the admin socket")
 	}
-	// The file is replaced at once, with mode 0600: a reader sees the token of the last host or of this one.
+	// The file is replaced atomically, with mode 0600: a reader sees the token of the previous host
+	// or of this one.
 	f, err := os.CreateTemp(dir, tokenName+".*")
 	if err == nil {
 		_, err = f.WriteString(l.Addr().String() + "\n" + token + "\n")

@@ -11,31 +11,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// modelList caches the published vacants of the host, which OpenAI's clients list as models. They come
-// from the search index, so the reads of a list do not grow with the vacants that are not published.
+// modelList caches the published vacants of the host, which OpenAI clients list as models. They are
+// read from the search index, so the cost of a list does not grow with the number of unpublished
+// vacants.
 type modelList struct {
 	server *Server
 	limits modelLimits
-	turn   chan struct{} // has an item while a request uses all and until
-	all    []vacants.Record
-	until  time.Time
+	// The channel contains an item while a request uses all and until.
+	turn  chan struct{}
+	all   []vacants.Record
+	until time.Time
 }
 
-// modelLimits bound the list of models. Stock clients of OpenAI's API read one page and ignore
+// modelLimits limits the list of models. Stock clients of OpenAI's API read one page and ignore
 // has_more, so the list has no second page.
 type modelLimits struct {
-	pages int           // pages of search.MaxLimit
+	pages int           // pages of search.MaxLimit vacants
 	keep  time.Duration // time for which a list is cached
 }
 
 var (
 	localModels = modelLimits{10, 5 * time.Second}
-	// On AWS each vacant costs two read units, of which an instance has a few per second
-	// (VACANCY_READS), and the index lags as long as the list.
+	// On AWS, each vacant costs two read units. An instance has only a few read units per second
+	// (VACANCY_READS), and the index may lag as long as the list.
 	queuedModels = modelLimits{1, 5 * time.Minute}
 )
 
-// list returns the models, by name. Concurrent requests share one read. If find is nil, there are none.
+// list returns the models by name. Concurrent requests share one read. If find is nil, the list is
+// empty.
 func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, err error) {
 	select {
 	case m.turn <- struct{}{}:
@@ -70,7 +73,7 @@ func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, 
 		}
 	}
 	slices.SortFunc(all, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
-	// The time starts after the read: otherwise a slow read would be repeated by each request.
+	// The time starts after the read. Otherwise each request would repeat a slow read.
 	m.all, m.until = all, now().Add(m.limits.keep)
 	return all, nil
 }

@@ -8,18 +8,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ChangeNotifier is a store that notices its own commits to the search feed, so
-// that a server finds its own publications at once instead of at the next poll.
+// ChangeNotifier is a store that detects its own commits to the search feed, so that a server finds
+// its own publications immediately instead of at the next poll.
 type ChangeNotifier struct {
 	store.Store
 	changed atomic.Bool
 }
 
-// NewChangeNotifier returns a ChangeNotifier over s.
 func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
-// Commit implements store.Store. After any outcome the commit may have been
-// applied; noticing too much costs one poll.
+// Commit implements store.Store. A commit may have been applied whatever its outcome, and an
+// unnecessary notification only costs a poll.
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
@@ -30,8 +29,8 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher brings an index up to date: at once after a noticed change, else at
-// intervals.
+// refresher returns a function that updates an index: immediately after a detected change,
+// otherwise at intervals.
 func refresher(s store.Store, atOnce, inTime func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {

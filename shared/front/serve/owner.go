@@ -10,9 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Children returns the children of a vacant as the tool vacant_list_children shows them, to the credential of a
-// request.
 func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error) {
+	// The result has the form of the tool vacant_list_children.
 	client := clientOf(a.Vacants, r)
 	page, err := admin.ListChildren.Call(ctx, client, admin.ChildList{One: admin.One{Vacant: of.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
@@ -24,7 +23,8 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 		var birth struct {
 			Rule string `json:"policy_mutation"`
 		}
-		if c.Path == "D1" { // the rule is in BIRTH, the first entry
+		// The rule is in the first logbook entry, BIRTH.
+		if c.Path == "D1" {
 			book, err := admin.GetLogbook.Call(ctx, client, admin.LogbookPart{One: admin.One{Vacant: c.Vacant.ID.String()}, From: 1, Limit: 1})
 			if err == nil && len(book.Entries) > 0 {
 				err = json.Unmarshal(book.Entries[0].Payload, &birth)
@@ -36,7 +36,7 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 		children = append(children, map[string]any{
 			"name": c.Vacant.Name, "vacant_id_hex": c.Vacant.ID.String(), "state": c.Vacant.State, "capability_text": c.Vacant.Capability,
 			"policy_mutation": birth.Rule, "inference_count": c.Calls,
-			// The host has none of these of a child.
+			// The host does not record these values for children.
 			"attestation_count": 0, "review_count": 0, "reputation_5d": nil, "last_heartbeat_at": nil,
 		})
 	}
@@ -47,9 +47,8 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 	return out, nil
 }
 
-// Spawn creates a child of a vacant with the credential of a request, and returns the child as the tool vacant_spawn
-// shows it.
 func (a *A2A) Spawn(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error) {
+	// The result has the form of the tool vacant_spawn.
 	made, err := admin.SpawnChild.Call(ctx, clientOf(a.Vacants, r), admin.About(of.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
 		"ok": true, "path": "D1", "child_vacant_id_hex": made.Vacant.ID.String(), "child_name": made.Vacant.Name,
@@ -57,7 +56,6 @@ func (a *A2A) Spawn(ctx context.Context, r *http.Request, of identity.ID, rule, 
 	}, err
 }
 
-// SendAGP sends an envelope of AGP with the credential of a request, and returns the answer.
 func (a *A2A) SendAGP(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error) {
 	header := http.Header{}
 	if id != "" {
@@ -67,7 +65,6 @@ func (a *A2A) SendAGP(ctx context.Context, r *http.Request, from, id, intent str
 	return agp.Client{HTTP: client.HTTP, URL: client.URL, From: from}.Send(ctx, "", intent, payload, header)
 }
 
-// clientOf returns a client of a handler of this process, with the credential of a request.
 func clientOf(h http.Handler, r *http.Request) admin.Client {
 	return admin.Client{URL: "http://localhost", HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		q.Header["Authorization"], q.RemoteAddr = r.Header["Authorization"], r.RemoteAddr

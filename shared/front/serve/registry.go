@@ -9,24 +9,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
-// OpenLog opens the transparency log of the server's registry. witnesses are
-// verifier keys of unregistered witnesses that may cosign.
 func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
+	// witnesses contains verifier keys of unregistered witnesses that may cosign the log.
 	return translog.OfRegistry(translog.Config{
 		Store: h.config.Store, Identity: h.Vacants.Self, Witnesses: witnesses, Now: h.config.Now, Rand: h.config.Rand,
 	}, h.Registry)
 }
 
-// RegistryHandler is the public handler of the registry and its log; a nil log
-// leaves out the log's routes.
+// RegistryHandler returns the public handler of the registry and its log. If log is nil, the log's
+// routes do not exist.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	return registryapi.Registry(registryapi.Config{
 		Registry: h.Registry, Vacants: h.Vacants, Log: log, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
-// OpenSearch makes the search of the server over an index, which queries bring
-// up to date. The caller closes the index.
+// OpenSearch opens the server's search over an index, which queries update. The caller must close
+// the index.
 func (h *Server) OpenSearch(index search.Index) *Search {
 	l := live.New(index, h.Registry, h.config.Now)
 	s := search.New(search.Config{
@@ -36,7 +35,7 @@ func (h *Server) OpenSearch(index search.Index) *Search {
 	return &Search{Service: s, Live: l, server: h}
 }
 
-// Search is a server's search service and the updater of its index.
+// Search is a server's search service with the updater of its index.
 type Search struct {
 	*search.Service
 	Live *live.Live
@@ -44,7 +43,6 @@ type Search struct {
 	server *Server
 }
 
-// Endpoint is the public handler of search.
 func (s *Search) Endpoint() http.Handler {
 	return registryapi.Search(registryapi.SearchConfig{Finder: s.Service, Now: s.server.config.Now, Logger: s.server.config.Log})
 }

@@ -1,11 +1,10 @@
-// Package serve assembles the handlers of one host: the public listener, and
-// the admin socket that only the user of the machine can open.
+// Package serve assembles the handlers of a host: the public listener, and the admin socket that
+// only the user of the machine can open.
 //
-// The invariants: the public listener of a machine serves only two kinds of admin
-// route: the route where a parent requests children by its own signature, and the
-// routes of a tenant's own vacants, by its key. Neither another user of the
-// machine nor a page in a browser reaches the admin socket. A host with an
-// operator key serves the other admin routes only to holders of that key.
+// The public listener of a machine serves only two kinds of admin routes: the route on which a
+// parent requests children with its own signature, and the routes of a tenant's own vacants, with
+// the tenant's key. Other users of the machine and pages in a browser cannot reach the admin
+// socket. A host with an operator key serves the other admin routes only to holders of that key.
 package serve
 
 import (
@@ -36,9 +35,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a host's HTTP servers. Clients get little time to send, so slow
-// ones hold only connections. The write limit covers the slowest call
-// (call.DefaultWork and what follows).
+// Limits of a host's HTTP servers. Clients have little time to send, so slow clients occupy only
+// connections. The write limit covers the slowest call (call.DefaultWork and the time to send the
+// answer).
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -47,47 +46,46 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Handlers are the public handlers of a host. Message is required; a nil
-// handler's routes do not exist.
+// Handlers contains the public handlers of a host. Message is required. The routes of a nil handler
+// do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	// Protocols are the protocols for callers that sign nothing, whom Agents serves. A path that Message does not have
-	// belongs to the first that has it.
+	// Protocols lists the protocols for callers that do not sign, which Agents serves. A path that
+	// Message does not serve belongs to the first protocol that has it.
 	Protocols []plain.Protocol
 	Agents    *plain.Service
-	Gate      http.Handler // of graduations
-	Account   http.Handler // of tenants
+	Gate      http.Handler // graduations
+	Account   http.Handler // tenants
 	Team      http.Handler // tasks, agents and files of accounts
 	AGP       http.Handler
-	// Web serves the pages. It redirects a browser at the address of a vacant to the vacant's page, and answers a browser
-	// at an unknown path with a 404 page.
+	// Web serves the pages. It redirects a browser from the address of a vacant to the vacant's
+	// page, and answers a browser's request for an unknown path with a 404 page.
 	Web http.Handler
-	// Metrics: AGP serves agp.MetricsPath, too.
+	// Metrics is true if AGP also serves agp.MetricsPath.
 	Metrics bool
-	// Children is the route where parents request children by their own
-	// signatures. It and Tenants are the only admin routes that are public.
+	// Children is the route on which parents request children with their own signatures. Children
+	// and Tenants are the only public admin routes.
 	Children http.Handler
-	// Tenants has the admin routes for requests with a key.
+	// Tenants serves the admin routes to requests with a key.
 	Tenants http.Handler
-	// Resource has the metadata of resources. Login returns the URL of the metadata of the resource
-	// that a request calls, for clients that lack a credential.
+	// Resource serves the metadata of resources. Login returns the URL of the metadata of the
+	// resource that a request calls, for clients that need a credential.
 	Resource http.Handler
 	Login    func(*http.Request) string
-	// Pages judges the web pages that send requests. If Pages is nil, pages of all sites may send them to a
-	// host without Protocols, and only its own pages to another host.
+	// Pages decides which web pages may send requests. If Pages is nil, a host without Protocols
+	// accepts requests of pages of all sites, and a host with Protocols accepts only requests of
+	// its own pages.
 	Pages *origin.Judge
 }
 
-// NotFound answers that there is no such path.
 var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	httpapi.Fail(w, problem.New(problem.NotFound, "no such path"))
 })
 
-// Public is the public handler of a host that serves calls only.
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
-// Public is the handler of the public listener. It does not find admin paths,
-// with any suffix, except the paths of Children and Tenants.
+// Public returns the handler of the public listener. Admin paths with any suffix are not found,
+// except the paths of Children and Tenants.
 func (d Handlers) Public() http.Handler {
 	var public http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
@@ -104,8 +102,8 @@ func (d Handlers) Public() http.Handler {
 	return httpapi.WithLogin(public, d.Login)
 }
 
-// route returns the handler of a request. Suffixes of signed calls come before the
-// registry's routes, because callers append them to any base URL.
+// route returns the handler of a request. The suffixes of signed calls precede the registry's
+// routes, because callers append them to any base URL.
 func (d Handlers) route(r *http.Request) http.Handler {
 	path := r.URL.Path
 	switch {
@@ -150,7 +148,6 @@ func (d Handlers) route(r *http.Request) http.Handler {
 	return d.Message
 }
 
-// withPages returns next, whose answers to a browser may be pages.
 func (d Handlers) withPages(r *http.Request, next http.Handler) http.Handler {
 	if d.Web == nil || !webpath.IsRead(r) {
 		return next
@@ -158,18 +155,16 @@ func (d Handlers) withPages(r *http.Request, next http.Handler) http.Handler {
 	return webpath.ServePages(next, d.Web)
 }
 
-// adminRoute reports whether path has the operator's prefix.
 func adminRoute(path string) bool {
 	return path+"/" == admin.Prefix || strings.HasPrefix(path, admin.Prefix)
 }
 
-// AdminHandler is the handler of an admin socket over the admin routes.
 func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	if d.token == "" {
 		return routes
 	}
-	// Both tokens are hashed before they are compared, so the duration reveals neither a common prefix nor the
-	// length.
+	// Both tokens are hashed before the comparison, so that its duration reveals neither a common
+	// prefix nor the length.
 	want := sha256.Sum256([]byte("Bearer " + d.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
@@ -181,20 +176,19 @@ func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	})
 }
 
-// Endpoint is a listener and its handler.
+// Endpoint is a listener with its handler.
 type Endpoint struct {
 	Listener net.Listener
 	Handler  http.Handler
-	// Streams removes the write limit, for the admin socket.
+	// Streams removes the write limit. It is for the admin socket.
 	Streams bool
-	// Work bounds answers, if longer than call.DefaultWork.
+	// Work is the maximum duration of an answer, if it is longer than call.DefaultWork.
 	Work time.Duration
 }
 
-// Run serves endpoints until ctx ends or one of them fails, then gives running
-// requests the grace period and closes. Connections still open after it are
-// cut: an accepted call's answer is stored but not delivered. The error is nil
-// after an orderly end.
+// Run serves endpoints until ctx ends or one of them fails, then gives running requests the grace
+// period and closes. It cuts connections that are still open: the answer of an accepted call is
+// then stored, but not delivered. The error is nil after an orderly shutdown.
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
 	g, failed := errgroup.WithContext(ctx)
 	for _, d := range handlers {

@@ -51,109 +51,107 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config holds what differs between environments: what the operator chose, storage, keys, public URL.
+// Config contains the parts of a host that differ between environments: the operator's settings,
+// storage, keys and public URL.
 type Config struct {
 	setting.Host
 	Store store.Store
 	Vault custody.Vault
-	// AllowLoopback lets requests reach loopback at URLs that the operator chose, such
-	// as the URLs of the operator's own agents.
+	// AllowLoopback allows requests to loopback URLs that the operator chose, for example the URLs
+	// of the operator's own agents.
 	AllowLoopback bool
-	// OwnMachine says that all callers are on this machine. Their URLs, for
-	// notifications and of vacants that they publish, may then lead to loopback, too,
-	// also by http. Callers elsewhere could use it to reach services that only this
-	// machine can reach.
+	// OwnMachine is true if all callers are on this machine. Callers may then also choose loopback
+	// URLs, even with http, for notifications and published vacants. Callers on other machines
+	// could use such URLs to reach services that only this machine can reach.
 	OwnMachine bool
-	// Resolver and Dial serve all requests that the host sends; nil means the
-	// system's.
+	// Resolver and Dial are used for all requests that the host sends. Nil means the system's
+	// resolver and dialer.
 	Resolver outbound.Resolver
 	Dial     outbound.Dial
-	// Substrates are offered besides echo and http.
+	// Substrates are offered in addition to echo and http.
 	Substrates substrate.Kinds
-	// Models returns the substrates that send requests as their vacants. If Models and
+	// Models returns the substrates that send requests on behalf of their vacants. If Models and
 	// Thinker are nil, the host has no such substrates, no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
-	// Thinker asks the models and MCP servers of ThinkerKinds for this process, instead of
+	// Thinker asks the models and MCP servers of ThinkerKinds on behalf of this process, instead of
 	// Models and Servers.
 	Thinker      think.Service
 	ThinkerKinds []string
-	// Servers opens the MCP servers of agents. With nil, this host reaches
-	// none.
+	// Servers opens the MCP servers of agents. If Servers is nil, this host cannot reach MCP
+	// servers.
 	Servers func(*outbound.Client) loop.Servers
-	// URL is the base URL, as callers reach the host; "" means the URL that PUT
-	// /v1/admin/host stores.
+	// URL is the base URL at which callers reach the host. "" means the URL that PUT /v1/admin/host
+	// stores.
 	URL string
-	// Identity returns the host's own identity if a key service keeps it. With
-	// nil, the host has a software identity, sealed in the store.
+	// Identity returns the host's identity if a key service stores it. If Identity is nil, the host
+	// has a software identity, which is sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Operator checks the operator's key in requests to Admin, under any Host.
-	// With nil, the listener of Admin must admit only the operator.
+	// Operator checks the operator's key in requests to Admin, for any Host. If Operator is nil,
+	// the listener of Admin must accept only the operator.
 	Operator admin.Checker
-	// GatewayURL returns the base URL of accounts and AGP. With nil, it is the host's.
+	// GatewayURL returns the base URL of accounts and AGP. The default is the host's URL.
 	GatewayURL func(context.Context) (string, error)
-	Stage      string // reported by GET /v1/admin/host; "" outside a stage
-	Version    string // of Vacancy, reported there too
+	Stage      string // reported by GET /v1/admin/host; "" if the host is not a stage
+	Version    string // version of Vacancy, reported by the same operation
 	Log        *slog.Logger
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
-	// Verify, Chain, Backup, Status and Reindex serve the admin socket of one machine. They
+	// Verify, Chain, Backup, Status and Reindex serve the admin socket of a single machine. They
 	// may be nil.
 	Verify, Chain, Backup http.Handler
 	Status                func(context.Context) (admin.Status, error)
 	Reindex               func(context.Context) (admin.Reindexed, error)
-	// Feed lists the rows that usage is folded from. With nil, this host folds
-	// none.
+	// Feed lists the rows that are folded into usage. If Feed is nil, this host does not fold
+	// usage.
 	Feed store.Feed
-	// Rows lists all rows, to recount usage. With nil, this host does not
-	// recount.
+	// Rows lists all rows, to recount usage. If Rows is nil, this host does not recount.
 	Rows store.Walker
-	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
+	// Charges gives the host accounts: calls may have prices, and A2A accepts keys.
 	Charges bool
-	// Tokens lets tokens of issuers count (tokens.ForBilling). With nil, none does.
+	// Tokens makes the host accept tokens of issuers (tokens.ForBilling). If Tokens is nil, the
+	// host rejects all tokens.
 	Tokens func(billing.TokensConfig) billing.Tokens
-	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
-	// the job for endpoints, or Registry.Reach.
+	// Elsewhere allows vacants on other hosts to be listed. A process must run the job endpoints,
+	// or Registry.Reach.
 	Elsewhere bool
-	// TrustedHost: a router chose this host by the request's Host, so it is
-	// this host's; otherwise the sender chose it freely.
+	// TrustedHost is true if a router has chosen this host by the request's Host header, so Host is
+	// this host's name. Otherwise the sender chooses Host freely.
 	TrustedHost bool
-	// HoldsIdentity says that this process may sign with the host's identity: it makes the
-	// keys that sign receipts, and the operator's API seals the registry's log.
+	// HoldsIdentity is true if this process may sign with the host's identity: it creates the keys
+	// that sign receipts, and the operator's API seals the registry's log.
 	HoldsIdentity bool
-	// Causes adds to the log what a vacant's agent answered to a call that failed
-	// (call.Log).
+	// Causes adds to the log what a vacant's agent answered to a failed call (call.Log).
 	Causes bool
-	// Blobs opens the storage of the files in workspaces. If Blobs is nil, this process has no workspaces.
+	// Blobs opens the storage of workspace files. If Blobs is nil, this process has no workspaces.
 	Blobs func() (blob.Blobs, error)
 }
 
-// Server is an assembled host.
 type Server struct {
 	Vacants *vacants.Directory
 	Answers *answer.Answerer
 	Texts   *textkeys.Keys
 	Calls   *call.Host
-	// Registry holds publications. Handlers are built on demand, so that a function that does
-	// not serve them does not link what they need.
+	// Registry contains the publications. Handlers are built on demand, so that a function that
+	// does not serve them does not link their dependencies.
 	Registry *registry.Registry
 	Gate     *graduation.Service
-	Outbound *outbound.Client // sends all requests of the host and of its vacants
-	Billing  *billing.Billing // nil on a host without accounts
+	Outbound *outbound.Client // sends all requests of the host and its vacants
+	Billing  *billing.Billing // nil if the host has no accounts
 	// SigningKeys sign receipts and bookings.
 	SigningKeys *signingkey.Keys
-	// Files are the workspaces, or nil for a process without them.
+	// Files contains the workspaces. It is nil in a process without workspaces.
 	Files *workspace.Workspaces
 
-	locks       *locks.Locks // of Files
-	config      Config
-	guests      *guests.Keys
-	send        message.Sender   // of OpenA2A; nil in processes without tasks, which do not link them
-	paymentKeys *secrets.Secrets // of the provider of payments
-	more        []op.Route       // of the admin API
+	locks  *locks.Locks // locks of Files
+	config Config
+	guests *guests.Keys
+	// OpenA2A sets send. It is nil in processes without tasks, which do not link the task engine.
+	send        message.Sender
+	paymentKeys *secrets.Secrets // keys of the payment provider
+	more        []op.Route       // further routes of the admin API
 }
 
-// Open assembles the host. It does no I/O, so a cold start does not wait for the
-// store.
+// Open assembles the host. It does no I/O, so a cold start does not wait for the store.
 func (h Config) Open() (*Server, error) {
 	records, err := vacants.NewRecords(h.Store, h.Now, h.URL)
 	if err != nil {
@@ -246,14 +244,14 @@ func (h Config) Open() (*Server, error) {
 	return server, nil
 }
 
-// MessageHandler is the handler of signed calls, for Public.
 func (h *Server) MessageHandler() http.Handler {
 	c := &h.config
 	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now})
 }
 
-// Admin is the handler of the operator's API, for AdminHandler or InProcess; with
-// an Operator for any listener.
+// Admin returns the handler of the operator's API. If Config.Operator is nil, it must only be used
+// by AdminHandler or InProcess; otherwise it checks the operator's key and may be served on any
+// listener.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
 	if c.Rows != nil {
@@ -284,8 +282,8 @@ func (h *Server) Admin() http.Handler {
 	}
 	operators, children, tenants := admin.RequireKey(c.Operator, admin.Handler(api)), h.ChildrenHandler(), h.TenantsHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A parent requests children by its own signature. A tenant has the routes of its vacants, by a key of
-		// its account.
+		// A parent requests children with its own signature. A tenant uses the routes of its
+		// vacants with a key of its account.
 		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
 			children.ServeHTTP(w, r)
 			return
@@ -298,12 +296,10 @@ func (h *Server) Admin() http.Handler {
 	})
 }
 
-// gatewayURL returns the base URL of accounts and AGP.
 func (h *Server) gatewayURL(ctx context.Context) (string, error) {
 	return h.config.baseOf(h.Vacants)(ctx)
 }
 
-// baseOf returns a function that returns the base URL of this process.
 func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, error) {
 	if h.GatewayURL != nil {
 		return h.GatewayURL
@@ -311,12 +307,10 @@ func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, err
 	return d.Base
 }
 
-// resources returns the addresses of the host and its vacants as resources, without issuers.
 func (h *Config) resources(d *vacants.Directory) *resource.Config {
 	return &resource.Config{Base: h.baseOf(d), Show: d.Show, Named: d.ShowNamed}
 }
 
-// resources returns the resources with their issuers; nil if no tokens count.
 func (h *Server) resources() *resource.Config {
 	if h.Billing == nil || h.config.Tokens == nil {
 		return nil
@@ -326,7 +320,6 @@ func (h *Server) resources() *resource.Config {
 	return all
 }
 
-// ResourceHandler serves the metadata of resources; nil if no tokens count.
 func (h *Server) ResourceHandler() http.Handler {
 	all := h.resources()
 	if all == nil {
@@ -335,7 +328,6 @@ func (h *Server) ResourceHandler() http.Handler {
 	return resource.Handler(*all, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
 }
 
-// Login is for Handlers; nil if no tokens count.
 func (h *Server) Login() func(*http.Request) string {
 	if all := h.resources(); all != nil {
 		return all.MetadataURL
@@ -343,13 +335,10 @@ func (h *Server) Login() func(*http.Request) string {
 	return nil
 }
 
-// Pages is for Handlers.
 func (h *Server) Pages() *origin.Judge {
 	return &origin.Judge{URL: h.gatewayURL, Routed: h.config.TrustedHost, Allowed: h.config.AllowedOrigins}
 }
 
-// adminConfig returns the part of admin.Config that is the same for the operator and
-// for tenants.
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
@@ -361,8 +350,6 @@ func (h *Server) adminConfig() admin.Config {
 	}
 }
 
-// TenantsHandler has the admin routes of vacants for tenants, by their keys; nil if the host
-// has no accounts.
 func (h *Server) TenantsHandler() http.Handler {
 	if h.Billing == nil {
 		return nil

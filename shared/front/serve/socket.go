@@ -13,19 +13,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// socketName is the admin socket's file name in the data directory.
 const socketName = "admin.sock"
 
-// maxSocketPath is the longest address of a Unix socket on every system (macOS:
-// 104 bytes with a final 0).
+// maxSocketPath is the maximum length of a Unix socket's address on all systems. macOS allows 104
+// bytes with a final 0.
 const maxSocketPath = 103
 
-// dialTime bounds the check whether a host listens.
+// dialTime limits the check whether a host is listening.
 const dialTime = 2 * time.Second
 
-// EnsurePrivate creates the data directory with mode 0700, or refuses a
-// directory that others may enter: on some systems the socket's own mode does
-// not keep them out. It does not change the mode of an existing directory.
+// EnsurePrivate creates the data directory with mode 0700, or refuses a directory that others may
+// enter, because some systems ignore the socket's own mode. It does not change the mode of an
+// existing directory.
 func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return problem.Wrap(problem.Usage, err, "data directory %s cannot be made", dir)
@@ -40,13 +39,12 @@ func EnsurePrivate(dir string) error {
 	return nil
 }
 
-// listenSocket opens the admin socket in dir. The data file is locked, so no
-// other host runs, and a socket that refuses connections is left over from a
-// killed host.
 func listenSocket(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, socketName)
 	if len(path) > maxSocketPath {
 		return nil, problem.New(problem.Usage, "data directory: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
+		// The data file is locked, so no other host runs. A socket that refuses connections is left
+		// over from a host that was killed.
 	}
 	switch c, err := net.DialTimeout("unix", path, dialTime); {
 	case err == nil:
@@ -54,7 +52,7 @@ func listenSocket(dir string) (net.Listener, error) {
 		return nil, problem.New(problem.Conflict, "a host is running over %s; stop it first", dir)
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, syscall.ECONNREFUSED):
-		// A stale socket is removed, and no other kind of file.
+		// Only a stale socket may be removed, not another kind of file.
 		info, err := os.Lstat(path)
 		if err == nil && info.Mode().Type() != fs.ModeSocket {
 			err = fmt.Errorf("it is not a socket but %v", info.Mode())
@@ -72,7 +70,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made", path)
 	}
-	// Until the mode is set, the directory's mode keeps others out.
+	// Until the mode is set, the directory's mode keeps other users out.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made private", path)

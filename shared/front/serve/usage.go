@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Meter folds the host's rows into usage; nil if the host has no feed.
 func (h *Server) Meter() *usage.Meter {
 	c := &h.config
 	if c.Feed == nil {
@@ -21,7 +20,6 @@ func (h *Server) owner(ctx context.Context, id identity.ID) (string, error) {
 	return vacants.TenantOf(ctx, h.config.Store, id)
 }
 
-// Fold folds new rows into usage, for a process that ends.
 func (h *Server) Fold(ctx context.Context) error {
 	_, err := h.fold(ctx, h.Meter())
 	return err

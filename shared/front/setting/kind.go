@@ -13,16 +13,15 @@ import (
 
 // Kind describes the values of a setting.
 type Kind struct {
-	Type  string // of a flag, as its help shows it
-	Value string // what a text must be, for errors
-	// None is the meaning of the zero value, such as "no limit", if an operator
-	// may choose the zero value instead of Default: by an empty context value or
-	// variable, or by the flag's text Off. Otherwise it is "".
+	Type  string // type of a flag in its help
+	Value string // expected form of a value, for errors
+	// None is the meaning of the zero value, for example "no limit", if an operator may choose the
+	// zero value instead of Default. An empty context value or variable, or the flag value Off,
+	// chooses the zero value. If the zero value cannot be chosen, None is "".
 	None string
 	read func(text string, v *Values) (refused []string)
 }
 
-// kindOf makes a kind of a parser and a field.
 func kindOf[T any](typ, value string, parse func(string) (T, bool), field func(*Values) *T) Kind {
 	return Kind{Type: typ, Value: value, read: func(text string, v *Values) []string {
 		is, ok := parse(text)
@@ -38,8 +37,9 @@ func text(value string, ok func(string) bool, field func(*Values) *string) Kind 
 	return kindOf("string", value, func(s string) (string, bool) { return s, ok(s) }, field)
 }
 
-// matching accepts texts that a pattern matches as a whole. It compiles the pattern at each use, because functions start
-// with this table and need no patterns.
+// matching returns a function that accepts strings which a pattern matches completely. The function
+// compiles the pattern at each use, because Lambda functions load this table when they start but
+// need no patterns.
 func matching(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
@@ -66,14 +66,14 @@ func dollars(value string, ok func(money.Amount) bool, field func(*Values) *mone
 	}, field)
 }
 
-// rate is the kind of a rate limit for one address, in tokens of a unit.
 func rate(unit, example string, field func(*Values) *edge.Rate) Kind {
 	k := kindOf("string", unit+"-per-second:burst such as "+example, edge.ParseRate, field)
 	k.None = "no limit"
 	return k
 }
 
-// list is a list of texts that ok accepts, separated by commas. Its order does not matter.
+// list returns the kind of a comma-separated list of strings that ok accepts. The order of the list
+// does not matter.
 func list(value string, ok func(string) bool, field func(*Values) *[]string) Kind {
 	return Kind{Type: "string", Value: value, read: func(text string, v *Values) (refused []string) {
 		var all []string

@@ -1,8 +1,9 @@
-// Package setting is the table of an operator's settings of a host. A row has a setting's names, its values, its default
-// and its readers. The stacks, the functions, the commands that run a host and the documentation read the table.
+// Package setting contains the table of an operator's settings of a host. A row contains a
+// setting's names, values, default and readers. The stacks, the functions, the commands that run a
+// host and the documentation use the table.
 //
-// The table is data: this package does no I/O and imports no AWS SDK. Settings of only one command or one function are
-// not here, such as the address at which a server listens, or the name of a table.
+// The package does no I/O and imports no AWS SDK. The table does not contain settings of only one
+// command or function, for example the address on which a server listens or the name of a table.
 package setting
 
 import (
@@ -10,27 +11,32 @@ import (
 	"strings"
 )
 
-// Setting is one row of the table.
+// Setting is a row of the table.
 type Setting struct {
-	Context   string // context value of a stage, or ""
-	Variable  string // environment variable of functions, or ""
-	Functions string // names of the functions that read Variable, separated by spaces; or EveryFunction or WithURL
-	Needed    bool   // these functions do not start without Variable
-	Flag      string // of Commands, or ""
+	Context  string // context value of a stage, or ""
+	Variable string // environment variable of functions, or ""
+	// Functions lists the functions that read Variable, separated by spaces, or is EveryFunction or
+	// WithURL.
+	Functions string
+	Needed    bool   // the functions do not start without Variable
+	Flag      string // flag of Commands, or ""
 	Commands  string // commands with Flag, separated by commas
-	Default   string // of Context and of Flag. A function without Variable has the zero value, which must mean Default, or none if Default is ""
-	ByDeploy  bool   // `vacancy deploy` sets Context, no operator does
-	Help      string // one sentence; a word in backquotes is the value's name in the help of Flag
+	// Default is the default of Context and Flag. In a function without Variable, the setting has
+	// its zero value, which must mean Default, or no value if Default is "".
+	Default  string
+	ByDeploy bool // only `vacancy deploy` sets Context
+	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.
+	Help string
 	Kind
 }
 
-// Values of Setting.Functions that are not names.
+// Special values of Setting.Functions.
 const (
 	EveryFunction = "*"
 	WithURL       = "URL" // functions with a Function URL
 )
 
-// ReadBy reports whether a function reads s. url says that the function has a Function URL.
+// ReadBy reports whether a function reads s. url must be true if the function has a Function URL.
 func (s Setting) ReadBy(function string, url bool) bool {
 	switch s.Functions {
 	case EveryFunction:
@@ -41,16 +47,15 @@ func (s Setting) ReadBy(function string, url bool) bool {
 	return slices.Contains(strings.Fields(s.Functions), function)
 }
 
-// FlagOf reports whether a command has the flag of s.
 func (s Setting) FlagOf(command string) bool {
 	return slices.Contains(strings.Split(s.Commands, ", "), command)
 }
 
-// Off is the text by which a flag chooses the zero value, if Kind.None allows that. A context value or a variable chooses
-// the zero value by an empty text.
+// Off is the flag value that chooses the zero value, if Kind.None allows it. An empty context value
+// or variable chooses the zero value.
 const Off = "off"
 
-// Expects says what a context value or a variable must be.
+// Expects returns the expected form of a context value or variable, for errors.
 func (s Setting) Expects() string {
 	if s.None != "" {
 		return s.Value + ", or nothing for " + s.None
@@ -58,7 +63,6 @@ func (s Setting) Expects() string {
 	return s.Value
 }
 
-// FlagExpects says what a flag must be.
 func (s Setting) FlagExpects() string {
 	if s.None != "" {
 		return s.Value + ", or " + Off
@@ -66,10 +70,11 @@ func (s Setting) FlagExpects() string {
 	return s.Value
 }
 
-// Read parses a text and sets its value in v. It returns the refused parts of the text, and then leaves v unchanged.
+// Read parses a string and sets the setting's value in v. If parts of the string are invalid, it
+// returns them and leaves v unchanged.
 func (s Setting) Read(text string, v *Values) (refused []string) { return s.read(text, v) }
 
-// ReadFlag is Read for the text of a flag. Off leaves v unchanged.
+// ReadFlag parses the value of a flag as Read does. If text is Off, it leaves v unchanged.
 func (s Setting) ReadFlag(text string, v *Values) (refused []string) {
 	if s.None != "" && text == Off {
 		return nil
@@ -77,13 +82,13 @@ func (s Setting) ReadFlag(text string, v *Values) (refused []string) {
 	return s.read(text, v)
 }
 
-// Wrong is a text that is not a value of its setting.
+// Wrong is a string that is not a valid value of its setting.
 type Wrong struct {
 	Setting
 	Text string
 }
 
-// ReadContext reads the context values of a stage. Missing values have their defaults.
+// ReadContext reads the context values of a stage. Missing values get their defaults.
 func ReadContext(context map[string]string) (v Values, wrong []Wrong) {
 	for _, s := range Table() {
 		if s.Context == "" {
@@ -103,7 +108,6 @@ func ReadContext(context map[string]string) (v Values, wrong []Wrong) {
 	return v, wrong
 }
 
-// Defaults are the values of settings that nobody set.
 func Defaults() (v Values) {
 	for _, s := range Table() {
 		if s.Default != "" {
@@ -113,10 +117,9 @@ func Defaults() (v Values) {
 	return v
 }
 
-// Chosen lists the context values that an operator may set for a stage, sorted.
+// Chosen returns the sorted context values that an operator may set for a stage.
 func Chosen() []string { return contexts(func(s Setting) bool { return !s.ByDeploy }) }
 
-// SetByDeploy lists the context values that only a deployment sets, sorted.
 func SetByDeploy() []string { return contexts(func(s Setting) bool { return s.ByDeploy }) }
 
 func contexts(of func(Setting) bool) (names []string) {
@@ -129,7 +132,6 @@ func contexts(of func(Setting) bool) (names []string) {
 	return names
 }
 
-// Variables lists the variables that tell a function its settings. url says that the function has a Function URL.
 func Variables(function string, url bool) (names []string) {
 	for _, s := range Table() {
 		if s.ReadBy(function, url) {

@@ -8,12 +8,14 @@ import (
 	"slices"
 )
 
-// StoredOutput is the name of the stack output that stores the settings of a stage. CloudFormation changes it together
-// with what the settings are for, so the stage and its stored settings agree after a failed deployment, too.
+// StoredOutput is the name of the stack output that stores the settings of a stage. CloudFormation
+// changes the output together with the resources, so the stored settings match the stage even after
+// a failed deployment.
 const StoredOutput = "Settings"
 
-// OmitDefaults returns the context values that a stage stores: those other than the defaults. A value that is not stored
-// follows the default when a later release changes it.
+// OmitDefaults returns the context values that a stage stores, which are those that differ from
+// their defaults. A value that is not stored follows the default if a later release changes the
+// default.
 func OmitDefaults(context map[string]string) map[string]string {
 	stored := map[string]string{}
 	for _, s := range Table() {
@@ -24,20 +26,19 @@ func OmitDefaults(context map[string]string) map[string]string {
 	return stored
 }
 
-// OmitSetByDeploy returns context values without those that only a deployment sets.
 func OmitSetByDeploy(context map[string]string) map[string]string {
 	rest := maps.Clone(context)
 	maps.DeleteFunc(rest, func(name, _ string) bool { return slices.Contains(SetByDeploy(), name) })
 	return rest
 }
 
-// FormatStored returns the text of the output StoredOutput.
 func FormatStored(stored map[string]string) string {
-	b, _ := json.Marshal(stored) // a map of strings has no error
+	b, _ := json.Marshal(stored) // a map of strings always encodes
 	return string(b)
 }
 
-// ParseStored parses the text of the output StoredOutput. Its names may be unknown to this release.
+// ParseStored parses the value of the output StoredOutput. Its names may be unknown to this
+// release.
 func ParseStored(text string) (map[string]string, error) {
 	stored := map[string]string{}
 	if err := json.Unmarshal([]byte(text), &stored); err != nil || stored == nil {
@@ -46,11 +47,12 @@ func ParseStored(text string) (map[string]string, error) {
 	return stored, nil
 }
 
-// Change is a setting that a deployment changes. Its values are "" for a setting without a value and a default.
+// Change is a setting that a deployment changes. From or To is "" if the setting has neither a
+// value nor a default.
 type Change struct{ Name, From, To string }
 
-// Compare returns the settings that differ between the context values of two deployments, sorted by name. A missing value
-// is the default.
+// Compare returns the settings that differ between the context values of two deployments, sorted by
+// name. A missing value means the default.
 func Compare(from, to map[string]string) (changes []Change) {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(from)), maps.Keys(to))
 	slices.Sort(names)
@@ -73,7 +75,6 @@ func effectiveValue(context map[string]string, name string) string {
 	return Table()[i].Default
 }
 
-// String formats a change for people.
 func (c Change) String() string {
 	return fmt.Sprintf("%s: from %s to %s", c.Name, cmp.Or(c.From, "nothing"), cmp.Or(c.To, "nothing"))
 }

@@ -22,63 +22,73 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 )
 
-// Host are the settings that the processes of a host read. A zero value means the default, or none if there is no default.
+// Host contains the settings that the processes of a host read. A zero value means the default, or
+// no value if there is no default.
 type Host struct {
-	Rate, PairRate edge.Rate     // requests, and first calls, per address; zero means no limit
-	Bytes          edge.Rate     // KB, not bytes, that an address may send beyond the first KB of each request; zero means no limit
-	Work           time.Duration // the most that an answer may take; zero means call.DefaultWork
-	Retention      time.Duration // of texts; zero means textkeys.MinRetention
+	Rate, PairRate edge.Rate // limits of requests and first calls per address; zero means no limit
+	// Bytes limits the KB that an address may send beyond the first KB of each request. Zero means
+	// no limit.
+	Bytes     edge.Rate
+	Work      time.Duration // maximum duration of an answer; zero means call.DefaultWork
+	Retention time.Duration // retention of texts; zero means textkeys.MinRetention
 
-	Fee                     int64        // the host's share of what callers pay, in basis points; a price takes the fee that holds when the price is set
-	BookingPrice            money.Amount // of a booking by AGP; zero means booking.DefaultPrice
-	KeyPrefix, AGPKeyPrefix string       // first words of new keys; "" means the defaults
+	// Fee is the host's share of what callers pay, in basis points. A price keeps the fee that was
+	// set when the price was set.
+	Fee int64
+	// BookingPrice is the price of a booking by AGP. Zero means booking.DefaultPrice.
+	BookingPrice            money.Amount
+	KeyPrefix, AGPKeyPrefix string // prefixes of new keys; "" means the defaults
 
-	Quotas          quota.Quotas        // of what a tenant may have; nil means the defaults
-	ModelBudget     money.Amount        // per day, for the models of vacants without a tenant
+	Quotas          quota.Quotas        // quotas of tenants; nil means the defaults
+	ModelBudget     money.Amount        // daily budget for the models of vacants without a tenant
 	Mock            bool                // agents may be mocks
 	TenantFunctions resources.Functions // Lambda functions that may serve as agents
-	AllowedOrigins  []string            // of other sites whose pages may send requests (origin.Judge)
+	// AllowedOrigins lists the origins of other sites whose pages may send requests (origin.Judge).
+	AllowedOrigins []string
 }
 
-// Values are all settings of a host: of its processes, and of a stage's stacks.
+// Values contains all settings of a host: the settings of its processes and of a stage's stacks.
 type Values struct {
 	Host
 
 	Stage string // part of every name
-	Arch  string // arm64 or amd64: the functions' architecture
+	Arch  string // architecture of the functions: arm64 or amd64
 
 	Edge        bool   // serve through CloudFront
-	Domain      string // of the edge; if empty, CloudFront chooses
+	Domain      string // domain of the edge; if empty, CloudFront chooses it
 	Certificate string // ARN of the domain's certificate
-	WAF         bool   // a web ACL for the edge
+	WAF         bool   // a web ACL protects the edge
 
-	WorstDay  int    // the most that one day may cost, in USD; the limits are derived from it
-	SetLimits string // limits that are set explicitly, such as message:8; package cost reads them
-	Reserve   bool   // functions have reserved concurrency
+	WorstDay int // maximum cost of a day in USD, from which the limits are derived
+	// SetLimits contains limits that are set explicitly, for example message:8. Package cost parses
+	// it.
+	SetLimits string
+	Reserve   bool // functions have reserved concurrency
 
 	BedrockModels []string // ids of models and inference profiles that agents may use
 
-	Email  string // for alarms and the budget; if empty, no mail is sent
-	Budget int    // USD a day above which mail is sent
+	Email  string // address for alarms and the budget; if empty, no mail is sent
+	Budget int    // daily cost in USD above which mail is sent
 
-	Keep          bool   // data is retained when its stack is deleted, and tables refuse deletion
+	// Keep retains data when its stack is deleted, and protects tables from deletion.
+	Keep          bool
 	HostKey       string // kms or software
-	IndexSeconds  int    // the longest time until the search index contains a change
+	IndexSeconds  int    // maximum time until the search index contains a change
 	Dashboard     bool
-	RetentionDays int // of logs
+	RetentionDays int // retention of logs
 
 	LacksBudgets bool // CloudFormation has no AWS::Budgets::Budget in the stage's Region
 
-	EdgeSecretVersion string // of the edge's secret; if empty, the current one
-	EdgeSecretBefore  string // an older version that is still accepted; may be empty
+	EdgeSecretVersion string // version of the edge's secret; if empty, the current version
+	EdgeSecretBefore  string // older version that is still accepted; may be empty
 
-	Changes []string // names of the settings of a deployed stage that a deployment may change, or "all"
+	// Changes lists the settings of a deployed stage that a deployment may change, or is "all".
+	Changes []string
 }
 
-// DefaultWorstDay is the worst day of a stage, in USD.
 const DefaultWorstDay = 20
 
-// logDays are the retention periods of CloudWatch Logs.
+// logDays lists the retention periods that CloudWatch Logs offers.
 var logDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
 const (
@@ -87,7 +97,6 @@ const (
 	secretVersion = `[A-Za-z0-9-]{32,64}`
 )
 
-// Table lists the settings.
 func Table() []Setting {
 	return []Setting{
 		{
@@ -148,7 +157,7 @@ func Table() []Setting {
 			Kind: rate("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
 		},
 		{
-			// The stack derives this limit of functions from worstDay.
+			// For functions, the stack derives this limit from worstDay.
 			Variable: "VACANCY_BYTES", Functions: "agent message registry", Flag: "bytes", Commands: "serve", Default: "10:600",
 			Help: "KB that one address may send, per second and at once; the first KB of each request is free",
 			Kind: rate("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.Bytes }),
@@ -238,7 +247,7 @@ func Table() []Setting {
 			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; several are parted by commas",
 			Kind: list("origins such as https://chat.example.com or app://client, parted by commas", func(s string) bool {
 				parsed, ok := origin.Parse(s)
-				return ok && parsed == s // as browsers spell it
+				return ok && parsed == s // the form that browsers send
 			}, func(v *Values) *[]string { return &v.AllowedOrigins }),
 		},
 		{
@@ -298,5 +307,4 @@ func isStage(s string) bool {
 
 func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }
 
-// plain formats an amount without the dollar sign.
 func plain(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }

@@ -1,8 +1,8 @@
-// Package snippet makes what a host hands out to callers of a vacant: its address, a command and whole
-// programs.
+// Package snippet creates the instructions that a host gives to callers of a vacant: its address, a
+// command and complete programs.
 //
-// The invariant: a snippet has only the vacant's id, its name if that is valid, and the URL of its host,
-// quoted for its language. None of the vacant's own texts get into it, because a person runs it.
+// A snippet contains only the vacant's id, its name if the name is valid, and the URL of its host,
+// quoted for the language. It contains no other text of the vacant, because a person will run it.
 package snippet
 
 import (
@@ -21,31 +21,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handout tells callers without an identity how they call a vacant.
+// Handout contains the instructions for callers without an identity.
 type Handout struct {
-	// Address is the vacant's short URL. It ends with a slash, because some clients resolve
-	// paths against it. It is "" for a vacant that answers at no public address.
+	// Address is the vacant's short URL. It ends with a slash, because some clients resolve paths
+	// against it. It is "" if the vacant has no public address.
 	Address string `json:"address,omitempty"`
-	// Curl is a command of a shell that calls the vacant, or "" if it answers only signed calls.
+	// Curl is a shell command that calls the vacant, or "" if the vacant answers only signed calls.
 	Curl string `json:"curl,omitempty"`
 
 	name string
 	key  KeyUse
 }
 
-// KeyUse tells whether callers without an identity need a key of an account.
+// KeyUse specifies whether callers without an identity need a key of an account.
 type KeyUse uint8
 
 const (
 	KeyNever  KeyUse = iota // calls are free
-	KeyMay                  // a key pays after the free calls
+	KeyMay                  // after the free calls, a key pays
 	KeyAlways               // calls without a key are refused
 )
 
-// KeyEnv is the environment variable with the key of an account.
+// KeyEnv is the environment variable that contains an account key.
 const KeyEnv = "VACANCY_KEY"
 
-// OfCard returns the handout of the vacant with an agent card, at a host.
 func OfCard(host, name string, c *agents.Card) Handout {
 	use := KeyNever
 	switch {
@@ -57,17 +56,15 @@ func OfCard(host, name string, c *agents.Card) Handout {
 	return Of(host, name, c.VacantID, use, c.SignedOnly)
 }
 
-// curlText begins a command of curl that prints a text on a line of its own: the body of an answer
-// is exactly the text of the vacant, which need not end with a newline.
+// curlText is the start of a curl command that prints the answer and a newline. The body of an
+// answer is exactly the vacant's text, which may lack a final newline.
 const curlText = `curl -w '\n' `
 
-// CurlText is the command of a shell that sends a text to a URL.
 func CurlText(url string) string { return curlText + "-d hi " + ShellWord(url) }
 
-// Of returns the handout of a vacant at a host.
 func Of(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
 	h := Handout{name: id.String(), key: use}
-	if registry.CheckNewName(name) == nil { // an older name may be a reserved word
+	if registry.CheckNewName(name) == nil { // an older name may be a word that is now reserved
 		h.name = name
 	}
 	h.Address = host + "/v/" + h.name + "/"
@@ -82,16 +79,15 @@ func Of(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout 
 	return h
 }
 
-// NameOrID returns the vacant's name in its address: its own, or its id.
+// NameOrID returns the vacant's name if it is valid, or otherwise its id. The address contains the
+// same word.
 func (h Handout) NameOrID() string { return h.name }
 
-// Key returns how callers use a key of an account.
 func (h Handout) Key() KeyUse { return h.key }
 
-// TextURL returns the URL that answers a text with a text.
 func (h Handout) TextURL() string { return h.Address + "text" }
 
-// Lines are the handout for people: a sentence with the address, and the command.
+// Lines returns the handout for people: a sentence with the address, and the command.
 func (h Handout) Lines() (lines []string) {
 	if h.Address == "" {
 		return nil
@@ -103,14 +99,12 @@ func (h Handout) Lines() (lines []string) {
 	return lines
 }
 
-// Print writes the lines.
 func (h Handout) Print(w io.Writer) {
 	for _, line := range h.Lines() {
 		fmt.Fprintln(w, line)
 	}
 }
 
-// ShellWord quotes s for a shell, if it needs that.
 func ShellWord(s string) string {
 	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,") == "" {
 		return s
@@ -118,15 +112,16 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Language is a language of programs that call a vacant.
+// Language is a programming language or client for which Program creates a program.
 type Language struct {
-	Name    string
-	Install string // what a program needs; tests/interop runs it with this version. An entry of MCP needs nothing
-	run     string // how a person saves and runs it
+	Name string
+	// Install is the command that installs the program's dependencies. tests/interop runs the
+	// program with these versions. An MCP entry has no dependencies.
+	Install string
+	run     string // instructions to save and run the program
 	quote   func(string) string
 }
 
-// Languages returns the languages of programs.
 func Languages() []Language { return slices.Clone(languages) }
 
 var languages = []Language{
@@ -145,9 +140,9 @@ var programFiles embed.FS
 
 var programs = template.Must(template.ParseFS(programFiles, "programs/*"))
 
-// Program returns a program that calls the vacant of a handout. A program always uses the key in
-// KeyEnv, because the vacant may get a price later. An entry of MCP names the key only if calls
-// cost money: some clients fail if a variable is not set.
+// Program returns a program that calls the vacant of a handout. Programs always use the key in
+// KeyEnv, because the vacant may get a price later. An MCP entry uses the key only if calls cost
+// money, because some clients fail if a variable is not set.
 func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string

@@ -21,26 +21,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 )
 
-// A backup is a tar archive: aboutFile, SealFile, DataFile, and endFile, which
-// shows that it is whole. Whoever encrypts it must authenticate it, too.
+// A backup is a tar archive. It contains aboutFile, SealFile, DataFile, the blobs, and endFile,
+// which shows that the backup is complete. Anyone who encrypts a backup must also authenticate it.
 const (
 	aboutFile = "backup.json"
 	endFile   = "end"
-	// copyFile is the copy of the data file while a backup is made.
+	// copyFile is a copy of the data file that exists while a backup is written.
 	copyFile = DataFile + ".backup"
-	// maxSmall bounds the other files in bytes.
+	// maxSmall limits the size of the other files, in bytes.
 	maxSmall = 1 << 20
-	// blobPrefix begins the names of the sealed bytes of files in workspaces.
+	// blobPrefix is the prefix of the names of workspace files' sealed bytes.
 	blobPrefix = "files/"
-	// maxBlob bounds them.
+	// maxBlob limits a blob, in bytes.
 	maxBlob = 2 * workspace.MaxFile
-	// blobTime limits the time from the copy of the data to the last blob. A replaced blob is stored for an hour.
+	// blobTime limits the time from the copy of the data to the last blob. A replaced blob is
+	// stored for an hour.
 	blobTime = 55 * time.Minute
 
 	backupFormat = 1
 )
 
-// About describes a backup.
 type About struct {
 	Format  int       `json:"format"`
 	Made    time.Time `json:"made"`
@@ -48,10 +48,9 @@ type About struct {
 	Version string    `json:"version"`
 }
 
-// backup serves POST /v1/admin/backup: a backup of the running host. It contains the
-// host's keys, so only the operator of the machine may have it. One backup is made at
-// a time, because each needs copyFile until its end; a second one is refused with
-// Conflict.
+// backup serves POST /v1/admin/backup: a backup of the running host. The backup contains the host's
+// keys, so only the operator of the machine may have it. Only one backup is written at a time,
+// because each needs copyFile until its end. A second request is refused with Conflict.
 func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	if !h.backingUp.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is being made; try again when it is complete"))
@@ -59,7 +58,7 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.backingUp.Unlock()
 	path := filepath.Join(h.config.Dir, copyFile)
-	err := os.Remove(path) // left over from a process that was killed
+	err := os.Remove(path) // remains of a process that was killed
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		err = problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
 	} else {
@@ -73,7 +72,7 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := h.writeBackup(r.Context(), w, path); err != nil {
-		// The client sees an archive without its end.
+		// The client receives an archive without its end.
 		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
 		panic(http.ErrAbortHandler)
 	}
@@ -121,7 +120,7 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 			return err
 		}
 	}
-	// The blobs follow the data, so each file of the data has its bytes here.
+	// The blobs follow the data, so they include the bytes of each file in the data.
 	if err := h.eachBlob(ctx, add); err != nil {
 		return err
 	}
@@ -131,7 +130,6 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 	return w.Close()
 }
 
-// eachBlob adds the sealed bytes of all files.
 func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, from io.Reader) error) error {
 	for b, err := range store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
 		return h.blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
@@ -141,7 +139,7 @@ func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, f
 		}
 		o, err := h.blobs.Get(ctx, b.Key)
 		if errors.Is(err, blob.ErrAbsent) {
-			continue // no file had it for an hour
+			continue // no file has used the blob for an hour
 		}
 		if err == nil {
 			err = errors.Join(add(blobPrefix+b.Key, o.Size, o.Body), o.Body.Close())
@@ -153,8 +151,8 @@ func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, f
 	return nil
 }
 
-// Unpack writes the files of a backup to an empty directory. The error is of kind
-// Untrusted for anything but a whole backup.
+// Unpack writes the files of a backup to an empty directory. The error is of kind Untrusted if the
+// backup is incomplete or invalid.
 func Unpack(from io.Reader, dir string) (about About, err error) {
 	bad := func(cause error, what string) (About, error) {
 		return about, problem.Wrap(problem.Untrusted, cause, "it is not a whole backup: %s", what)
@@ -198,7 +196,8 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 	return about, nil
 }
 
-// unpackBlob stores the sealed bytes of a file. The storage checks the key, so a backup writes to no other place.
+// unpackBlob stores the sealed bytes of a file. The storage checks the key, so a backup cannot
+// write outside of the directory.
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
 	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.Prefix) || blob.CheckKey(key) != nil {
@@ -240,7 +239,7 @@ func unpackFile(r io.Reader, path string) (err error) {
 	return nil
 }
 
-// writeErrors remembers that writing failed, rather than reading.
+// writeErrors records write errors, to distinguish them from read errors.
 type writeErrors struct {
 	w   io.Writer
 	err error

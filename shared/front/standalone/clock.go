@@ -9,19 +9,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ClockHeader sets the clock of a host with Config.TestClock, for this request and all that
-// come: a time such as 2026-11-24T12:00:00Z.
+// ClockHeader sets the clock of a host with Config.TestClock, for this request and all later ones.
+// Its value is a time such as 2026-11-24T12:00:00Z.
 const ClockHeader = "X-Dev-Now"
 
-// testClock is a clock that requests set. It runs on from there.
+// testClock is a clock that requests can set. It continues to run from the set time.
 type testClock struct {
 	now   func() time.Time
-	ahead atomic.Int64 // nanoseconds
+	ahead atomic.Int64 // offset in nanoseconds
 }
 
 func (c *testClock) Now() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
 
-// obey wraps a handler whose requests set the clock.
 func (c *testClock) obey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if text := r.Header.Get(ClockHeader); text != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// HealthPath and ReadyPath are for monitors and load balancers. They are
-// answered under any Host, because balancers ask by address.
+// HealthPath and ReadyPath are for monitors and load balancers. They are answered for any Host,
+// because load balancers send requests to an address.
 const (
 	HealthPath = "/health"
 	ReadyPath  = "/ready"
@@ -22,18 +22,17 @@ const (
 
 const readyTime = 2 * time.Second
 
-// status is the body of both paths.
 type status struct {
 	Status string `json:"status"`
 }
 
-// checked adds to a public handler
+// checked adds two paths to a public handler:
 //
 //	GET /health   200 while the process serves
-//	GET /ready    200 if the store takes writes, the disk has room and the keys open, else 503
+//	GET /ready    200 if Ready succeeds, otherwise 503
 //
-// A host of one vacant answers /health as the reference does, with that vacant's
-// name and state (PROTOCOL §6.1).
+// A host with a single vacant answers /health as the reference does, with the vacant's name and
+// state (PROTOCOL §6.1).
 func (h *Host) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		get := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -61,9 +60,9 @@ func (h *Host) checked(next http.Handler) http.Handler {
 	})
 }
 
-// Ready reports whether the store answers and takes writes, whether the disk has room for
-// the public's writes, and whether the host can open its keys. It tries the key of the host's
-// own identity; a new host makes that key here.
+// Ready returns an error unless the store answers and accepts writes, the disk has space for public
+// writes, and the host can open its keys. It opens the key of the host's own identity, and creates
+// that key on a new host.
 func (h *Host) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -85,11 +84,11 @@ func (h *Host) Ready(ctx context.Context) error {
 	return nil
 }
 
-// writeCheck is the time for which the outcome of a write is reported again, because
-// anybody may ask for ReadyPath.
+// writeCheck is the time for which the result of a test write is cached, because anybody may
+// request ReadyPath.
 const writeCheck = 10 * time.Second
 
-// writes tries whether the store takes a write.
+// writes checks whether the store accepts writes.
 type writes struct {
 	store.Updater
 	now func() time.Time
@@ -99,7 +98,6 @@ type writes struct {
 	failed  error
 }
 
-// check writes one document, always the same.
 func (w *writes) check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +105,7 @@ func (w *writes) check(ctx context.Context) error {
 	if !w.checked.IsZero() && now.Sub(w.checked).Abs() < writeCheck {
 		return w.failed
 	}
-	// A client that leaves does not decide for others.
+	// A client that disconnects must not determine the cached result.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTime)
 	defer cancel()
 	w.failed = w.Update(ctx, func(ctx context.Context, tx *store.Tx) error {

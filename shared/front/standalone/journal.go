@@ -19,23 +19,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// journalDir has the log of a host, in its data directory: a file of JSON lines for each UTC
-// day. The log says why calls failed, which may quote an agent, so a file is deleted when the
-// texts of its day become unreadable.
+// journalDir is the folder of a host's log in its data directory. It contains a file of JSON lines
+// for each UTC day. The log contains the causes of failed calls, which may quote an agent, so a
+// file is deleted when the texts of its day become unreadable.
 const journalDir = "journal"
 
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushAfter is the longest time that a line stays in memory. A crash loses
-	// no more.
+	// flushAfter limits how long a line stays in memory. A crash loses at most the lines of this
+	// time.
 	flushAfter = 10 * time.Millisecond
-	// maxDay bounds the file of a day in bytes: a flood of calls must not fill the disk.
+	// maxDay limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
 	maxDay = 256 << 20
 )
 
-// Journal writes the log of a host to its data directory. It is safe for
-// concurrent use.
+// Journal writes the log of a host to its data directory. It is safe for concurrent use.
 type Journal struct {
 	dir string
 	now func() time.Time
@@ -46,14 +45,12 @@ type Journal struct {
 	flush  *time.Timer
 	file   *os.File
 	day    string
-	begun  time.Time // beginning of day
+	begun  time.Time // start of day
 	size   int64
-	shares journalShares // of day
-	err    error         // of the last write; the host goes on without a journal
+	shares journalShares // shares of day
+	err    error         // last write error; the host continues without a journal
 }
 
-// OpenJournal opens the journal of a data directory and deletes files that are too
-// old.
 func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	path := filepath.Join(dir, journalDir)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -64,15 +61,14 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	return j, nil
 }
 
-// Write keeps a line of the host itself. It returns no error, because a full disk must not stop
-// the host; Close returns it.
 func (j *Journal) Write(line []byte) (int, error) {
+	// A full disk must not stop the host, so write errors are returned only by Close.
 	j.keep(line, failureLine, "")
 	return len(line), nil
 }
 
-// keep keeps a line, unless its kind or its sender has used up its share of the day. from is "" for the
-// host itself.
+// keep writes a line unless its kind or its sender has used its share of the day. from is "" for
+// lines of the host itself.
 func (j *Journal) keep(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,7 +80,7 @@ func (j *Journal) keep(line []byte, kind lineKind, from string) {
 		j.buf.Write(line)
 	}
 	if warning != "" {
-		// Writing into memory does not fail.
+		// Writing to memory cannot fail.
 		_ = slog.NewJSONHandler(&j.buf, nil).Handle(context.Background(), slog.NewRecord(j.now(), slog.LevelWarn, warning, 0))
 	}
 	if j.buf.Len() == 0 {
@@ -99,8 +95,8 @@ func (j *Journal) keep(line []byte, kind lineKind, from string) {
 	}
 }
 
-// begin begins a day. The buffer is of the day before.
 func (j *Journal) begin(now time.Time) {
+	// The buffer belongs to the previous day.
 	if j.buf.Len() > 0 {
 		j.write()
 	}
@@ -142,7 +138,6 @@ func (j *Journal) write() {
 	}
 }
 
-// sweep deletes the files of days whose texts cannot be read any more.
 func (j *Journal) sweep(now time.Time) {
 	days, err := journalDays(j.dir)
 	if err != nil {
@@ -156,8 +151,6 @@ func (j *Journal) sweep(now time.Time) {
 	}
 }
 
-// Close writes the buffered lines. It returns the error of the last write that
-// failed.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -189,17 +182,17 @@ func journalDays(dir string) ([]string, error) {
 	return days, nil
 }
 
-// JournalReader reads the journal of a data directory, also while a host writes
-// it. It is for one goroutine.
+// JournalReader reads the journal of a data directory, even while a host writes it. It is for use
+// by one goroutine.
 type JournalReader struct {
 	dir  string
-	day  string // of the file that is read
+	day  string // day of file
 	file *os.File
-	rest []byte // the beginning of a line that is not whole yet
+	rest []byte // start of an incomplete line
 }
 
-// ReadJournal begins to read the journal of a data directory with the file of
-// a day; its error is of kind NotFound if no host has kept one.
+// ReadJournal returns a reader that begins with the file of a day. The error is NotFound if no host
+// has written a journal.
 func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
 	path := filepath.Join(dir, journalDir)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -208,8 +201,6 @@ func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
 	return &JournalReader{dir: path, day: from.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
 }
 
-// Next passes the lines that were written since, in order, to fn, without their
-// newlines.
 func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) error {
 	for {
 		if err := r.rows(ctx, fn); err != nil {
@@ -223,7 +214,7 @@ func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) er
 		if next < 0 {
 			return nil
 		}
-		// The last lines of the day may have come since.
+		// The last lines of the day may have been written after the first read.
 		if err := r.rows(ctx, fn); err != nil {
 			return err
 		}
@@ -234,7 +225,7 @@ func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) er
 		}
 		r.file, r.day, r.rest = file, days[next], nil
 		if err != nil {
-			r.file = nil // it was swept
+			r.file = nil // the file was deleted
 		}
 	}
 }
@@ -267,7 +258,6 @@ func (r *JournalReader) rows(ctx context.Context, fn func([]byte) error) error {
 	return ctx.Err()
 }
 
-// Close closes the file that is read.
 func (r *JournalReader) Close() {
 	if r.file != nil {
 		r.file.Close()

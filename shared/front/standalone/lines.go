@@ -12,7 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// WithSender returns next as a handler whose log lines have their sender, for the limits of the journal.
+// WithSender adds the sender of each request to the context of its log lines, for the limits of the
+// journal.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := obs.Sender{ID: caller.Origin(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
@@ -20,16 +21,17 @@ func WithSender(next http.Handler) http.Handler {
 	})
 }
 
-// lineKind is a kind of line. The more a day has, the fewer kinds it takes.
+// lineKind is a kind of line. The fuller the file of a day, the fewer kinds the journal accepts.
 type lineKind int
 
 const (
-	guestLine   lineKind = iota // an answered request of a guest
-	requestLine                 // another request that did not fail
-	failureLine                 // a failure, or a line of the host itself
+	guestLine   lineKind = iota // answered request of a guest
+	requestLine                 // other request that did not fail
+	failureLine                 // failure, or line of the host itself
 )
 
-// lineKinds are the parts of a day's size up to which the journal takes a kind of line.
+// lineKinds contains, for each kind of line, the fraction of a day's size up to which the journal
+// accepts it.
 var lineKinds = [...]struct {
 	part    float64
 	dropped string
@@ -39,18 +41,18 @@ var lineKinds = [...]struct {
 	failureLine: {1, "the journal keeps no more lines today: it is full"},
 }
 
-// Parts of a day's size that the lines of one sender may have, and the lines of its failures: a sender
-// that makes an agent fail leaves room for the failures of others.
+// Fractions of a day's size that the lines and the failures of one sender may use. The limit of
+// failures ensures that a sender who makes an agent fail leaves space for the failures of others.
 const (
 	senderPart  = 1. / 16
 	failurePart = 1. / 64
 )
 
-// journalSenders is the number of counts. A keyed hash gives each sender its count, so that a flood
-// of addresses takes no memory.
+// journalSenders is the number of counters. A keyed hash maps senders to counters, so a flood of
+// addresses uses no memory.
 const journalSenders = 1 << 14
 
-// journalShares count the bytes of a day by sender.
+// journalShares counts the bytes of a day by sender.
 type journalShares struct {
 	seed    maphash.Seed
 	bytes   [journalSenders]int64
@@ -58,8 +60,8 @@ type journalShares struct {
 	dropped [len(lineKinds)]bool
 }
 
-// take reports whether a line is kept on a day that has size bytes of max. It returns a warning for the
-// first line of a kind or a sender that is not kept.
+// take reports whether the journal accepts a line on a day that has size of max bytes. It returns a
+// warning for the first line of a kind or sender that is dropped.
 func (s *journalShares) take(line, size, max int64, kind lineKind, from string) (kept bool, warning string) {
 	if float64(size+line) > lineKinds[kind].part*float64(max) {
 		if !s.dropped[kind] {
@@ -82,13 +84,12 @@ func (s *journalShares) take(line, size, max int64, kind lineKind, from string) 
 	return *count <= limit, warning
 }
 
-// Handler returns a handler that writes JSON lines to the journal.
 func (j *Journal) Handler() slog.Handler {
 	w := &lineWriter{journal: j}
 	return &journalHandler{slog.NewJSONHandler(w, nil), w}
 }
 
-// lineWriter keeps the line that it is given as a line of a kind and a sender.
+// lineWriter writes a line of a kind and a sender to the journal.
 type lineWriter struct {
 	mu      sync.Mutex
 	kind    lineKind
@@ -96,7 +97,6 @@ type lineWriter struct {
 	journal *Journal
 }
 
-// Write implements io.Writer.
 func (w *lineWriter) Write(line []byte) (int, error) {
 	w.journal.keep(line, w.kind, w.from)
 	return len(line), nil
@@ -107,7 +107,6 @@ type journalHandler struct {
 	writer *lineWriter
 }
 
-// Handle implements slog.Handler.
 func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	from, ok := obs.SenderOf(ctx)
 	kind := requestLine
@@ -133,12 +132,10 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &journalHandler{h.Handler.WithAttrs(attrs), h.writer}
 }
 
-// WithGroup implements slog.Handler.
 func (h *journalHandler) WithGroup(name string) slog.Handler {
 	return &journalHandler{h.Handler.WithGroup(name), h.writer}
 }

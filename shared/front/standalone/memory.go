@@ -20,18 +20,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// Single is a host in memory with one vacant, which is gone when it ends.
+// Single is a host in memory with one vacant. Its data are lost when it ends.
 type Single struct {
-	Listener net.Listener // on loopback; Run closes it
+	Listener net.Listener // listener on loopback; Run closes it
 	Vacant   vacants.Spec
-	// Substrates are offered besides a Host's own.
+	// Substrates are offered in addition to the host's own.
 	Substrates substrate.Kinds
 	setting.Host
 	Log *slog.Logger
 }
 
-// Run makes the vacant and serves it to A2A clients until ctx ends. ready is called
-// once requests are answered.
 func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) error {
 	defer s.Listener.Close()
 	seal := make([]byte, 32)
@@ -54,6 +52,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	defer server.Vacants.Close()
 	vacant, err := server.Vacants.Create(ctx, s.Vacant)
 	if err != nil {
+		// ready is called when the host answers requests.
 		return err
 	}
 	agents := server.OpenA2A()

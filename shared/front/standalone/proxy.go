@@ -18,12 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// BehindProxy sets RemoteAddr to the caller's address as the trusted proxies saw
-// it (X-Forwarded-For), and refuses requests that reached such a proxy over plain
-// http where the host's URL is https (X-Forwarded-Proto). Of the addresses in
-// X-Forwarded-For it takes the last that is not a trusted proxy's: whoever sends a
-// request chooses what stands before it. From other peers both headers are
-// ignored, and no handler sees them.
+// BehindProxy sets RemoteAddr to the caller's address as reported by trusted proxies
+// (X-Forwarded-For). If https is true, it refuses requests that reached a trusted proxy by plain
+// http (X-Forwarded-Proto). It uses the last address in X-Forwarded-For that is not a trusted
+// proxy's, because the sender chooses the addresses before it. If the peer is not trusted, both
+// headers are ignored. The next handler never gets these headers.
 func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
@@ -42,7 +41,6 @@ func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Han
 	})
 }
 
-// forwarded is the last address of a chain that is not a trusted proxy's.
 func forwarded(trusted []netip.Prefix, chain []string) (netip.Addr, bool) {
 	hops := strings.Split(strings.Join(chain, ","), ",")
 	for _, hop := range slices.Backward(hops) {
@@ -67,8 +65,8 @@ func trusts(trusted []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ParseBase parses the URL at which others reach a host, without a slash at its
-// end: https://HOST without a path, or http if HOST is this machine.
+// ParseBase parses the URL at which callers reach a host, and removes trailing slashes. The URL
+// must be https://HOST without a path, or http://HOST if HOST is this machine.
 func ParseBase(s string) (base *url.URL, ok bool) {
 	u, err := url.Parse(strings.TrimRight(s, "/"))
 	if err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil || u.Opaque != "" {
@@ -77,14 +75,13 @@ func ParseBase(s string) (base *url.URL, ok bool) {
 	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
 }
 
-// Limits returns the limits of an address at a host for everybody.
 func Limits(h setting.Host, now func() time.Time) edge.Config {
 	return edge.Config{Rate: h.Rate, PairRate: h.PairRate, Bytes: h.Bytes, Now: now}
 }
 
-// Guard limits the requests of an address, and refuses requests whose Host is not
-// base's. If base is this machine, each name of loopback is accepted, and web pages of other
-// origins than the allowed ones are refused.
+// Guard limits the requests of each address and refuses requests whose Host is not base's. If base
+// is this machine, it accepts all loopback names, and refuses requests of web pages whose origin is
+// not allowed.
 func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {
@@ -94,10 +91,9 @@ func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handle
 	return OnlyFor(base, next)
 }
 
-// OnlyFor refuses requests to any Host but the host of base. Otherwise the owner
-// of another name could point it at this host, and browsers and caches would
-// treat its answers as that site's. HealthPath and ReadyPath are answered in any
-// case.
+// OnlyFor refuses requests to any Host other than base's. Otherwise the owner of another name could
+// point it at this host, and browsers and caches would treat the answers as that site's. HealthPath
+// and ReadyPath are always answered.
 func OnlyFor(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
 	standard := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]

@@ -18,14 +18,14 @@ import (
 
 // searching is the search of a running host.
 type searching struct {
-	turn  sync.Mutex // held while the index is rebuilt
+	turn  sync.Mutex // locked while the index is rebuilt
 	mu    sync.Mutex
 	found *serve.Search       // nil until the host runs
 	index *search.Replaceable // nil if the index is not in the data directory
 }
 
-// Reindex rebuilds the index of a running host. Searches use the old one until
-// the new one is complete.
+// Reindex rebuilds the index of a running host. Searches use the old index until the new one is
+// complete.
 func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	if !h.searching.turn.TryLock() {
 		return done, problem.New(problem.Conflict, "the index is being rebuilt already")
@@ -58,12 +58,10 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	})
 }
 
-// freshIndex is the path of the new index while it is built. It replaces the index at path.
 func freshIndex(path string) string { return path + ".new" }
 
-// BuildIndex builds an index beside the one in the directory path, for
-// SwapIndex.
 func BuildIndex(ctx context.Context, path string, feed live.Feed, now func() time.Time, tell func(live.Progress)) error {
+	// SwapIndex moves the complete index from this path to its final one.
 	fresh := freshIndex(path)
 	if err := os.RemoveAll(fresh); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
@@ -79,8 +77,8 @@ func BuildIndex(ctx context.Context, path string, feed live.Feed, now func() tim
 	return nil
 }
 
-// SwapIndex replaces the index in path by the one that BuildIndex built. A crash
-// in between leaves no index; the next start builds one.
+// SwapIndex replaces the index in path by the index that BuildIndex built. If it crashes before the
+// rename, there is no index, and the next start builds one.
 func SwapIndex(path string) error {
 	if err := errors.Join(os.RemoveAll(path), os.Rename(freshIndex(path), path)); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", path)

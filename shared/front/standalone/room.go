@@ -12,16 +12,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MinFree is the free space below which the public may not write to a disk of the given size:
-// the rest is for the operator, the sweeper and the calls under way. It is 1 GiB, or 5 % of
-// a small disk; 0 if the size is unknown.
+// MinFree returns the free space below which public writes are refused on a disk of a given size.
+// The remaining space is for the operator, the sweeper and running calls. It is 1 GiB, or 5 % of a
+// small disk, or zero if the size is unknown.
 func MinFree(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
-// roomCheck is the time for which a look at the disk counts. In this time one host writes
-// some 100 MB at most, which the space below MinFree takes.
+// roomCheck is the time for which a check of the disk is cached. A host writes at most about 100 MB
+// in this time, which fits into the space below MinFree.
 const roomCheck = 5 * time.Second
 
-// room watches the space of the data directory's disk.
+// room watches the free space of the data directory's disk.
 type room struct {
 	disk func() (free, size int64)
 	now  func() time.Time
@@ -32,7 +32,6 @@ type room struct {
 	short   bool
 }
 
-// check returns an error while the disk has less than MinFree.
 func (d *room) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,11 +45,11 @@ func (d *room) check() error {
 	return problem.New(problem.Unavailable, "the disk of the host's data has only %d MB left", d.free>>20)
 }
 
-// retryAfter is told to writers that found no room, in seconds.
+// retryAfter is the Retry-After value in seconds for refused writes.
 const retryAfter = 60
 
-// spare refuses requests that may write while there is too little room. Revocations and
-// payments are small and must not wait.
+// spare refuses requests that may write while there is too little space. It accepts revocations and
+// payments, because they are small and must not wait.
 func (d *room) spare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions

@@ -1,11 +1,10 @@
-// Package standalone runs a host in one process over a data directory: its data
-// file, the key that seals its secrets, its search index, its log, and the socket
-// of its operator. `vacancy dev`, `vacancy serve` and package agent are made of
-// it.
+// Package standalone runs a host in one process with a data directory, which contains its data
+// file, the key that seals its secrets, its search index, its log and the socket of its operator.
+// `vacancy dev`, `vacancy serve` and package agent use this package.
 //
-// The invariants: one process at a time has a data directory. The public listener
-// serves no admin routes but those that package serve names. After Run returns, every
-// accepted call is decided or will be by the next start.
+// Only one process at a time uses a data directory. The public listener serves no admin routes
+// except those that package serve names. After Run returns, every accepted call has been decided or
+// will be decided by the next start.
 package standalone
 
 import (
@@ -57,64 +56,63 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// Files of a data directory. The admin socket is there too.
+// Files of a data directory. The admin socket is also there.
 const (
 	DataFile = "vacancy.db"
 	SealFile = "seal.key"
-	// SearchDir is the search index, which can be rebuilt from the data file.
+	// SearchDir contains the search index, which can be rebuilt from the data file.
 	SearchDir = "search"
-	// FilesDir has the sealed bytes of the files in workspaces.
+	// FilesDir contains the sealed bytes of the files in workspaces.
 	FilesDir = "files"
-	// ExportDir has the usage of each account and day, as JSON lines and CSV.
+	// ExportDir contains the usage of each account and day as JSON lines and CSV.
 	ExportDir = "exports"
-	// urlFile is the base URL of the last run, for commands that open the data file
-	// while no host runs.
+	// urlFile contains the base URL of the last run, for commands that open the data file while no
+	// host runs.
 	urlFile = "url"
 )
 
-// DefaultURL is the base URL of a data directory over which no host has run yet.
+// DefaultURL is the base URL for a data directory in which no host has run yet.
 const DefaultURL = "http://127.0.0.1:8080"
 
 // Config configures a Host. Dir, Log, Now and Rand are required.
 type Config struct {
 	setting.Host
-	Dir string // created if it is missing
-	URL string // base URL, as callers reach the host; "" means the URL of the last run
-	// AllowLoopback and OwnMachine say whose URLs may lead to loopback (serve.Config).
+	Dir string // created if it does not exist
+	URL string // base URL at which callers reach the host; "" means the URL of the last run
+	// AllowLoopback and OwnMachine specify whose URLs may point to loopback (serve.Config).
 	AllowLoopback, OwnMachine bool
-	// Substrates are offered besides echo and http.
+	// Substrates are offered in addition to echo and http.
 	Substrates substrate.Kinds
-	// New takes a directory whose data file is missing or empty for a new host,
-	// although one has run over it.
+	// New allows a new host in a directory whose data file is missing or empty, although another
+	// host has run there.
 	New bool
-	// NoUpgrade refuses data of an earlier program, which Open upgrades otherwise. NoCopy upgrades
-	// without a copy of the data file, for a caller that has another.
+	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. NoCopy
+	// upgrades without a copy of the data file, for callers that have another copy.
 	NoUpgrade, NoCopy bool
-	// Upgrading, if set, is called at the begin, during and at the end of an upgrade. Calls may be
+	// Upgrading, if set, is called at the start, during and at the end of an upgrade. Calls may be
 	// concurrent.
 	Upgrading func(Upgrading)
-	// WrapStore, if set, wraps the data file, and WrapBlobs the files of workspaces.
+	// WrapStore, if set, wraps the data file, and WrapBlobs wraps the files of workspaces.
 	WrapStore func(store.Store) store.Store
 	WrapBlobs func(blob.Blobs) blob.Blobs
-	// Disk returns the free space and the size of a directory's disk. The default is
-	// package Disk.
+	// Disk returns the free space and the size of a directory's disk. The default is the function
+	// Disk.
 	Disk func(dir string) (free, size int64)
-	// TestClock lets requests set the clock of the host, by ClockHeader.
+	// TestClock allows requests to set the clock of the host by ClockHeader.
 	TestClock bool
-	Version   string // of Vacancy, for GET /v1/admin/host
+	Version   string // version of Vacancy, for GET /v1/admin/host
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
 }
 
-// Host is the host of a data directory in this process, which holds the lock of
-// the data file.
+// Host is the host of a data directory in this process. It holds the lock of the data file.
 type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
-	blobs   blob.Blobs // of files in workspaces
-	clock   *testClock // nil means the machine's clock
+	blobs   blob.Blobs // blobs of files in workspaces
+	clock   *testClock // nil if the machine's clock is used
 	config  Config
 	started time.Time
 
@@ -124,7 +122,6 @@ type Host struct {
 	searching searching
 }
 
-// Open opens the host of a data directory. Data of an earlier program are upgraded first.
 func Open(c Config) (*Host, error) {
 	if err := serve.EnsurePrivate(c.Dir); err != nil {
 		return nil, err
@@ -144,6 +141,7 @@ func Open(c Config) (*Host, error) {
 	if disk == nil {
 		disk = Disk
 	}
+	// Data of an earlier program are upgraded first.
 	u := upgrading{config: &c, path: path, free: func() int64 { free, _ := disk(c.Dir); return free }}
 	file, err := u.open(vault)
 	if err != nil {
@@ -174,7 +172,7 @@ func Open(c Config) (*Host, error) {
 		stored = c.WrapBlobs(stored)
 	}
 	blobs := func() (blob.Blobs, error) { return stored, nil }
-	// Reports need the file itself, because only it can be walked.
+	// Reports need the file itself, because a wrapped store cannot be walked.
 	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
 	host := &Host{
 		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
@@ -195,11 +193,11 @@ func Open(c Config) (*Host, error) {
 	return host, nil
 }
 
-// SubstrateKinds returns the kinds of substrates for vacants of a local host, sorted, without
-// the kind for conformance tests.
+// SubstrateKinds returns the sorted kinds of substrates for vacants of a local host, except the
+// kind for conformance tests.
 func SubstrateKinds() []string {
 	all := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock}
-	for kind := range kinds(nil) { // no substrate is opened, so nothing is sent
+	for kind := range kinds(nil) { // the nil client is not used, because no substrate is opened
 		if kind != conformance.Kind {
 			all = append(all, kind)
 		}
@@ -208,7 +206,6 @@ func SubstrateKinds() []string {
 	return all
 }
 
-// kinds returns the substrates that send requests.
 func kinds(client *outbound.Client) substrate.Kinds {
 	all := substrate.Kinds{conformance.Kind: conformance.New}
 	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
@@ -217,32 +214,33 @@ func kinds(client *outbound.Client) substrate.Kinds {
 	return all
 }
 
-// Close wipes keys from memory and unlocks the data file.
 func (h *Host) Close() error {
 	h.Vacants.Close()
 	h.SigningKeys.Close()
 	return h.Store.Close()
 }
 
-// checkFiles refuses to start a new host in a directory with remains of an old
-// one.
+// checkFiles returns an error if a new host would start in a directory that contains parts of an
+// old one.
 func (c *Config) checkFiles(path, seal string) error {
 	info, err := os.Stat(path)
 	there := err == nil && info.Size() > 0
 	switch {
 	case there && !IsThere(seal):
-		// A new key would open nothing, and hide that the old one is missing.
+		// A new key could not open any secret, and would hide that the old key is missing.
 		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is not: put it back", path, seal)
 	case there || c.New || !IsThere(seal):
 		return nil
 	case IsThere(filepath.Join(c.Dir, SearchDir)) || IsThere(filepath.Join(c.Dir, urlFile)):
 		return problem.New(problem.Damaged, "a host has run over %s, and its data file %s is missing or empty", c.Dir, path)
 	}
-	return nil // a first start that was ended before it made the file
+	// A first start may have ended before it created the data file.
+	return nil
 }
 
-// IsEmpty reports whether a data directory stores nothing: its data file is missing, or a command
-// that failed has left a file without rows and documents. A file that cannot be read is not empty.
+// IsEmpty reports whether a data directory contains no data: the data file is missing, or a failed
+// command has left a file without rows and documents. A file that cannot be read is not considered
+// empty.
 func IsEmpty(ctx context.Context, dir string) bool {
 	path := filepath.Join(dir, DataFile)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
@@ -256,7 +254,6 @@ func IsEmpty(ctx context.Context, dir string) bool {
 	return errors.Join(err, file.Close()) == nil && empty
 }
 
-// lastURL is the base URL of the last run over a data directory.
 func lastURL(dir string) string {
 	b, err := os.ReadFile(filepath.Join(dir, urlFile))
 	if err != nil || len(bytes.TrimSpace(b)) == 0 {
@@ -265,44 +262,43 @@ func lastURL(dir string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// IsThere reports whether a file exists.
 func IsThere(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// foldTime bounds the last fold of a host that ends.
+// foldTime limits the last fold of a host that ends.
 const foldTime = 5 * time.Second
 
-// gcPercent lets the heap, which is a few megabytes, grow to five times the
-// live data: measured, a tenth less CPU for each call at 15 MB more memory.
+// gcPercent lets the heap, which is a few megabytes, grow to five times the live data. In
+// measurements, this saved a tenth of the CPU time per call for 15 MB of memory.
 const gcPercent = 400
 
-// memoryLimit is the heap from which on the collector works harder instead of taking more
-// memory: a thousand streams at once stay below 300 MB, with the pages of the data file.
+// memoryLimit is the heap size above which the garbage collector runs more often instead of using
+// more memory. A thousand concurrent streams stay below 300 MB, including the pages of the data
+// file.
 const memoryLimit = 192 << 20
 
 // Running configures a running host.
 type Running struct {
 	// Public is the public listener. Run closes it.
 	Public net.Listener
-	// Wrap, if set, wraps the handler of the public listener: who may send requests,
-	// and how many.
+	// Wrap, if set, wraps the handler of the public listener, for example to limit senders and
+	// their requests.
 	Wrap func(http.Handler) http.Handler
-	// Index is the search index. With nil, the host keeps one in the data
-	// directory.
+	// Index is the search index. If Index is nil, the host stores an index in the data directory.
 	Index search.Index
-	// Witnesses are verifier keys of unregistered witnesses that may cosign the log.
+	// Witnesses contains verifier keys of unregistered witnesses that may cosign the log.
 	Witnesses []string
-	// Grace is the time that running calls get to end. Zero means enough for the
-	// slowest.
+	// Grace limits the time in which running calls may end at shutdown. Zero means enough time for
+	// the slowest call.
 	Grace time.Duration
-	// Endpoints, if set, wraps the endpoints: the public one, then the admin socket.
+	// Endpoints, if set, wraps the public endpoint and the admin socket, in this order.
 	Endpoints func(...serve.Endpoint) []serve.Endpoint
 }
 
-// Run serves until ctx ends or a listener fails, then lets running calls end.
-// ready is called once requests are answered; its error ends the run.
+// Run serves until ctx ends or a listener fails, and then lets running calls end. It calls ready
+// when requests are answered. If ready returns an error, the run ends.
 func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) error) (err error) {
 	defer r.Public.Close()
 	if r.Grace == 0 {
@@ -352,7 +348,8 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	if h.clock != nil {
 		public = h.clock.obey(public)
 	}
-	if r.Wrap != nil { // who may not send requests does not set the clock, either
+	// Requests that Wrap refuses must not set the clock either.
+	if r.Wrap != nil {
 		public = r.Wrap(public)
 	}
 	endpoints := []serve.Endpoint{
@@ -362,7 +359,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	if r.Endpoints != nil {
 		endpoints = r.Endpoints(endpoints...)
 	}
-	// When either the caller or a listener ends the run, both end.
+	// The run ends when the caller cancels it or a listener fails.
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	served := make(chan error, 1)
@@ -377,12 +374,11 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	return <-served
 }
 
-// work does what a host does besides answering, until ctx ends. The channel is closed when
-// all of it has ended: nothing uses the data directory after that.
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { agents.Run(ctx) })
-	all.Go(func() { // so that the first search need not
+	// The index is updated now, so that the first search need not do it.
+	all.Go(func() {
 		if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 		}
@@ -400,14 +396,15 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 			all.Go(func() { job.Loop(ctx, h.config.Log) })
 		}
 	}
+	// After the channel is closed, no code of the host uses the data directory.
 	ended := make(chan struct{})
 	go func() { defer close(ended); all.Wait() }()
 	return ended
 }
 
-// finish waits for the work in the background, but not for longer than a call may take: what still runs then
-// fails as if the process had died. It folds the rows of the last second into usage, so that usage is complete
-// while no host runs.
+// finish waits for background work, but not longer than a call may take. Work that is still running
+// then fails as if the process had died. finish also folds the rows of the last second into usage,
+// so that usage is complete while no host runs.
 func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
@@ -423,8 +420,8 @@ func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Du
 	}
 }
 
-// rebase stores the base URL for lastURL, and signs cards again that name another address. Neither keeps
-// the host from answering: lastURL is a convenience, and one damaged vacant is logged, and fsck reports it.
+// rebase stores the base URL for lastURL and signs cards again that contain another address. Errors
+// are only logged: lastURL is a convenience, and fsck reports damaged vacants.
 func (h *Host) rebase(ctx context.Context) {
 	if h.config.URL != lastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {
@@ -440,8 +437,8 @@ func (h *Host) rebase(ctx context.Context) {
 	}
 }
 
-// openIndex opens the index in a directory. A damaged one, or one of another
-// format, is deleted and rebuilt; nothing is lost.
+// openIndex opens the index in a directory. It deletes a damaged index, or an index of another
+// format, and rebuilds it. No data are lost.
 func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	index, err := bleve.Open(dir)
 	if !problem.Is(err, problem.Damaged) {

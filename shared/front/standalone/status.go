@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// Status describes the host.
 func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 	counts := h.Calls.Log.Counts()
 	s := admin.Status{
@@ -42,11 +41,10 @@ func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 	return s, err
 }
 
-// sizeOf is the size of a file, or of all files in a directory; 0 if it is absent.
 func sizeOf(path string) (size int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // absent, or removed meanwhile
+			return nil // absent, or removed concurrently
 		}
 		if info, err := d.Info(); err == nil {
 			size += info.Size()

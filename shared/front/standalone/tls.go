@@ -18,8 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CertFiles are the files of a certificate, in PEM, that are read again when they
-// change.
+// CertFiles is a certificate in PEM files that are read again when they change.
 type CertFiles struct {
 	Cert, Key string
 	Log       *slog.Logger
@@ -27,15 +26,13 @@ type CertFiles struct {
 
 	mu      sync.Mutex
 	looked  time.Time
-	stamp   string // of the files that current was read from
+	stamp   string // state of the files from which current was read
 	current *tls.Certificate
 }
 
-// lookEvery is the shortest time between two looks at the files.
+// lookEvery is the minimum interval between two checks of the files.
 const lookEvery = time.Second
 
-// Config reads the files and returns the configuration of a server. The error, of
-// kind Usage, says what is wrong with the files.
 func (c *CertFiles) Config() (*tls.Config, error) {
 	if err := c.read(); err != nil {
 		return nil, err
@@ -47,8 +44,8 @@ func serverConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate}
 }
 
-// certificate returns the current certificate. Files that cannot be used are
-// logged, and the last good certificate stays.
+// certificate returns the current certificate. If changed files cannot be used, it logs an error
+// and returns the previous certificate.
 func (c *CertFiles) certificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +59,7 @@ func (c *CertFiles) certificate() *tls.Certificate {
 	}
 	before := c.stamp
 	if err := c.read(); err != nil {
-		if c.stamp != before { // once for each change
+		if c.stamp != before { // log once per change
 			c.Log.Error("the new certificate cannot be used; the last one stays", "cause", err.Error())
 		}
 		return c.current
@@ -71,8 +68,8 @@ func (c *CertFiles) certificate() *tls.Certificate {
 	return c.current
 }
 
-// stat is a text that changes with the files.
 func (c *CertFiles) stat() string {
+	// The text changes whenever one of the files changes.
 	text := ""
 	for _, path := range []string{c.Cert, c.Key} {
 		info, err := os.Stat(path)
@@ -103,7 +100,6 @@ func (c *CertFiles) read() error {
 	return nil
 }
 
-// Check reports whether the certificate is for a host name.
 func (c *CertFiles) Check(host string) error {
 	if err := c.current.Leaf.VerifyHostname(host); err != nil {
 		return problem.Wrap(problem.Usage, err, "the certificate %s is not for %s: %v", c.Cert, host, err)
@@ -111,13 +107,13 @@ func (c *CertFiles) Check(host string) error {
 	return nil
 }
 
-// acmeDir is where certificates of an ACME authority are kept in a data directory.
+// acmeDir is the folder of a data directory that contains certificates of an ACME authority.
 const acmeDir = "acme"
 
-// Acme is the configuration of a server whose certificate for a domain comes from
-// an ACME authority, by default Let's Encrypt. The certificate is requested with
-// the first connection, by the challenge tls-alpn-01 at the same listener, and kept
-// in the data directory. client sends the requests to the authority.
+// Acme returns the configuration of a server that gets its domain's certificate from an ACME
+// authority, for example Let's Encrypt. The certificate is requested at the first connection, by
+// the challenge tls-alpn-01 on the same listener, and is stored in the data directory. client sends
+// the requests to the authority.
 func Acme(dir, domain, authority string, client *http.Client) *tls.Config {
 	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(filepath.Join(dir, acmeDir)), HostPolicy: autocert.HostWhitelist(domain),

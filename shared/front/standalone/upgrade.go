@@ -21,29 +21,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// Upgrading tells how far the upgrade of a data directory is.
+// Upgrading is the progress of an upgrade of a data directory.
 type Upgrading struct {
 	From DataVersion
-	Copy string // copy of the data file, or "" for an upgrade without one, or that goes on
-	// Step names the documents that are upgraded now, "" at the begin. Done is the number of those that
-	// were visited.
+	// Copy is the copy of the data file. It is "" if no copy was made, or if an interrupted upgrade
+	// continues.
+	Copy string
+	// Step names the documents that are currently upgraded; it is "" at the start. Done is the
+	// number of documents that were visited.
 	Step string
 	Done int
-	// Took is the time of the whole upgrade, at its end.
+	// Took is the duration of the complete upgrade. It is set at the end.
 	Took time.Duration
 }
 
-// DataVersion describes the data of a host.
 type DataVersion struct {
 	Format int // layout of the data file, or -1 if the file is empty
-	// Documents is the version of the documents, for a file of the format that this program writes.
+	// Documents is the version of the documents. It is set if this program writes the file's
+	// format.
 	Documents int
 }
 
-// CurrentData returns the version of the data that this program writes.
 func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
 
-// String returns "no data", "format 2", or "format 4, documents 1".
+// String returns "no data", "format 2" or, for example, "format 4, documents 1".
 func (v DataVersion) String() string {
 	switch {
 	case v.Format < 0:
@@ -54,21 +55,19 @@ func (v DataVersion) String() string {
 	return fmt.Sprintf("format %d, documents %d", v.Format, v.Documents)
 }
 
-// DataInfo describes a data file.
 type DataInfo struct {
 	DataVersion
-	Interrupted bool // an upgrade is not complete
+	Interrupted bool // an upgrade is incomplete
 	Size        int64
-	Last        *upgrade.Version // the last upgrade, or the begin of the host; nil if unknown
+	// Last is the last upgrade or the creation of the host, or nil if it is unknown.
+	Last *upgrade.Version
 }
 
-// IsCurrent reports whether this program serves the data as they are.
 func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentData() && !i.Interrupted }
 
-// Outlook returns a sentence that says whether the next start of a host upgrades or refuses the data;
-// "" if it serves them unchanged.
 func (i *DataInfo) Outlook() string {
 	current := CurrentData()
+	// Data that need no upgrade get no sentence.
 	switch {
 	case i.Format < 0 || i.IsCurrent():
 		return ""
@@ -80,7 +79,6 @@ func (i *DataInfo) Outlook() string {
 	return fmt.Sprintf("its data have %s: the next start copies them and upgrades them to %s", i, current)
 }
 
-// Stored describes the data for the operator's API.
 func (i *DataInfo) Stored() admin.Stored {
 	s := admin.Stored{Format: i.Format, Documents: i.Documents}
 	if i.Last != nil {
@@ -89,10 +87,8 @@ func (i *DataInfo) Stored() admin.Stored {
 	return s
 }
 
-// IsNewer reports whether a newer program wrote the data.
 func (i *DataInfo) IsNewer() bool { return i.Format > bolt.Format || i.Documents > upgrade.Current }
 
-// Inspect describes the data file of a directory over which no host runs. It changes nothing.
 func Inspect(dir string) (DataInfo, error) {
 	path := filepath.Join(dir, DataFile)
 	info, err := bolt.Inspect(path)
@@ -127,9 +123,8 @@ type upgrading struct {
 	told   Upgrading
 }
 
-// open opens the data file, upgrades it if it is of an earlier program, and stores in a new file which
-// version it has.
 func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
+	// A new file gets the current version. Data of an earlier program are upgraded.
 	o := bolt.Options{}
 	if !u.config.NoUpgrade {
 		o.Upgrade = &bolt.Upgrade{
@@ -156,10 +151,10 @@ func (u *upgrading) tell(t Upgrading) {
 	}
 }
 
-// begin copies the data file before its first change.
 func (u *upgrading) begin(from DataVersion) (err error) {
 	u.began, u.told.From = time.Now(), from
 	if !u.config.NoCopy {
+		// The copy is made before the first change.
 		if u.told.Copy, err = u.copy(from.Format); err != nil {
 			return err
 		}
@@ -197,7 +192,8 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	switch {
 	case empty:
 		v, err = upgrade.New(ctx, data)
-	case v.Version == upgrade.Current: // a crash came before the end of the upgrade, or of a new host's first commit
+	// A crash occurred before the end of an upgrade, or before the first commit of a new host.
+	case v.Version == upgrade.Current:
 	case c.NoUpgrade:
 		return bolt.Earlier("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
 	default:
@@ -231,11 +227,11 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	return nil
 }
 
-// spare is the space that an upgrade needs besides the copy.
+// spare is the disk space that an upgrade needs in addition to the copy.
 const spare = 64 << 20
 
-// copy copies the data file, whose lock this process holds, to a file whose name tells the format. A copy
-// that is not complete has another name.
+// copy copies the data file, whose lock this process holds, to a file whose name contains the
+// format. An incomplete copy has another name.
 func (u *upgrading) copy(format int) (string, error) {
 	to := fmt.Sprintf("%s.format%d", u.path, format)
 	for n := 2; IsThere(to); n++ {

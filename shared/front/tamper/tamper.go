@@ -1,11 +1,10 @@
-// Package tamper watches the stream of the table of rows. Rows are written
-// once, so every change or removal is unauthorised: it is logged and counted in
-// a metric with an alarm. verify finds what the change broke. Canaries are counted
-// too: an alarm tells if none is seen.
+// Package tamper watches the DynamoDB stream of the table of rows. Rows are written once, so any
+// change or removal is unauthorized: the package logs it and counts it in a metric with an alarm.
+// The command verify finds the consequences of the change. Canaries are counted too, and an alarm
+// reports if none arrive.
 //
-// The invariants: no record is skipped because it is unusual, and none makes
-// the function fail, which would block the records after it. The function fails
-// only if a line cannot be written.
+// Unusual records are not skipped, and they do not make the function fail, because a failure would
+// block the records that follow. The function fails only if a log line cannot be written.
 package tamper
 
 import (
@@ -21,27 +20,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Metrics counts rows changed or removed, which is absent while there are none,
-// and canaries, which says that rows are watched.
+// Metric counts changed and removed rows; it has no data points while there are none. SeenMetric
+// counts canaries, which shows that the rows are watched.
 const (
 	Metric     = "tampered"
 	SeenMetric = "canaries"
 )
 
-// Canary is the partition key of canaries, as a stream's records have it.
+// Canary is the partition key of canaries as it appears in stream records.
 var Canary = base64.StdEncoding.EncodeToString([]byte(canary.Stream()))
 
-// Watcher tells of records.
+// Watcher reports tampered rows and canaries.
 type Watcher struct {
 	lines slog.Handler
 	now   func() time.Time
 }
 
-// New makes a Watcher that writes its lines to a handler of obs.
 func New(lines slog.Handler, now func() time.Time) *Watcher { return &Watcher{lines, now} }
 
-// event has the members of a DynamoDB stream's event that matter; a member of
-// another form stays empty.
+// event contains the used members of a DynamoDB stream event. A member of an unexpected type stays
+// empty.
 type event struct{ Records []json.RawMessage }
 
 type record struct {
@@ -54,9 +52,9 @@ type record struct {
 	}
 }
 
-// Look tells of each row that an event says was changed or removed, and how
-// many they are. An event or a record that cannot be read counts as one: what
-// was to be seen in it was not.
+// Look reports each row that was changed or removed according to an event, and returns their
+// number. An event or record that cannot be parsed counts as one, because its content was not
+// checked.
 func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error) {
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil || e.Records == nil {
@@ -64,8 +62,9 @@ func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error
 	}
 	for _, raw := range e.Records {
 		var r record
-		_ = json.Unmarshal(raw, &r)  // as far as it goes: an odd record is told too
-		if r.EventName == "INSERT" { // what is put for the first time is as it should be
+		// An unusual record is decoded as far as possible and reported.
+		_ = json.Unmarshal(raw, &r)
+		if r.EventName == "INSERT" { // the first write of a row is expected
 			if r.Dynamodb.Keys.PK.B == Canary {
 				if err := w.line(ctx, slog.LevelInfo, "a canary was seen", SeenMetric); err != nil {
 					return tampered, err
@@ -81,8 +80,8 @@ func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error
 	return tampered, nil
 }
 
-// attrs identify the row: `vacancy chain` and verify take it from there.
 func attrs(r *record) []slog.Attr {
+	// `vacancy chain` and verify use these attributes to find the row.
 	name := clip(r.EventName)
 	if name == "" {
 		name = "unreadable"
@@ -94,19 +93,18 @@ func attrs(r *record) []slog.Attr {
 	return []slog.Attr{slog.String("event", name), slog.String("stream", stream), slog.String("position", clip(r.Dynamodb.Keys.SK.N))}
 }
 
-// clip bounds an odd value. A stream's name is at most 136 hex digits.
+// clip limits a value of an unusual record. A stream's name has at most 136 hexadecimal digits.
 func clip(s string) string { return s[:min(len(s), 136)] }
 
 func (w *Watcher) tell(ctx context.Context, attrs ...slog.Attr) error {
 	return w.line(ctx, slog.LevelError, "a row was changed or removed", Metric, attrs...)
 }
 
-// line writes a line that counts one in a metric, and says whether that went
-// well: a logger would not.
 func (w *Watcher) line(ctx context.Context, level slog.Level, text, metric string, attrs ...slog.Attr) error {
 	at := w.now()
 	line := slog.NewRecord(at, level, text, 0)
 	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(at, metric))...)
+	// A logger would not return the error of a write.
 	if err := w.lines.Handle(ctx, line); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the log takes no line")
 	}

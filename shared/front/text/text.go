@@ -1,4 +1,5 @@
-// Package text serves callers of no protocol: it answers a text with a text, or with a stream of it.
+// Package text serves callers without a protocol: it answers a text with a text or with a stream of
+// a text's pieces.
 package text
 
 import (
@@ -20,7 +21,7 @@ import (
 
 const mediaText = "text/plain"
 
-// Texting is a text to a vacant, by no protocol.
+// Texting is a text that is sent to a vacant without a protocol.
 type Texting struct {
 	Vacant   string `path:"vacant"`
 	Context  string `query:"context"`
@@ -29,7 +30,6 @@ type Texting struct {
 	Text     string `body:"text"`
 }
 
-// Operations lists the operation for text.
 func Operations() []op.Spec {
 	return []op.Spec{{
 		Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
@@ -38,18 +38,18 @@ func Operations() []op.Spec {
 	}}
 }
 
-// Headers of an answer of text.
+// Headers of a text answer.
 const (
-	// contextHeader names the conversation, for the parameter context of the next message.
+	// contextHeader contains the conversation's name, for the parameter context of the next
+	// message.
 	contextHeader = "Vacancy-Context"
-	// cutHeader says why the answer ends before its end.
+	// cutHeader contains the reason why the answer is incomplete.
 	cutHeader = "Vacancy-Cut"
 )
 
 // paramContext is the query parameter that continues a conversation.
 const paramContext = "context"
 
-// Handler serves a text. The sender is an account, or a guest.
 func Handler(s *plain.Service) func(*plain.Exchange) error {
 	return func(r *plain.Exchange) error {
 		if err := r.Find(); err != nil {
@@ -72,7 +72,7 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 		}
 		for name, values := range query {
 			switch name {
-			case caller.MaxPrice: // for Payment
+			case caller.MaxPrice: // caller.Payment reads it
 			case paramContext:
 				m.Context = values[0]
 				if err := r.CheckContext(r.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
@@ -109,15 +109,15 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 				if err != nil {
 					return err
 				}
-				// A turn goes on without its client. The handler waits for it, because after the
-				// handler nothing may run.
+				// A turn continues without its client. The handler waits for it, because a function
+				// may not run code after its handler has returned.
 				defer func() { <-done }()
 				h.Set(contextHeader, turn.Message.Context)
 				return r.Stream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
 			}
 			t, err := r.Run(r.Context(), turn, plain.Wait{})
 			if r.IsSlow() {
-				// The limit for an answer began with the request, which a turn of minutes outlasts.
+				// The write deadline began with the request. A turn may take minutes longer.
 				r.ExtendWrite()
 			}
 			if err != nil {
@@ -143,16 +143,16 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 	}
 }
 
-// textEvents renders the events of a turn as server-sent events of text: the pieces of the answer,
-// then the event done, whose data is the cut of the answer, or the event error.
+// textEvents renders the events of a turn as server-sent events: the pieces of the answer, followed
+// by the event done, whose data is the cut of the answer, or by the event error.
 type textEvents struct {
 	started bool // a piece was sent
 	cr      bool // the last piece ended with a carriage return
 	ended   bool
 }
 
-// Event implements plain.Rendering. Every event begins the stream.
 func (t *textEvents) Event(n task.Numbered) ([]byte, error) {
+	// Every event begins the stream.
 	switch a, status := n.Artifact, n.Status; {
 	case a != nil && a.Artifact.ID == task.ResponseArtifact:
 		return t.piece(plain.TextOf(a.Artifact.Parts), a.Append), nil
@@ -171,15 +171,15 @@ func (t *textEvents) Event(n task.Numbered) ([]byte, error) {
 	}
 }
 
-// piece renders a piece of the answer. Unless it follows the pieces before, it is the whole answer
-// in their place.
+// piece renders a piece of the answer. If follows is false, text is the complete answer and
+// replaces the earlier pieces.
 func (t *textEvents) piece(text string, follows bool) []byte {
 	name := ""
 	if t.started && !follows {
 		name, t.cr = "replace", false
 	}
-	// A line of an event ends at a carriage return too, so that an answer with one could otherwise
-	// write events of its own.
+	// A carriage return also ends a line of an event. If carriage returns were not replaced, an
+	// answer could contain events of its own.
 	cr := strings.HasSuffix(text, "\r")
 	if t.cr {
 		text = strings.TrimPrefix(text, "\n")
@@ -192,7 +192,6 @@ func (t *textEvents) piece(text string, follows bool) []byte {
 	return appendEvent(nil, name, text)
 }
 
-// End implements plain.Rendering.
 func (t *textEvents) End(err error) []byte {
 	switch {
 	case err != nil:
@@ -203,7 +202,7 @@ func (t *textEvents) End(err error) []byte {
 	return nil
 }
 
-// appendEvent appends a server-sent event. "" names the event message, the default.
+// appendEvent appends a server-sent event. An empty name means the default event, message.
 func appendEvent(b []byte, name, data string) []byte {
 	if name != "" {
 		b = append(append(append(b, "event: "...), name...), '\n')

@@ -62,7 +62,6 @@ account. infra/README.md lists the costs of tasks, bookings, pages and other fea
 	return cmd
 }
 
-// costs returns the prices of the list, or the estimate of a stage.
 func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 	if f.templates != "" {
 		return estimate(a, cmd.Context(), f)
@@ -81,8 +80,8 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 	return pricesResult(list), err
 }
 
-// priceList returns the prices of a Region. Prices of --price-list replace them.
 func (f *costFlags) priceList(region string) (cost.List, error) {
+	// The prices in --price-list replace the Region's prices.
 	list := cost.PricesIn(region)
 	if f.prices == "" {
 		return list, nil
@@ -94,7 +93,6 @@ func (f *costFlags) priceList(region string) (cost.List, error) {
 	return cost.ReadPrices(canon.TrimMark(b), list)
 }
 
-// pricesResult is a price list.
 type pricesResult cost.List
 
 func (r pricesResult) Print(w io.Writer) {
@@ -162,13 +160,10 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	return r, nil
 }
 
-// synthesis is the command that writes a stage's templates to cdk.out, for
-// persons without an installed CDK.
 func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
 
-// costResult is the cost of a stage.
 type costResult cost.Report
 
 func (r costResult) Print(w io.Writer) {
@@ -202,7 +197,6 @@ func (r costResult) Print(w io.Writer) {
 	}
 }
 
-// inDollars rounds to cents, or to more digits below a cent.
 func inDollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("%.4f", usd)
@@ -210,12 +204,10 @@ func inDollars(usd float64) string {
 	return fmt.Sprintf("%.2f", usd)
 }
 
-// plural is a number of calls with its noun.
 func plural(n float64) string {
 	return grouped(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
 }
 
-// grouped is a whole number with commas.
 func grouped(n float64) string {
 	s := fmt.Sprintf("%.0f", n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -1,4 +1,4 @@
-// Package awscmd has the commands for a host on AWS: deploy, destroy, tail, invoke, cost,
+// Package awscmd implements the commands for a host on AWS: deploy, destroy, tail, invoke, cost,
 // and the operator's key of a stage.
 package awscmd
 
@@ -25,7 +25,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands for a host on AWS.
 var Group = kit.Group{
 	Topic: "aws",
 	Title: "A host on AWS:",
@@ -84,23 +83,24 @@ keep and others).`,
 	return cmd
 }
 
-// deployment is one run of deploy.
+// deployment is the state of one run of deploy.
 type deployment struct {
 	*kit.App
 	flags deployFlags
 	top   string // top directory of the checkout
 	cdk   *cdk.CLI
 	cloud cloud.Cloud
-	rec   stage.Record // with the context values of this run
-	// stored has the settings that were read from the stage. A stage of an earlier release has none, and stored is nil.
+	rec   stage.Record // contains the context values of this run
+	// stored contains the settings that were read from the stage. It is nil for a stage of an
+	// earlier release, which stores none.
 	stored map[string]string
 
-	regional map[string]string // context values that follow from the Region
-	warnings []doctor.Check    // about the account
+	regional map[string]string // context values that depend on the Region
+	warnings []doctor.Check    // warnings about the account
 }
 
-// values are the context values in the flags. The stacks validate them.
 func (f deployFlags) values() (map[string]string, error) {
+	// The stacks validate the values.
 	given := map[string]string{}
 	for _, kv := range f.context {
 		name, value, ok := strings.Cut(kv, "=")
@@ -131,7 +131,8 @@ func (f deployFlags) values() (map[string]string, error) {
 }
 
 func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
-	if _, err := f.values(); err != nil { // before anything is fetched or built
+	// The flags are checked before tools are downloaded or programs built.
+	if _, err := f.values(); err != nil {
 		return err
 	}
 	name, err := a.StageName(f.stage)
@@ -145,14 +146,14 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if f.plan {
 		return d.plan(ctx, name)
 	}
-	// Before a program is built or tools are installed, which takes a minute.
+	// These checks precede the builds and installs, which take a minute.
 	if err := a.CheckRegion(name); err != nil {
 		return err
 	}
 	if err := a.NeedAWS(); err != nil {
 		return err
 	}
-	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil { // checks the credentials
+	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil { // also checks the credentials
 		return err
 	}
 	if err := findGo(); err != nil {
@@ -169,7 +170,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.cdk, err = cdk.Install(ctx, tools, progress); err != nil {
 		return err
 	}
-	if err := d.quiet(ctx); err != nil { // a deploy that is under way may change the settings
+	if err := d.quiet(ctx); err != nil { // a running deploy may change the settings
 		return err
 	}
 	if err := d.choose(ctx); err != nil {
@@ -207,9 +208,9 @@ func findGo() error {
 	return nil
 }
 
-// bootstrapped makes sure that CDK's bootstrap stack is in the account and
-// Region. It is created only after confirmation or a flag, because it belongs
-// to the account and not to this project.
+// bootstrapped ensures that CDK's bootstrap stack exists in the account and Region. The stack is
+// created only after a confirmation or with a flag, because it belongs to the account and not to
+// this project.
 func (d *deployment) bootstrapped(ctx context.Context) error {
 	s, err := d.cloud.Stack(ctx, "CDKToolkit")
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -230,7 +231,7 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 			return hint(err)
 		}
 	}
-	// Use a directory without cdk.json, or CDK would build the stacks first.
+	// In a directory with cdk.json, the CDK would build the stacks first.
 	dir, err := os.MkdirTemp("", "vacancy-bootstrap-")
 	if err != nil {
 		return err
@@ -239,8 +240,8 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 	return d.watched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// quiet waits until CloudFormation has finished an earlier deploy, and refuses
-// a stage whose stacks are in a state that cannot be deployed.
+// quiet waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
+// is in a state that prevents a deployment.
 func (d *deployment) quiet(ctx context.Context) error {
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
@@ -267,8 +268,8 @@ func (d *deployment) quiet(ctx context.Context) error {
 	return nil
 }
 
-// stuckHint is the remedy for a stack in a state that no deploy can leave; ""
-// for other states.
+// stuckHint returns the remedy for a stack in a state that no deployment can leave, or "" for other
+// states.
 func stuckHint(s cloud.Stack) string {
 	switch s.Status {
 	case "UPDATE_ROLLBACK_FAILED":
@@ -279,9 +280,9 @@ func stuckHint(s cloud.Stack) string {
 	return ""
 }
 
-// environ is CDK's environment, without the operator's key.
 func (d *deployment) environ() []string {
 	env := maps.Clone(d.Env)
+	// The CDK must not get the operator's key.
 	delete(env, "VACANCY_OPERATOR_KEY")
 	env["AWS_REGION"] = d.rec.Region
 	if env["AWS_ENDPOINT_URL"] != "" && env["AWS_ENDPOINT_URL_S3"] == "" {

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// rotation is one rotation of the edge's secret: the functions accept the new
-// and the previous value, then the edge sends the new one. Whenever it stops,
-// the functions accept what the edge sends. The zero rotation changes nothing.
+// rotation is a rotation of the edge's secret. First the functions accept the new and the previous
+// value, then the edge sends the new one. If the rotation is interrupted, the functions still
+// accept the value that the edge sends. The zero rotation changes no secret.
 type rotation struct {
 	secret string // ARN
-	next   string // version id that the edge will send
-	before string // version id that it sends now
+	next   string // id of the version that the edge will send
+	before string // id of the version that the edge sends now
 }
 
 // rotation plans a rotation if an edge already sends a secret.
@@ -42,9 +42,11 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
 	}
 	version, _ := assembly.SecretVersion(edge)
-	if version == "" { // the edge was created with the current version, which is still in use
+	// The edge was created with the current version, which is still in use.
+	if version == "" {
 		version, err = d.cloud.Version(ctx, r.secret)
-	} else { // the last deploy may have ended before it recorded this
+		// The last deploy may have ended before it recorded the version.
+	} else {
 		err = d.cloud.Promote(ctx, r.secret, version)
 	}
 	if err != nil {
@@ -55,7 +57,6 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	return r, err
 }
 
-// context returns the context values for the templates.
 func (r rotation) context() map[string]string {
 	if r.secret == "" {
 		return nil
@@ -63,8 +64,8 @@ func (r rotation) context() map[string]string {
 	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
 }
 
-// newUUID is a random UUID, which AWS requires as a version id.
 func newUUID(random io.Reader) (string, error) {
+	// AWS requires UUIDs as version ids.
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness")

@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The vacant that a first deploy creates, so that there is one to call.
+// The first deploy creates this vacant, so that there is a vacant to call.
 const (
 	helloName       = "hello"
 	helloCapability = "echoes what it hears"
@@ -37,14 +37,14 @@ type deployResult struct {
 	URL     string              `json:"url"`
 	Edge    bool                `json:"edge"`
 	Changes []stackChange       `json:"changes"`
-	Warned  []doctor.Check      `json:"warnings,omitempty"`     // about the account
-	Key     *keyResult          `json:"operator_key,omitempty"` // created by this deploy
+	Warned  []doctor.Check      `json:"warnings,omitempty"`     // warnings about the account
+	Key     *keyResult          `json:"operator_key,omitempty"` // key that this deploy created
 	Call    *callcmd.CallResult `json:"call,omitempty"`
-	NoCall  string              `json:"no_call,omitempty"` // why the host was not called
+	NoCall  string              `json:"no_call,omitempty"` // reason why the host was not called
 	Mail    *mailResult         `json:"unconfirmed_mail,omitempty"`
 
 	seq  int64
-	next []string // commands
+	next []string // next commands
 }
 
 func (r deployResult) Print(w io.Writer) {
@@ -65,14 +65,14 @@ func (r deployResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.next, "\n  "))
 }
 
-// mailResult lists the addresses that have not confirmed their subscription to alarms.
+// mailResult lists the addresses that have not confirmed their subscription to the alarms.
 type mailResult struct {
 	Addresses []string `json:"addresses"`
 	Fix       string   `json:"fix"` // a command
 }
 
-// finish turns deployed stacks into a usable host: record, operator key, URL,
-// and a first call.
+// finish makes the deployed stacks usable: it writes the record, creates the operator key, sets the
+// URL and makes a first call.
 func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := learnURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	email := d.rec.Context["email"]
-	d.rec.Context = nil // the stage stores it now
+	d.rec.Context = nil // the stage stores the values now
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.Of(err).Text())
 	}
 	if err := d.greet(ctx, &r); err != nil {
-		// Print the key even if a later step fails: it is shown only once.
+		// The key is shown only once, so it is printed even if a later step fails.
 		if r.Key != nil && !d.JSON {
 			r.Key.Print(d.Out)
 		}
@@ -107,7 +107,6 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	return d.Show(r)
 }
 
-// unconfirmedMail returns nil if all addresses get alarms.
 func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailResult, error) {
 	if email == "" {
 		return nil, nil
@@ -124,8 +123,8 @@ func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailRe
 	return &mailResult{waiting, doctor.ConfirmMail(m.Topic, waiting[0])}, nil
 }
 
-// learnURLs reads the URLs of a stage's handlers from its stacks. Behind an
-// edge all have the edge's URL: the functions' own URLs refuse other requests.
+// learnURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
+// handlers have the edge's URL, because the functions' own URLs refuse other requests.
 func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
 	stack, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
@@ -152,15 +151,16 @@ func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record
 	return nil
 }
 
-// operatorKey creates the host's operator key if it never had one; otherwise it
-// makes sure that the key is known here.
+// operatorKey creates the host's operator key if the host never had one. Otherwise it checks that
+// this machine has the key.
 func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	if d.rec.OperatorKey == "" {
 		given, err := kit.KeyOf(d.Env["VACANCY_OPERATOR_KEY"])
 		if err != nil {
 			return nil, err
 		}
-		d.rec.OperatorKey = given // used by this run and not stored: it stays where the person keeps it
+		// A key in the environment is used but not stored, so it stays where the person keeps it.
+		d.rec.OperatorKey = given
 	}
 	keys, err := operatorKeys(d.App, ctx, d.cloud, d.rec.Stage)
 	if err != nil {
@@ -190,11 +190,10 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	return nil, err
 }
 
-// settleTime bounds how long a new host may take to answer: CloudFront's name
-// propagates, Lambda starts new functions.
+// settleTime limits the time until a new host answers. CloudFront's name must propagate, and Lambda
+// must start new functions.
 const settleTime = 3 * time.Minute
 
-// greet tells the host its URL and calls it.
 func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -211,7 +210,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		r.NoCall = why
 		return err
 	}
-	// Like any caller, with the person's identity.
+	// The call is made like any caller's, with the person's identity.
 	err = patiently(ctx, func() error {
 		c, err := card.Parse(hello.Card)
 		if err != nil {
@@ -240,7 +239,6 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	return nil
 }
 
-// patiently repeats do until the host answers.
 func patiently(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -253,8 +251,8 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// hello is the vacant to call; nil with a reason if none may be called: a
-// person's own vacant may cost money, and its caller would be a stranger.
+// hello returns the vacant to call, or nil and a reason if there is none. It does not return a
+// person's own vacants, which may cost money and would get a call from a stranger.
 func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
 	v, err := admin.ShowVacant.Call(ctx, handler, admin.One{Vacant: helloName})
 	if err == nil {

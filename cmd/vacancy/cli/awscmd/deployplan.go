@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// planResult tells what a deployment would create and what it would cost.
+// planResult describes the resources that a deployment would create, and their cost.
 type planResult struct {
 	Stage     string            `json:"stage"`
 	Region    string            `json:"region"`
@@ -34,7 +34,7 @@ type planResult struct {
 	edge bool
 }
 
-// plannedStack is a stack with the number of its resources, by type.
+// plannedStack is a stack with the number of its resources by type.
 type plannedStack struct {
 	Name      string         `json:"name"`
 	Resources map[string]int `json:"resources"`
@@ -83,7 +83,7 @@ func (r planResult) Print(w io.Writer) {
 }
 
 // plan shows the stacks, settings and costs of a deployment. It reads this machine's record of the
-// stage and runs the CDK app itself, which needs neither credentials nor the CDK's command line.
+// stage and runs the CDK app directly, which needs neither credentials nor the CDK's command line.
 func (d *deployment) plan(ctx context.Context, name string) error {
 	err := findGo()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// preflight examines the account before anything is created. It prints the warnings and refuses
-// a deployment that AWS would stop half way.
+// preflight examines the account before resources are created. It prints warnings, and returns an
+// error if AWS would stop the deployment midway.
 func (d *deployment) preflight(ctx context.Context) error {
 	wanted, err := d.context()
 	if err != nil {
@@ -32,7 +32,8 @@ func (d *deployment) preflight(ctx context.Context) error {
 		return problem.New(problem.Canceled, "interrupted: nothing was created")
 	}
 	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
-	if err := f.Want(wanted, d.rec.Region); err != nil { // the CDK app would refuse them, after the builds
+	// Otherwise the CDK app would refuse the values after the builds.
+	if err := f.Want(wanted, d.rec.Region); err != nil {
 		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.Of(err).Text())
 	}
 	if !f.Types.HasBudgets() || f.Types.Err != nil && d.stored["lacksBudgets"] == "true" {
@@ -45,7 +46,7 @@ func (d *deployment) preflight(ctx context.Context) error {
 			d.warnings = append(d.warnings, c)
 			d.Note("warning, %s: %s\n  fix: %s", c.Name, kit.Printable(c.Detail), c.Fix)
 		case c.Verdict == doctor.Fail && c.Name == doctor.Bootstrapped && f.Bootstrap.Missing:
-			// deploy offers to create it.
+			// deploy offers to create the stack.
 		case c.Verdict == doctor.Fail:
 			causes, fixes = append(causes, c.Name+": "+c.Detail), append(fixes, c.Fix)
 		}
@@ -60,7 +61,6 @@ func (d *deployment) preflight(ctx context.Context) error {
 	return kit.WithHint(err, "%s", strings.Join(fixes, "\n     "))
 }
 
-// context returns the context values of the stage. Chosen values replace the values in cdk.json.
 func (d *deployment) context() (map[string]string, error) {
 	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *deployment) context() (map[string]string, error) {
 	}
 	var app struct{ Context map[string]any }
 	decode := json.NewDecoder(bytes.NewReader(b))
-	decode.UseNumber() // 1000000 stays 1000000
+	decode.UseNumber() // 1000000 must stay 1000000
 	if err := decode.Decode(&app); err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
 	}
@@ -78,13 +78,14 @@ func (d *deployment) context() (map[string]string, error) {
 			values[name] = fmt.Sprint(v)
 		}
 	}
+	// Chosen values replace the values in cdk.json.
 	maps.Copy(values, d.rec.Context)
 	values["stage"] = d.rec.Stage
 	return values, nil
 }
 
-// explainRefusal returns what to know, and what to do, about a failure that no check can foresee: AWS tells these
-// refusals only when it creates the resource. Both are "" for other failures.
+// explainRefusal returns an explanation and a remedy for a failure that no check can predict,
+// because AWS reports it only when it creates the resource. Both are "" for other failures.
 func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
 	deploy := "vacancy deploy --stage " + d.rec.Stage
 	switch {

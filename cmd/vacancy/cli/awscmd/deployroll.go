@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// roll deploys the checkout's stacks: it synthesizes, compares, refuses losses
-// of data, shows the changes, asks and deploys. It returns what changed.
+// roll deploys the checkout's stacks: it builds and compares the templates, refuses losses of data,
+// shows the changes, asks and deploys. It returns the changes.
 func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stackChange, error) {
 	edge, err := d.rotation(ctx)
 	if err != nil {
@@ -41,7 +41,8 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if len(losses) > 0 {
 		return nil, d.refuse(losses)
 	}
-	// An edge that is no longer wanted is deleted before the functions, whose outputs it imports.
+	// An edge that is no longer wanted is deleted before the functions are updated, because it
+	// imports their outputs.
 	var dropped cloud.Stack
 	name := stage.Whole(d.rec.Stage, "edge")
 	if !slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
@@ -55,7 +56,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.Note("nothing changes: the stacks are as the checkout says")
-		return nil, u.pause(ctx) // until an interrupted upgrade is complete
+		return nil, u.pause(ctx) // the pause lasts until an interrupted upgrade is complete
 	}
 	u.explain()
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {
@@ -68,7 +69,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if err != nil {
 		return nil, err
 	}
-	if err := records.Write(d.rec); err != nil { // keep the choices for the next try
+	if err := records.Write(d.rec); err != nil { // the choices are stored for the next attempt
 		return nil, err
 	}
 	if dropped.ID != "" {
@@ -76,7 +77,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 			return nil, err
 		}
 	}
-	if edge.secret != "" { // the templates already name the new value
+	if edge.secret != "" { // the templates already contain the new version
 		if err := d.cloud.PutVersion(ctx, edge.secret, edge.next); err != nil {
 			return nil, err
 		}
@@ -94,18 +95,18 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if edge.secret == "" {
 		return changes, nil
 	}
-	return changes, d.cloud.Promote(ctx, edge.secret, edge.next) // the edge sends the new value now
+	// The edge now sends the new version.
+	return changes, d.cloud.Promote(ctx, edge.secret, edge.next)
 }
 
-// stackChange is a stack and its changes.
 type stackChange struct {
 	Stack   string            `json:"stack"`
 	New     bool              `json:"new,omitempty"`
 	Changes []assembly.Change `json:"changes"`
 }
 
-// contextArgs returns the arguments for context values. Empty values are passed, too:
-// rate= means no limit.
+// contextArgs returns the arguments for context values. Empty values are included, because for
+// example rate= means no limit.
 func contextArgs(all ...map[string]string) (args []string) {
 	for _, values := range all {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -115,7 +116,6 @@ func contextArgs(all ...map[string]string) (args []string) {
 	return args
 }
 
-// assemble runs a command that writes an assembly to dir.
 func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*assembly.Assembly, error) {
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -134,11 +134,11 @@ func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*
 	return assembly.Read(dir)
 }
 
-// refusedValues returns the values that the build refused, of those a person
-// chose; nil if it failed for another reason.
+// refusedValues returns an error that lists the chosen values that the build refused, or nil if the
+// build failed for another reason.
 func refusedValues(out []byte) error {
-	// Not anchored: the app's runtime may have printed something before it on
-	// the same line.
+	// The expression is not anchored, because the app's runtime may have printed other text on the
+	// same line.
 	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
 	var said []string
 	for line := range strings.Lines(string(out)) {
@@ -152,7 +152,6 @@ func refusedValues(out []byte) error {
 	return problem.New(problem.Usage, "%s", strings.Join(said, "; "))
 }
 
-// compare compares each built template with the deployed one.
 func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all []stackChange, losses []string, err error) {
 	for _, s := range built.Stacks {
 		before, err := d.deployed(ctx, s.Name)
@@ -177,7 +176,7 @@ func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all
 	return all, losses, nil
 }
 
-// deployed returns the template of a stack, or nil for a stack without resources.
+// deployed returns the template of a stack, or nil if the stack has no resources.
 func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) {
 	s, err := d.cloud.Stack(ctx, name)
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
@@ -189,17 +188,16 @@ func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) 
 	return d.cloud.Template(ctx, name)
 }
 
-// refuse is the error of a deployment that would lose data.
 func (d *deployment) refuse(losses []string) error {
 	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
 	return kit.WithHint(err, "the checkout as it was, or vacancy deploy with another --stage")
 }
 
-// eventPause is the pause between two polls of stack events.
+// eventPause is the interval between two polls of stack events.
 const eventPause = 2 * time.Second
 
-// watched runs CDK in a directory and prints stack events, a line per resource.
-// Its error has the first cause and the state of the stacks.
+// watched runs the CDK in a directory and prints a line for each stack event. Its error contains
+// the first cause and the state of the stacks.
 func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
 	watch, err := d.cloud.Watch(ctx, stacks...)
 	if err != nil {
@@ -212,7 +210,7 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 	go func() { done <- cmd.Run() }()
 	var events []cloud.Event
 	look := func(ctx context.Context) {
-		// A failed poll costs progress lines only; the next one has them.
+		// A failed poll only delays progress lines until the next poll.
 		fresh, _ := watch.Next(ctx)
 		for _, e := range fresh {
 			noteEvent(d.App, e)
@@ -226,7 +224,7 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 		case <-tick.C:
 			look(ctx)
 		case err := <-done:
-			// After an interrupt ctx is over; the last poll needs another.
+			// After an interrupt, ctx has ended, so the last poll needs another context.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
 			look(last)
@@ -238,8 +236,6 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 	}
 }
 
-// failed is the cause of a failed run of CDK in one line, and the resulting
-// state.
 func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
 	state, next := d.state(ctx, stacks)
 	if interrupted {
@@ -260,8 +256,6 @@ func (d *deployment) failed(ctx context.Context, interrupted bool, what string, 
 	return err
 }
 
-// state is the state of the stacks after a failed run, in one line with a
-// remedy.
 func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
 	var parts []string
 	for _, name := range stacks {
@@ -288,22 +282,20 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 	return strings.Join(parts, "; "), next
 }
 
-// output keeps a run's output for its error.
+// output stores a command's output for its error message.
 type output struct {
 	mu sync.Mutex
 	bytes.Buffer
 }
 
-// Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.Buffer.Write(p)
 }
 
-// lastWord is the line that explains a failed run: the last one with an error,
-// else the last. That CDK's app failed says less than the app's own output
-// before it.
+// lastWord returns the line that explains a failed run: the last line with an error, or otherwise
+// the last line. CDK's message that its app failed is used only if there is no other line.
 func lastWord(out []byte) string {
 	var last, worst, ended string
 	for line := range strings.Lines(string(out)) {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// choose determines the context values: the flags change the settings that the stage stores. The first deploy of a stage
-// asks for the mail address.
+// choose determines the context values: the flags change the settings that the stage stores. The
+// first deploy of a stage asks for a mail address.
 func (d *deployment) choose(ctx context.Context) error {
 	given, err := d.flags.values()
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *deployment) choose(ctx context.Context) error {
 	d.stored = stored
 	switch {
 	case stored != nil:
-		// Another machine deployed the stage since, or a deploy from here failed.
+		// Another machine has deployed the stage since, or a deploy from this machine failed.
 		if d.rec.Context != nil {
 			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(stored)) {
 				d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
@@ -57,17 +57,16 @@ func (d *deployment) choose(ctx context.Context) error {
 	return nil
 }
 
-// changeContext returns the context values of a deployment that begins with context.
 func changeContext(context, given map[string]string) map[string]string {
 	chosen := map[string]string{}
 	maps.Copy(chosen, context)
-	// Another release may have stored values that this release does not know, and a rotation sets its own.
+	// Another release may have stored values that are unknown to this release. A rotation sets its
+	// own values.
 	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
 	maps.Copy(chosen, given)
 	return chosen
 }
 
-// formatContext formats context values for a line.
 func formatContext(context map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(context)) {
@@ -79,7 +78,6 @@ func formatContext(context map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-// noteSettings shows which settings of the stage would change.
 func (d *deployment) noteSettings() {
 	if d.stored == nil {
 		return
@@ -89,8 +87,9 @@ func (d *deployment) noteSettings() {
 	}
 }
 
-// checkUnchanged returns an error if another deploy has begun since this deploy read the stage's settings: this deploy
-// would reset the settings that the other one chose. CloudFormation refuses a deploy that begins even later.
+// checkUnchanged returns an error if another deploy has begun since this deploy read the stage's
+// settings, because this deploy would reset the settings that the other one chose. If another
+// deploy begins after this check, CloudFormation refuses it.
 func (d *deployment) checkUnchanged(ctx context.Context) error {
 	conflict := func(what string) error {
 		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, what)

@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// confirm shows the changes and asks.
 func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, changes []stackChange, dropped cloud.Stack) error {
 	if dropped.ID != "" {
 		d.Note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
@@ -33,8 +32,8 @@ func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, chan
 	return nil
 }
 
-// wrap joins a list by commas into lines of a hundred columns.
 func wrap(list []string) (lines []string) {
+	// The words are joined with commas into lines of at most a hundred columns.
 	const most = 100
 	line := ""
 	for i, word := range list {
@@ -49,7 +48,6 @@ func wrap(list []string) (lines []string) {
 	return append(lines, line)
 }
 
-// countTypes lists the types of a template's resources with their numbers.
 func countTypes(t assembly.Template) (counts []string, sum int) {
 	for _, c := range t.Counts() {
 		counts = append(counts, fmt.Sprintf("%d %s", c.N, kit.Printable(strings.TrimPrefix(c.Type, "AWS::"))))
@@ -59,7 +57,8 @@ func countTypes(t assembly.Template) (counts []string, sum int) {
 }
 
 // noteDiff lists the resources of new stacks by type, and prints CDK's diff of existing stacks that
-// change. CDK's diff of a new stack has each property and policy of its template, a thousand lines.
+// change. CDK's diff of a new stack would be a thousand lines, because it contains every property
+// and policy.
 func (d *deployment) noteDiff(ctx context.Context, built *assembly.Assembly, changes []stackChange) error {
 	args := []string{"diff", "--app", built.Dir, "--method", "template", "--no-color", "--exclusively"}
 	options := len(args)

@@ -18,22 +18,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// upgrading is the upgrade of a stage's documents by a deploy. The stage is paused meanwhile, because
-// the functions of an earlier program do not know the version of the documents: over documents of
-// today they would fail calls, and would store records, names and accounts without what today's
-// functions store in them. Whatever ends a deploy, the next one continues.
+// upgrading is the upgrade of a stage's documents by a deploy. The stage is paused during the
+// upgrade, because the functions of an earlier program do not know the documents' new version. They
+// would fail calls, and would store records, names and accounts without the data that current
+// functions add. If a deploy is interrupted, the next one continues.
 type upgrading struct {
 	*deployment
-	// from is the version of the documents: 0 for a stage that has none, or whose first deploy failed.
+	// from is the version of the documents. It is 0 for a stage without documents or whose first
+	// deploy failed.
 	from int
-	// paused is the template of the functions that were paused; nil before the pause.
+	// paused is the template of the functions before they were paused. It is nil before the pause.
 	paused []byte
-	// wait waits until turns of the earlier program have ended.
+	// wait waits until the turns of the earlier program have ended.
 	wait func(context.Context, time.Duration) error
 }
 
-// planUpgrade reads the version of the stage's documents. The error is a problem of kind Conflict if a
-// newer program wrote them.
+// planUpgrade reads the version of the stage's documents. The error is of kind Conflict if a newer
+// program wrote them.
 func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
 	u := upgrading{deployment: d, wait: cloud.Wait}
 	tables, err := d.cloud.Tables(ctx, d.rec.Stage, 0, d.Now)
@@ -46,7 +47,8 @@ func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
 	v, err := upgrade.Read(ctx, tables)
 	u.from = v.Version
 	if err == nil && u.isNeeded() {
-		// A stage without an operator key never had a vacant or an account: its first deploy failed.
+		// A stage without an operator key never had a vacant or an account, because its first
+		// deploy failed.
 		var key store.Doc
 		if key, err = tables.Doc(ctx, operator.Key()); err == nil && key.Version == 0 {
 			u.from = 0
@@ -55,13 +57,11 @@ func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
 	return u, errors.Join(err, tables.Close())
 }
 
-// isNeeded reports whether functions of an earlier program have written the documents.
 func (u *upgrading) isNeeded() bool { return u.from > 0 && u.from < upgrade.Current }
 
-// drainTime limits how long a function runs after the stage was paused.
+// drainTime is the maximum time for which a function runs after the stage was paused.
 const drainTime = functions.TurnSeconds * time.Second
 
-// explain tells a person before the question whether to deploy.
 func (u *upgrading) explain() {
 	if u.isNeeded() {
 		u.Note("this deploy upgrades the documents of stage %s from version %d to %d and pauses the stage for about %.0f minutes and the time of the deploy: the functions that run now cannot serve upgraded documents. Callers get 429 meanwhile",
@@ -69,7 +69,7 @@ func (u *upgrading) explain() {
 	}
 }
 
-// pause keeps the stage's functions from running, and waits until those that run have ended.
+// pause prevents the stage's functions from starting, and waits until running ones have ended.
 func (u *upgrading) pause(ctx context.Context) error {
 	if !u.isNeeded() {
 		return nil
@@ -80,7 +80,7 @@ func (u *upgrading) pause(ctx context.Context) error {
 	}
 	for _, f := range functions.All() {
 		err := u.cloud.SetConcurrency(ctx, stage.Whole(u.rec.Stage, f.Name), 0)
-		if err != nil && !problem.Is(err, problem.NotFound) { // a function that this deploy creates
+		if err != nil && !problem.Is(err, problem.NotFound) { // this deploy creates the function
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (u *upgrading) pause(ctx context.Context) error {
 	return u.wait(ctx, drainTime)
 }
 
-// run upgrades the documents by the function admin of the deployed program, and ends the pause.
+// run upgrades the documents with the deployed function admin, and ends the pause.
 func (u *upgrading) run(ctx context.Context) error {
 	agent := stage.Whole(u.rec.Stage, functions.Agent.Name)
 	reserved, err := u.cloud.Concurrency(ctx, agent)
@@ -96,7 +96,8 @@ func (u *upgrading) run(ctx context.Context) error {
 		return err
 	}
 	if u.from == upgrade.Current {
-		if reserved == 0 { // an earlier deploy ended between the upgrade and the end of the pause
+		// An earlier deploy ended between the upgrade and the end of the pause.
+		if reserved == 0 {
 			return u.resume(ctx, functions.All())
 		}
 		return nil
@@ -121,14 +122,14 @@ func (u *upgrading) run(ctx context.Context) error {
 		}
 	}
 	if u.paused == nil && reserved != 0 {
-		return nil // a new stage
+		return nil // the stage is new
 	}
 	return u.resume(ctx, functions.All())
 }
 
-// invoke runs the function admin once. It retries while the function is still paused.
 func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	// The function may still be paused, so the call is retried.
 	defer cancel()
 	err = patiently(ctx, func() error {
 		payload, err = kit.InvokeStage(ctx, u.cloud, u.rec.Stage, functions.Admin.Name, functions.UpgradeEvent)
@@ -137,8 +138,8 @@ func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 	return payload, err
 }
 
-// resume gives functions the concurrency that their template names. Agent is last, because run takes
-// its concurrency for the stage's.
+// resume sets the concurrency of functions to the value in their template. Agent is resumed last,
+// because run checks its concurrency to detect a paused stage.
 func (u *upgrading) resume(ctx context.Context, all []functions.Function) error {
 	b, err := u.cloud.Template(ctx, stage.Whole(u.rec.Stage, "functions"))
 	if err != nil {
@@ -177,8 +178,9 @@ func (u *upgrading) resume(ctx context.Context, all []functions.Function) error 
 	return nil
 }
 
-// undo ends the pause of a deploy that has failed, if the functions are still those that were paused. It
-// returns err. After an interruption, CloudFormation may still deploy today's functions.
+// undo ends the pause of a failed deploy, if the deployed functions are still the paused ones, and
+// returns err. After an interruption the stage stays paused, because CloudFormation may still
+// deploy the new functions.
 func (u *upgrading) undo(ctx context.Context, err error) error {
 	if u.paused == nil {
 		return err

@@ -44,19 +44,19 @@ stack owns, and that cost money. It deletes none of them.`,
 	return cmd
 }
 
-// doomed is a stack to delete, with the fate of its data.
+// doomed is a stack to delete, with its data resources.
 type doomed struct {
 	cloud.Stack
-	goes  []cloud.Resource // data deleted with the stack
-	stays []cloud.Resource // data that outlives the stack
-	count int              // all resources
+	goes  []cloud.Resource // data that are deleted with the stack
+	stays []cloud.Resource // data that remain after the stack is deleted
+	count int              // number of all resources
 }
 
 type destroyResult struct {
 	Stage  string       `json:"stage"`
-	Stacks []string     `json:"stacks"` // deleted, in this order
+	Stacks []string     `json:"stacks"` // deleted stacks, in this order
 	Kept   []keptResult `json:"kept"`
-	// Orphans are tables, buckets and keys of earlier deploys.
+	// Orphans contains the tables, buckets and keys of earlier deploys.
 	Orphans []keptResult `json:"orphans"`
 }
 
@@ -100,7 +100,7 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 	}
 	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}, Orphans: []keptResult{}}
 	tagged, err := c.Tagged(ctx, name)
-	if err != nil { // these rights are not needed to remove the stage
+	if err != nil { // removing the stage does not require these permissions
 		a.Note("Data of earlier deploys could not be listed: %s", problem.Of(err).Text())
 	}
 	for _, o := range tagged {
@@ -152,8 +152,8 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 	return a.Show(r)
 }
 
-// destroyPlan lists the existing stacks in the order of their deletion: later
-// ones do not depend on earlier ones.
+// destroyPlan lists the existing stacks in the order of their deletion, which is the reverse of
+// their deployment.
 func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed, error) {
 	var plan []doomed
 	names := kit.StackNames(stageName)
@@ -194,14 +194,13 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed
 	return plan, nil
 }
 
-// Types of resources whose content is checked and emptied.
+// Types of resources whose content is checked.
 const (
 	bucketType = "AWS::S3::Bucket"
 	tableType  = "AWS::DynamoDB::Table"
 	globalType = "AWS::DynamoDB::GlobalTable"
 )
 
-// hasData reports whether the resources to delete contain anything.
 func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
 	for _, d := range plan {
 		for _, r := range d.goes {
@@ -221,8 +220,8 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
 	return false, nil
 }
 
-// deleteStack empties a stack's buckets and deletes it. It follows a deletion
-// that is already in progress, for example after an interrupt.
+// deleteStack empties a stack's buckets and deletes the stack. If the deletion is already in
+// progress, for example after an interrupt, it waits for its end.
 func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error {
 	progress := a.ProgressLine()
 	defer progress.Clear()
@@ -253,7 +252,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error
 	if s.Status == "DELETE_COMPLETE" {
 		return nil
 	}
-	var left []string // resources that remain, and why
+	var left []string // remaining resources with the reasons
 	for _, e := range events {
 		if e.Status == "DELETE_FAILED" && !e.OfStack() {
 			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
@@ -265,7 +264,6 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error
 	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", d.Name, s.Status, strings.Join(left, "; "))
 }
 
-// noteEvent prints one event of a stack.
 func noteEvent(a *kit.App, e cloud.Event) {
 	if e.OfStack() {
 		a.Note("  %-28s %s", e.Status, kit.Printable(e.Stack))

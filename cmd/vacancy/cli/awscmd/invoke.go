@@ -42,10 +42,9 @@ of 400 to 499.`,
 	return cmd
 }
 
-// invokeResult is the result of an invocation.
 type invokeResult struct {
 	Function string          `json:"function"`
-	Status   int             `json:"status,omitempty"` // of an HTTP answer
+	Status   int             `json:"status,omitempty"` // status of an HTTP answer
 	Answer   json.RawMessage `json:"answer"`
 	Error    string          `json:"error,omitempty"`
 	Log      []string        `json:"log"`
@@ -64,7 +63,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		}
 		function = stage.Whole(name, function)
 	}
-	// Before the event is read: another program may have to read it.
+	// This check precedes reading the event, because another program may be waiting to provide it.
 	if err := a.NeedAWS(); err != nil {
 		return err
 	}
@@ -100,9 +99,9 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		a.Note("%s", l.text(stage.Whole(name, "")))
 	}
 	var http struct {
-		StatusCode int `json:"statusCode"` // 0 for an event that is not of a Function URL
+		StatusCode int `json:"statusCode"` // 0 if the event is not a Function URL request
 	}
-	_ = json.Unmarshal(r.Answer, &http) // an answer that is not an object has none
+	_ = json.Unmarshal(r.Answer, &http) // an answer that is not an object has no status
 	r.Status = http.StatusCode
 	if err := a.Show(r); err != nil {
 		return err
@@ -110,8 +109,8 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	return r.failure()
 }
 
-// wholeAnswer is an HTTP answer as functions write it that do not stream. One that is
-// streamed is its status and headers, eight NULs, and the body.
+// wholeAnswer returns an HTTP answer in the form of a function that does not stream. A streamed
+// answer consists of the status and headers, eight NUL bytes, and the body.
 func wholeAnswer(payload []byte) []byte {
 	head, body, streamed := bytes.Cut(payload, make([]byte, 8))
 	var whole map[string]any
@@ -126,12 +125,11 @@ func wholeAnswer(payload []byte) []byte {
 	return b
 }
 
-// timestampOf is the time in a line; zero if there is none. The line of a call
-// has it in its metrics.
 func timestampOf(fields map[string]any) time.Time {
 	if at, err := time.Parse(time.RFC3339Nano, kit.TextOf(fields["time"])); err == nil {
 		return at.UTC()
 	}
+	// The line of a call contains the time only in its metrics.
 	block, _ := fields["_aws"].(map[string]any)
 	if ms, ok := block["Timestamp"].(float64); ok {
 		return time.UnixMilli(int64(ms)).UTC()
@@ -139,8 +137,8 @@ func timestampOf(fields map[string]any) time.Time {
 	return time.Time{}
 }
 
-// failure is the error of the invocation; the answer itself was printed.
 func (r invokeResult) failure() error {
+	// The answer itself was already printed.
 	switch {
 	case r.Error != "":
 		return &kit.Reported{}

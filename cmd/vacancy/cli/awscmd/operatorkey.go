@@ -34,7 +34,7 @@ where it is set.`,
 			if err != nil {
 				return err
 			}
-			if rec.URL == "" { // deployed from another machine, or by plain cdk
+			if rec.URL == "" { // deployed from another machine or with the CDK directly
 				if err := learnURLs(a, ctx, c, &rec); err != nil {
 					return err
 				}
@@ -50,7 +50,7 @@ where it is set.`,
 	return cmd
 }
 
-// keyResult is a new operator key, shown only once.
+// keyResult is a new operator key, which is shown only once.
 type keyResult struct {
 	Stage string `json:"stage"`
 	Key   string `json:"operator_key"`
@@ -61,9 +61,8 @@ func (r keyResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "operator key of stage %s, shown this once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
 }
 
-// mint creates a stage's operator key and stores it in the stage's record. The
-// record is written once before, so that an unwritable directory does not lose
-// a key.
+// mint creates a stage's operator key and stores it in the stage's record. It writes the record
+// once before that, so that an unwritable directory does not cause the loss of a key.
 func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.Stages()
 	if err != nil {
@@ -83,15 +82,13 @@ func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (ke
 	rec.OperatorKey = stage.Key(key)
 	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
 	if err := records.Write(*rec); err != nil {
-		// This is the only copy: better on the screen than lost.
+		// This is the only copy of the key, so it is printed instead of being lost.
 		r.Print(a.Terminal(a.Err))
 		return r, err
 	}
 	return r, nil
 }
 
-// operatorKeys accesses a stage's operator key in its tables, with the person's
-// AWS credentials.
 func operatorKeys(a *kit.App, ctx context.Context, c cloud.Cloud, stageName string) (operator.Keys, error) {
 	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) {

@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tailFlags select log lines.
 type tailFlags struct {
 	where                  kit.Where
 	pair, status, function string
@@ -58,8 +57,8 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 	return cmd
 }
 
-// tailPause is the pause between two polls; it grows to tailLongest while AWS
-// throttles or cannot be reached.
+// tailPause is the interval between two polls. It grows up to tailLongest while AWS throttles or
+// cannot be reached.
 const (
 	tailPause   = 2 * time.Second
 	tailLongest = time.Minute
@@ -119,14 +118,14 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	return follow(a, ctx, f, c.Tail(groups, a.Now().Add(-f.since)), prefix, tailPause)
 }
 
-// follow prints lines until the person interrupts, which is the normal end.
-// Transient faults are waited out; no line is printed twice.
 func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix string, usual time.Duration) error {
+	// An interrupt is the normal end. The loop waits through transient faults without printing a
+	// line twice.
 	pause := usual
 	for {
 		err := t.Next(ctx, func(l cloud.Line) error {
 			line := readLine(l)
-			// A line without a pair or status does not pass a filter for it.
+			// A line without a pair or status does not match a filter for it.
 			if f.pair != "" && !pairFits(f.pair, kit.TextOf(line.fields["pair"])) || f.status != "" && !statusFits(f.status, line.fields) {
 				return nil
 			}
@@ -160,7 +159,7 @@ func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix s
 	}
 }
 
-// logLine is one log line; fields is nil if it is not a JSON object.
+// logLine is a log line. fields is nil if the line is not a JSON object.
 type logLine struct {
 	cloud.Line
 	fields map[string]any
@@ -169,12 +168,12 @@ type logLine struct {
 func readLine(l cloud.Line) logLine {
 	line := logLine{Line: l}
 	line.Text = strings.TrimRight(line.Text, "\r\n")
-	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed as it is
+	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed unchanged
 	return line
 }
 
-// pairFits compares a typed pair with a line's shortened ids: either may be a
-// prefix of the other.
+// pairFits compares a typed pair with the shortened ids of a line. Either may be a prefix of the
+// other.
 func pairFits(want, pair string) bool {
 	from, to, ok := strings.Cut(pair, ">")
 	if !ok {
@@ -190,13 +189,12 @@ func pairFits(want, pair string) bool {
 	return fits(want, from) || fits(want, to)
 }
 
-// verdicts lists the verdicts that are not kinds of errors: success, and the two of
+// verdicts lists the verdicts that are not kinds of errors: success, and the two verdicts of
 // requests that no handler logged.
 var verdicts = []string{"ok", "refused", "failed"}
 
-// checkStatus refuses an impossible status: waiting for it would look like a
-// host without calls.
 func checkStatus(want string) error {
+	// Waiting for an impossible status would look like a host without calls.
 	if want == "" || statusForm.MatchString(want) || slices.Contains(verdicts, want) {
 		return nil
 	}
@@ -220,7 +218,6 @@ func statusFits(want string, fields map[string]any) bool {
 	return status == want && status != "" || kit.TextOf(fields["verdict"]) == want
 }
 
-// text is a line for people: time, function, message and fields.
 func (l logLine) text(prefix string) string {
 	var b strings.Builder
 	at := kit.FormatIf(!l.At.IsZero(), "%s", l.At.Format("15:04:05.000"))

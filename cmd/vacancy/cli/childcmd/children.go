@@ -1,4 +1,4 @@
-// Package childcmd has the commands about composites: children, their manifests and
+// Package childcmd implements the commands for composites: children, their manifests and
 // graduation, plans, and the gate's settings.
 package childcmd
 
@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-// Group is the commands about composites.
+// Group contains the commands for composites.
 var Group = kit.Group{
 	Topic: "composites",
 	Title: "Children and composites:",
@@ -83,7 +83,8 @@ answer" means that its parent's plan runs without it.`,
 	}.Command(a)
 }
 
-// sortByName returns the children of all pages, which are ordered by id, by name. The list is never nil.
+// sortByName returns the children of all pages by name. The pages are ordered by id. The returned
+// slice is never nil.
 func sortByName(all admin.Children) []admin.Child {
 	children := append([]admin.Child{}, all.Children...)
 	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })

@@ -26,7 +26,7 @@ type graduateFlags struct {
 	explain    bool
 	wait       time.Duration
 
-	// For two parties who sign separately.
+	// Flags for two parties who sign separately.
 	print              bool
 	registry, manifest string
 	with               string
@@ -119,8 +119,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if err != nil {
 		return err
 	}
-	// The host of a data directory may not run, so its admin socket takes the request. A remote
-	// host takes it at its public gate, which without an edge has the URL of its function.
+	// A local host may not be running, so its admin API receives the request. A remote host
+	// receives it at its public gate. Without an edge, the gate has the URL of its own function.
 	var view graduation.View
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
@@ -149,8 +149,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	return refusalOf(&view, name)
 }
 
-// followRun polls an attempt until it is decided, and reports each step that
-// passed. It ends without an error when the time is over.
+// followRun polls an attempt until it is decided or wait is over, and prints the current step when
+// it changes. The end of wait is not an error.
 func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var line gate.StepName
 	for end := a.Now().Add(wait); ; {
@@ -173,8 +173,8 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 	}
 }
 
-// submission collects both signatures, and the artefacts of a party that runs
-// elsewhere.
+// submission collects both signatures. If the parent or the child is a local identity, submission
+// also signs the artefacts of an acceptance with its key.
 func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: child.id.String()})

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// printHalf signs a request and its artefacts as one party, for the person who
-// signs as the other.
+// printHalf signs a request and its artefacts as one party, and prints them for the person who
+// signs as the other party.
 func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) error {
 	if f.capability == "" || f.with != "" {
 		return kit.WithHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
@@ -75,7 +75,7 @@ type halfResult struct{ json.RawMessage }
 
 func (r halfResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
 
-// readHalf reads what a party printed; nil without a file.
+// readHalf reads the request that the other party printed. It returns nil if path is empty.
 func readHalf(path string) (*graduation.Submission, error) {
 	if path == "" {
 		return nil, nil

@@ -19,15 +19,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// party is the parent or child of a graduation: hosted at the gate's host, or a
-// local identity.
+// party is the parent or child of a graduation. The party is a vacant of the gate's host or a local
+// identity.
 type party struct {
 	id    identity.ID
-	own   *datadir.Identity // nil if the host signs, or the party has signed
+	own   *datadir.Identity // nil if the host signs or the party has signed
 	given []byte            // signature of a party that has signed
 }
 
-// partyNamed finds a party by name: a vacant of the host, else an identity.
+// partyNamed finds a party by name or id, first among the host's vacants, then among the local
+// identities.
 func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, half *graduation.Submission) (party, error) {
 	v, err := c.Show(ctx, name)
 	if err == nil {
@@ -50,7 +51,8 @@ func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, h
 	return party{id: own.ID(), own: own}, nil
 }
 
-// partyOf finds who signs for an id.
+// partyOf finds the signer of an id: the other party's printed request, the host or a local
+// identity.
 func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, half *graduation.Submission) (party, error) {
 	if half != nil {
 		switch r := &half.Request; {
@@ -84,7 +86,6 @@ func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, h
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
 }
 
-// consent signs the request as a party.
 func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.Request) error {
 	if p.given != nil {
 		return take(p, r, p.given)
@@ -106,7 +107,7 @@ func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *compo
 	return take(p, r, sig)
 }
 
-// take adds a signature that was made elsewhere, if it is valid.
+// take adds a signature from the host or the other party, if it is valid.
 func take(p party, r *composite.Request, sig []byte) error {
 	if !identity.Verify(p.id, r.SigningBytes(), sig) {
 		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
@@ -119,8 +120,8 @@ func take(p party, r *composite.Request, sig []byte) error {
 	return nil
 }
 
-// artefacts signs what an acceptance requires with the local identities that
-// are parties. where is the registry in which a child of theirs is listed.
+// artefacts signs the graduated manifest and, for a local child, its next card and register event.
+// where returns the URL of the registry that lists the child.
 func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	out, own, graduated := &sub.Artefacts, child.own, m.Graduated()
 	if parent.own != nil {
@@ -136,7 +137,7 @@ func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f 
 		return err
 	}
 	out.ManifestChild = graduated.SignatureChild
-	// Sign the card and register event of the child as they will be after the gate.
+	// Sign the card and register event that the child gets when the gate opens it.
 	url, err := where()
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func (r graduateResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s has graduated, attempt %d\n", kit.Printable(r.name), r.Position)
 	case graduation.Open:
 		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", kit.Printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
-	case graduation.Failed: // no step decided
+	case graduation.Failed: // the attempt ended without a verdict
 		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", kit.Printable(r.name), r.Position)
 	default:
 		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.Printable(r.name), r.Position, kit.Printable(string(r.State)))
@@ -55,7 +55,6 @@ func (r graduateResult) Print(w io.Writer) {
 	}
 }
 
-// explanation prints the policy, and every signal with its inputs.
 func (r graduateResult) explanation(w io.Writer) {
 	p := r.Policy
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
@@ -64,7 +63,7 @@ func (r graduateResult) explanation(w io.Writer) {
 		fmt.Fprintln(w, "no evidence was looked at")
 		return
 	}
-	// The groups of signals are as refusals name them. A group has one strength.
+	// The groups of signals have the same names as in refusals. Each group has one strength.
 	groups := map[gate.Name]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.Pairs {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
@@ -127,7 +126,6 @@ func signalText(role gate.Role, s *gate.Signal) string {
 	return kit.Printable(said)
 }
 
-// refusalOf is the error of an attempt that was not accepted, with a hint.
 func refusalOf(v *graduation.View, name string) error {
 	if v.Refusal == nil {
 		return nil

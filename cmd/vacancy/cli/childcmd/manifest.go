@@ -63,8 +63,8 @@ a host stores: both signatures, verified on this machine, and what each field al
 	return cmd
 }
 
-// manifestNamed is the manifest of a child at a host: of a hosted vacant by
-// name or id, or of a local identity.
+// manifestNamed returns the manifest of a child that the host stores. name is the name or id of a
+// hosted vacant, or the name of a local identity.
 func manifestNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string) (admin.Manifest, error) {
 	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: name})
 	if !problem.Is(err, problem.NotFound) {
@@ -84,7 +84,6 @@ func manifestNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string
 	return admin.GetManifest.Call(ctx, c, admin.One{Vacant: own.ID().String()})
 }
 
-// readManifest reads a manifest from a file, alone or as --json prints it.
 func readManifest(path string) (composite.Manifest, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,7 +94,7 @@ func readManifest(path string) (composite.Manifest, error) {
 	if err != nil {
 		return composite.Manifest{}, err
 	}
-	var page struct { // as --json prints it
+	var page struct { // output of "vacancy manifest --json"
 		Manifest json.RawMessage `json:"manifest"`
 	}
 	if json.Unmarshal(b, &page) == nil && page.Manifest != nil {

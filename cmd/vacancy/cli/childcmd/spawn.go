@@ -134,8 +134,8 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.S
 	return nil
 }
 
-// spawnSigned requests a child by the parent's own signature: it needs only the
-// parent's key, of an identity here and a vacant there.
+// spawnSigned requests a child with the parent's signature instead of the operator's key. The
+// parent must be a local identity that the host also serves as a vacant.
 func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, name string) (admin.Spawned, error) {
 	var made admin.Spawned
 	if s.With != "" {
@@ -180,7 +180,6 @@ func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning,
 	return made, made.Sound()
 }
 
-// spawnHint explains which flags a path needs.
 func spawnHint(err error, s *admin.Spawning, parent string) error {
 	p := problem.Of(err)
 	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
@@ -210,8 +209,8 @@ func once(list []string) (out []string) {
 	return out
 }
 
-// servedAlike is the common family of two substrates, as the gate compares
-// them; "" if they differ or either is a composite.
+// servedAlike returns the common family of two substrates, which the gate compares. It returns ""
+// if the families differ or either vacant is a composite.
 func servedAlike(a, b string) string {
 	of := func(text string) string {
 		s, err := substrate.Parse(text)
@@ -234,7 +233,7 @@ func showBirth(a *kit.App, made *admin.Spawned, parent string, failure *call.Cau
 	return a.Show(spawnResult{*made, failure, m, parent})
 }
 
-// spawnResult is a child that was just created, or existed.
+// spawnResult is a child that the command has created, or that existed already.
 type spawnResult struct {
 	admin.Spawned
 	Failure  *call.Cause `json:"failure,omitempty"`

@@ -16,10 +16,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AccountKeyEnv is the key of an account, for its tenant.
+// AccountKeyEnv names the environment variable with the key of an account.
 const AccountKeyEnv = snippet.KeyEnv
 
-// WithAccount runs f on the account of a tenant. Without a tenant, it is the account of $VACANCY_KEY.
+// WithAccount runs f on the account of tenant. If tenant is "", f gets the account of $VACANCY_KEY.
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
@@ -44,7 +44,6 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	return a.WithKey(base, func(c op.Client) error { return f(c, account.One{}) })
 }
 
-// WithKey runs f with a client that sends the key of $VACANCY_KEY to a URL of the chosen host.
 func (a *App) WithKey(base string, f func(op.Client) error) error {
 	c, err := a.accountClient(base, a.Env[AccountKeyEnv])
 	if err != nil {
@@ -56,7 +55,6 @@ func (a *App) WithKey(base string, f func(op.Client) error) error {
 	return err
 }
 
-// accountClient is a client of the account of a key, at a host.
 func (a *App) accountClient(base, key string) (op.Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -68,8 +66,8 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
-// AccountAt is a client of the account of the key in the environment, at the host that has
-// the vacant at a URL. The client is nil if the key is not for that host.
+// AccountAt returns a client for the account of the key in the environment, at the host of the
+// vacant URL at. The client is nil if the key is not for that host.
 func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, error) {
 	key, err := a.AccountKeyFor(ctx, w, at)
 	if err != nil || key == "" {
@@ -78,7 +76,7 @@ func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, err
 	base := HostOf(at)
 	if named, err := a.Find(w); err != nil {
 		return nil, err
-	} else if named != nil { // its accounts may have a URL of their own
+	} else if named != nil { // the accounts may have a separate URL
 		if base, err = a.HostURL(ctx, w); err != nil {
 			return nil, err
 		}
@@ -86,7 +84,7 @@ func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, err
 	return a.accountClient(base, key)
 }
 
-// HostOf is the URL of the host that has the vacant at a URL.
+// HostOf returns the URL of the host to which the vacant URL at belongs.
 func HostOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -96,7 +94,7 @@ func HostOf(at string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(path, "/a2a/message/send")}).String()
 }
 
-// HostURL is the URL of a host's accounts and AGP.
+// HostURL returns the URL of a host's accounts and AGP.
 func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
 	at, err := a.Find(w)
 	if err != nil {
@@ -108,7 +106,7 @@ func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
 	return strings.TrimRight(cmp.Or(at.Record.GatewayURL, at.Record.URL), "/"), nil
 }
 
-// AgentURL is the URL of a host's vacants, MCP and tasks.
+// AgentURL returns the URL of a host's vacants, MCP and tasks.
 func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
 	at, err := a.Find(w)
 	if err != nil {
@@ -120,8 +118,8 @@ func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
 	return at.URLOf(at.Record.URL)
 }
 
-// AccountKeyFor is the key in the environment, if a URL is at the host that the person
-// has named, or on this machine; "" otherwise: another host could use it.
+// AccountKeyFor returns the key in the environment if at is a URL of the host that the person chose
+// or, by default, of this machine. Otherwise it returns "", because another host could use the key.
 func (a *App) AccountKeyFor(ctx context.Context, w Where, at string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {
@@ -150,8 +148,8 @@ func (a *App) AccountKeyFor(ctx context.Context, w Where, at string) (string, er
 	return key, nil
 }
 
-// BoundFlag parses a flag that bounds spending; without the flag, the result is 0. A bound
-// of 0 is refused, because it would be taken for no bound.
+// BoundFlag parses a flag that limits spending. It returns 0 if the flag was not given, and refuses
+// a limit of 0, because 0 means that there is no limit.
 func BoundFlag(changed func(string) bool, flag, text string) (money.Amount, error) {
 	if !changed(flag) {
 		return 0, nil

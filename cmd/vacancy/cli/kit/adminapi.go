@@ -17,23 +17,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AdminAPI is the admin API: of the host that runs over a data directory, of the
-// data file itself if none runs, or of a remote host.
+// AdminAPI is the admin API of the host that runs in a data directory, of the data file itself if
+// no host runs, or of a remote host.
 type AdminAPI struct {
 	admin.Client
 	Remote *RemoteHost // nil for a data directory
 	close  func() error
-	// InProcess is set if no host runs: this process opened the data, and has only the operator's
-	// API.
+	// InProcess is true if no host runs. This process then has opened the data, and has only the
+	// operator's API.
 	InProcess bool
 }
 
-// Call implements op.Client. The error of a vacant that the host does not have gets a hint.
 func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	return HintAtVacants(c.Client.Call(ctx, method, path, header, body, into))
 }
 
-// HintAtVacants adds a hint to the error of a vacant that a host does not have.
 func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
 		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
@@ -43,13 +41,12 @@ func HintAtVacants(err error) error {
 	return err
 }
 
-// Show returns the vacant with a name or id.
 func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
 	return admin.ShowVacant.Call(ctx, c, admin.One{Vacant: vacant})
 }
 
-// RunningAdmin returns the admin API of a remote host or of the host that runs over a data directory. The
-// error is serve.ErrNoHost if none runs.
+// RunningAdmin returns the admin API of a remote host, or of the host that runs in the data
+// directory. The error is serve.ErrNoHost if no host runs there.
 func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	noClose := func() error { return nil }
 	at, err := a.Find(w)
@@ -71,9 +68,9 @@ func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, noClose, false}, err
 }
 
-// openAdmin finds the admin API of a host. With create, a host that does not exist is created for
-// the first request that stores something; otherwise it is an error, because --data may be
-// mistyped.
+// openAdmin finds the admin API of a host. If the host does not exist and create is true, the first
+// request that stores something creates it. If create is false, a missing host is an error, because
+// --data may be mistyped.
 func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	c, err := a.RunningAdmin(w)
 	if !errors.Is(err, serve.ErrNoHost) {
@@ -101,7 +98,6 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, true}, nil
 }
 
-// WithAdmin runs f on the admin API of a host.
 func (a *App) WithAdmin(w Where, create bool, f func(*AdminAPI) error) (err error) {
 	c, err := a.openAdmin(w, create)
 	if err != nil {
@@ -111,7 +107,6 @@ func (a *App) WithAdmin(w Where, create bool, f func(*AdminAPI) error) (err erro
 	return keyHint(c.Remote, f(c))
 }
 
-// AdminCommand returns cmd, which calls run with the admin API of the host that its flags choose.
 func (a *App) AdminCommand(cmd *cobra.Command, run func(ctx context.Context, c *AdminAPI, args []string) error) *cobra.Command {
 	var w Where
 	HostFlags(cmd.Flags(), &w)
@@ -121,7 +116,6 @@ func (a *App) AdminCommand(cmd *cobra.Command, run func(ctx context.Context, c *
 	return cmd
 }
 
-// keyHint adds a hint to the error of a wrong key.
 func keyHint(at *RemoteHost, err error) error {
 	if at == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
@@ -138,9 +132,9 @@ func keyHint(at *RemoteHost, err error) error {
 	return WithHint(err, "vacancy keys rotate-operator --stage %s", at.Stage)
 }
 
-// WithReports runs f on the routes of verify and chain: at the admin API of a data
-// directory, or in this process over the pages or tables of a remote host. read limits
-// how tables are read.
+// WithReports runs f on the routes of verify and chain. They belong to the admin API of a data
+// directory, or run in this process over the pages or tables of a remote host. read limits the read
+// rate of tables.
 func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
 	at, err := a.Find(w)
 	if err != nil {

@@ -1,13 +1,11 @@
-// Package kit is shared by the commands of vacancy. It has the state of a run and its
-// output, the host that --host, --stage and --data choose, the person's identities,
-// the host's admin API, the person's stages on AWS, logs for people, and the builder
-// of commands that are one operation.
+// Package kit is shared by the commands of vacancy. It contains the state of a run and its output,
+// the host that --host, --stage and --data choose, the person's identities, the host's admin API,
+// the person's stages on AWS, logs for people, and the builder of commands that are one operation.
 //
-// The invariants: standard output carries only the result (with --json exactly one
-// object). Prompts, logs and errors go to standard error (with --json the error is one
-// object). Colours go only to terminals (paint.go), and no text of others steers a terminal
-// (screen.go). No state is kept between two runs in one process, so
-// tests can run commands in process.
+// Standard output carries only the result (with --json exactly one object). Prompts, logs and
+// errors go to standard error (with --json the error is one object). Colours go only to terminals
+// (paint.go), and text from others cannot control a terminal (screen.go). Two runs in one process
+// share no state, so tests can run commands in process.
 package kit
 
 import (
@@ -39,37 +37,38 @@ import (
 // App is the state that all commands of one run share.
 type App struct {
 	In *bufio.Reader
-	// input is the text of a call that was read from in.
+	// Input is the text of a call that was read from In.
 	Input *string
 	Out   io.Writer
 	Err   io.Writer
 	Env   map[string]string
-	// envList is env in the form of os.Environ, for other programs.
+	// envList is Env in the form of os.Environ, for other programs.
 	envList []string
 	Now     func() time.Time
 	Rand    io.Reader
 	Piped   bool // standard input is a file or a pipe
-	JSON    bool // --json: results and errors as one object each
-	// roots has the system's authorities and the certificates of --ca; nil without --ca.
+	JSON    bool // --json: each result and each error is one object
+	// roots contains the system's authorities and the certificates of --ca or its variable. If
+	// neither is set, roots is nil, which means the system's authorities.
 	roots *x509.CertPool
-	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
-	// command without --log. With logJSON every line there is JSON.
+	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
+	// without --log. With logJSON, every line on standard error is JSON.
 	logForm string
 
-	program string         // how a person starts this program
-	args    []string       // the command line, without the program
-	running *cobra.Command // the command of this run, once it is known
+	program string         // words with which a person starts this program
+	args    []string       // command line without the program
+	running *cobra.Command // command of this run, once it is known
 
 	Seams Seams
 }
 
-// unmarked is standard input without the byte order mark that shells put before it.
+// unmarked is standard input without the byte order mark that some shells put before it. Reads must
+// have room for the mark.
 type unmarked struct {
 	io.Reader
 	began bool
 }
 
-// Read implements io.Reader. p has room for the mark.
 func (u *unmarked) Read(p []byte) (n int, err error) {
 	n, err = u.Reader.Read(p)
 	for err == nil && !u.began && n < len(canon.ByteOrderMark) && strings.HasPrefix(canon.ByteOrderMark, string(p[:n])) {
@@ -84,20 +83,20 @@ func (u *unmarked) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Start runs a command line of the commands below root.
 func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// After the first interrupt signals get their default effect, so that a
-	// second one ends a command that hangs.
+	// After the first interrupt, signals get their default effect, so that a second interrupt ends
+	// a command that hangs.
 	context.AfterFunc(ctx, stop)
 	a := &App{Piped: true, In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if f, ok := stdin.(*os.File); ok {
 		info, err := f.Stat()
-		a.Piped = err == nil && info.Mode()&os.ModeCharDevice == 0 // neither a terminal nor the null device
+		// A pipe or file is neither a terminal nor the null device.
+		a.Piped = err == nil && info.Mode()&os.ModeCharDevice == 0
 	}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
@@ -112,7 +111,6 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	return a.Run(ctx, root(a), args)
 }
 
-// Run is Start with the app's clock and randomness.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	for _, w := range []*io.Writer{&a.Out, &a.Err} {
 		if *w = guard(*w); isTerminal(*w) {
@@ -137,8 +135,8 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
 		err = problem.Wrap(problem.Canceled, err, "interrupted")
 	}
-	// A flag that does not parse may hide a later --json; print the error as
-	// JSON anyway.
+	// If a flag cannot be parsed, a later --json was not read. The error is then printed as JSON,
+	// too.
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
@@ -146,7 +144,6 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return a.fail(cmd, err)
 }
 
-// KnownCommand refuses an unknown command and suggests similar ones.
 func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -165,7 +162,7 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
-// sameFlags maps words that people try to the flag with that effect.
+// sameFlags maps flag names that people try to the flag with that effect.
 var sameFlags = []struct {
 	words       []string
 	flag, value string
@@ -174,8 +171,8 @@ var sameFlags = []struct {
 	{[]string{"listen", "addr", "address", "bind"}, "port", "PORT"},
 }
 
-// FlagError refuses flags and suggests one that is near an unknown one, or -- before a
-// text that looks like a flag.
+// FlagError returns the error for wrong flags. It suggests the flag that is nearest to an unknown
+// one, or -- before a text that looks like a flag.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	refused := problem.Wrap(problem.Usage, nil, "%s", err)
@@ -201,7 +198,6 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return WithHint(refused, "%s --help", cmd.CommandPath())
 }
 
-// DataHome opens the identities under $VACANCY_HOME.
 func (a *App) DataHome() (*datadir.Dir, error) {
 	dir, err := a.DataHomeDir()
 	if err != nil {
@@ -210,8 +206,7 @@ func (a *App) DataHome() (*datadir.Dir, error) {
 	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.Now, Rand: a.Rand}, nil
 }
 
-// DataHomeDir is $VACANCY_HOME, by default .vacancy in the user's home
-// directory.
+// DataHomeDir returns $VACANCY_HOME, by default .vacancy in the user's home directory.
 func (a *App) DataHomeDir() (string, error) {
 	if dir := a.Env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)
@@ -223,7 +218,6 @@ func (a *App) DataHomeDir() (string, error) {
 	return filepath.Join(user, ".vacancy"), nil
 }
 
-// UserHome is the user's home directory, or "".
 func (a *App) UserHome() string {
 	if runtime.GOOS == "windows" {
 		return a.Env["USERPROFILE"]

@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Ask prints a question on standard error and requires exactly the given word.
 func (a *App) Ask(ctx context.Context, question, word string) error {
 	got, err := a.AskLine(ctx, question)
 	if err != nil {
@@ -20,9 +19,8 @@ func (a *App) Ask(ctx context.Context, question, word string) error {
 	return nil
 }
 
-// AskLine prints a question on standard error and returns the trimmed answer,
-// "" at the end of the input. It returns when the person interrupts; a read
-// from a terminal would not.
+// AskLine prints a question on standard error and returns the trimmed answer, or "" at the end of
+// the input. It also returns when the person interrupts, while a read from a terminal would go on.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
 	type line struct {

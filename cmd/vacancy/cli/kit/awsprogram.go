@@ -18,15 +18,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// awsProgram is this command line with the AWS SDK: cmd/vacancy-aws.
+// awsProgram is the name of this program with the AWS SDK: cmd/vacancy-aws.
 const awsProgram = "vacancy-aws"
 
-// errNeedsAWS is returned by a command that needs AWS in a program without the
-// AWS SDK, before it has read or changed anything. Run then replaces the program
-// by awsProgram, with the same arguments.
+// errNeedsAWS is returned by a command that needs AWS in a program without the AWS SDK, before the
+// command has read or changed anything. Run then replaces the program by awsProgram, with the same
+// arguments.
 var errNeedsAWS = errors.New("this program has no AWS SDK")
 
-// NeedAWS returns errNeedsAWS if this program cannot open an AWS account.
 func (a *App) NeedAWS() error {
 	if a.Seams.OpenCloud == nil {
 		return errNeedsAWS
@@ -34,9 +33,9 @@ func (a *App) NeedAWS() error {
 	return checkBuilt(a.Env[builtEnv], BuiltOf())
 }
 
-// CheckRegion refuses a command on a stage if this program has no AWS SDK and nothing names a
-// Region: no variable, no file of AWS and no record of the stage. The other program may have to be
-// built first, only to say the same.
+// CheckRegion returns an error if this program has no AWS SDK, and no variable, AWS file or record
+// of the stage names a Region. Otherwise the other program might be built only to report the same
+// error.
 func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil
@@ -55,8 +54,8 @@ func (a *App) CheckRegion(stageName string) error {
 	return WithHint(err, "export AWS_REGION=us-east-1, and credentials as for the AWS CLI; then vacancy doctor --host aws")
 }
 
-// OpenCloud opens an AWS account. A command that does anything else before calls
-// needAWS first.
+// OpenCloud opens an AWS account. A command that does other work first must call NeedAWS before
+// that work.
 func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error) {
 	if err := a.NeedAWS(); err != nil {
 		return nil, err
@@ -68,9 +67,9 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	return c, nil
 }
 
-// becomeAWS replaces this process by awsProgram: the program beside this one, or one built from the
-// checkout that the working directory is in. It returns only if it fails, or
-// with the other program's exit code on a system that cannot replace a process.
+// becomeAWS replaces this process by awsProgram: the program next to this one, or one built from
+// the checkout that contains the working directory. It returns only if it fails or the system
+// cannot replace a process. In the latter case it returns the exit code of the other program.
 func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 	name := awsProgram
 	if runtime.GOOS == "windows" {
@@ -94,13 +93,12 @@ func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf(), programEnv+"="+a.program))
 }
 
-// builtEnv tells awsProgram the commit or release of the program that it
-// replaces.
+// builtEnv names the variable that tells awsProgram from which commit or release the replaced
+// program was built.
 const builtEnv = "VACANCY_BUILT"
 
-// checkBuilt refuses to replace a program that was built from another commit or
-// release than this one. "" is unknown and fits every one.
 func checkBuilt(replaced, own string) error {
+	// An unknown build fits every other build.
 	if replaced == "" || own == "" || replaced == own {
 		return nil
 	}
@@ -108,15 +106,13 @@ func checkBuilt(replaced, own string) error {
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
 }
 
-// buildAWS builds awsProgram from a checkout. The compiler's own cache makes a
-// second build take about a second.
 func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err error) {
 	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
 	if err != nil {
 		return "", err
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(top)) // it never fails
+	_, _ = h.Write([]byte(top)) // Write never fails
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
 	if !standalone.IsThere(path) {
 		a.Note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
@@ -124,7 +120,7 @@ func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	// Build beside the path, because another command may be running it.
+	// Build in a temporary directory, because another command may be running the program at path.
 	building, err := os.MkdirTemp(dir, awsProgram+"-")
 	if err != nil {
 		return "", err
@@ -139,8 +135,6 @@ func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err 
 	return path, os.Rename(built, path)
 }
 
-// Checkout finds the project's directory: the working directory or one above
-// it.
 func (a *App) Checkout() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {

@@ -24,13 +24,12 @@ const (
 	caEnv  = "VACANCY_CA"
 )
 
-// CAFlag adds --ca. Flags that choose a host have it already.
 func CAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// Begin records the command of this run. It reads the file of --ca or of the environment, for a
-// command that has the flag.
+// Begin records the command of this run. If the command has the flag --ca, Begin reads the
+// certificates in the file of the flag or of the environment.
 func (a *App) Begin(cmd *cobra.Command) error {
 	a.running = cmd
 	f := cmd.Flags().Lookup(caFlag)
@@ -47,7 +46,7 @@ func (a *App) Begin(cmd *cobra.Command) error {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // this machine has none
+		roots = x509.NewCertPool() // this machine has no pool
 	}
 	if err := addCertificates(roots, name, path); err != nil {
 		return err
@@ -56,8 +55,6 @@ func (a *App) Begin(cmd *cobra.Command) error {
 	return nil
 }
 
-// addCertificates adds the certificates of a PEM file to roots. name is the flag or variable
-// that names the file.
 func addCertificates(roots *x509.CertPool, name, path string) error {
 	refused := func(format string, args ...any) error {
 		return problem.New(problem.Usage, "%s: %s: %s", name, path, fmt.Sprintf(format, args...))
@@ -68,7 +65,7 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s: there is no file %s", name, path)
 	case errors.As(err, &file):
-		return refused("%s", file.Err) // without the file's name, which refused adds
+		return refused("%s", file.Err) // refused adds the name of the file
 	case err != nil:
 		return refused("%s", err)
 	}
@@ -100,7 +97,6 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 	return refused("expected certificates in PEM, which begin with -----BEGIN CERTIFICATE-----, got another text")
 }
 
-// certificateHint returns the hint for an error of a host's certificate, or "".
 func certificateHint(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {
@@ -112,15 +108,12 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// Roots are the authorities whose certificates this run trusts; nil means the system's.
 func (a *App) Roots() *x509.CertPool { return a.roots }
 
-// HTTP sends requests from this machine; a timeout of 0 is the default.
 func (a *App) HTTP(timeout time.Duration) *dispatch.HTTP {
 	return dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
 }
 
-// WebClient is the client of HTTP.
 func (a *App) WebClient(timeout time.Duration) *http.Client {
 	return dispatch.NewClient(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
 }

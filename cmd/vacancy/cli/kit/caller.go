@@ -13,11 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CallTimeout bounds one call: more than a host's deadline for a vacant and its
-// grace.
+// CallTimeout limits one call. It is longer than a host's deadline for a vacant and its grace
+// period.
 const CallTimeout = time.Minute
 
-// Dispatcher returns a caller that signs as self and keeps its calls in self's book.
 func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
 	return &dispatch.Caller{
 		Signer: self.Key, Book: self.Book(), Transport: web,
@@ -26,8 +25,8 @@ func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration)
 }
 
 // Revisit warns if the address of a target led to another vacant at an earlier call, and returns
-// the id of that vacant, or nil. The addresses are stored beside the cards of agents; if they
-// cannot be, there is no warning.
+// the id of that vacant, or nil. It stores the addresses in the person's directory. If that fails,
+// there is no warning.
 func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	dir, err := a.DataHomeDir()
 	if err != nil {
@@ -46,8 +45,8 @@ func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	return &before
 }
 
-// DemoCaller is the identity for the host's own call, chosen like for any call, but
-// among several without a default it takes the first instead of asking.
+// DemoCaller returns the identity for the host's own call. It chooses like Caller, except that it
+// takes the first of several identities without a default.
 func (a *App) DemoCaller(ctx context.Context) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {

@@ -10,23 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/opensearch"
 )
 
-// Environment variables for the credentials of an OpenSearch cluster. A
-// password is not an argument, because arguments are visible to every user of
-// the machine.
+// Environment variables for the credentials of an OpenSearch cluster. The password is not an
+// argument, because every user of the machine can see arguments.
 const (
 	clusterUser     = "VACANCY_OPENSEARCH_USER"
 	clusterPassword = "VACANCY_OPENSEARCH_PASSWORD"
 )
 
-// ClusterFlag adds --opensearch.
 func ClusterFlag(flags *pflag.FlagSet, cluster *string) {
 	flags.StringVar(cluster, "opensearch", "", "keep the search index in an OpenSearch cluster: `URL/INDEX`, one index for each host")
 }
 
-// OpenCluster opens the index that a URL names with its path; without a path,
-// the adapter's default.
 func (a *App) OpenCluster(ctx context.Context, cluster string) (*opensearch.Index, error) {
 	cfg := opensearch.Config{URL: cluster, Username: a.Env[clusterUser], Password: a.Env[clusterPassword]}
+	// The path names the index. Without a path, the adapter's default is used.
 	if at, err := url.Parse(cluster); err == nil && at.Path != "" {
 		cfg.Name = strings.Trim(at.Path, "/")
 		at.Path, at.RawPath = "", ""

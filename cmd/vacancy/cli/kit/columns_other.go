@@ -4,5 +4,4 @@ package kit
 
 import "os"
 
-// columnsOf returns 0: the width of a terminal is not known here.
-func columnsOf(*os.File) int { return 0 }
+func columnsOf(*os.File) int { return 0 } // the width of a terminal is unknown on this system

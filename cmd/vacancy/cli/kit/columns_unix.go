@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columnsOf returns the width of a terminal, or 0.
 func columnsOf(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

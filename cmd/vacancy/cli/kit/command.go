@@ -9,14 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands of a package, under one title of the help.
+// Group contains the commands of a package, under one title of the help.
 type Group struct {
 	Topic    string // "vacancy help TOPIC" shows only these commands
 	Title    string
 	Commands func(*App) []*cobra.Command
 }
 
-// Parent returns cmd as the parent of commands: without one of them it shows its help.
+// Parent makes cmd the parent of commands. Without one of them, cmd shows its help.
 func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = a.KnownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -24,7 +24,7 @@ func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Comm
 	return cmd
 }
 
-// Complete sets the check of arguments of commands that have none: it allows the arguments in
+// Complete sets the argument check of each command that has none. The check allows the arguments in
 // the command's usage line.
 func Complete(commands ...*cobra.Command) {
 	for _, cmd := range commands {
@@ -36,9 +36,9 @@ func Complete(commands ...*cobra.Command) {
 	}
 }
 
-// argumentsOf returns how many arguments a usage line names: NAME is one, [NAME] one or
-// none, NAME... any number more. most is -1 if any number is taken. Flags and input of the
-// shell end the line.
+// argumentsOf returns how many arguments a usage line allows. NAME is required, [NAME] is optional,
+// and NAME... may be repeated. most is -1 if there is no limit. Flags and redirections of the shell
+// end the line.
 func argumentsOf(use string) (least, most int) {
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "--") || word == "<" {
@@ -55,10 +55,9 @@ func argumentsOf(use string) (least, most int) {
 	return least, most
 }
 
-// ofOperator are the words of usage lines that name something of the operator's own host.
+// ofOperator lists the words in usage lines that name an object of the operator's own host.
 var ofOperator = []string{"VACANT", "CHILD", "PARENT", "FROM", "TO", "TENANT"}
 
-// OptionalArgument returns the only argument, or "" without one.
 func OptionalArgument(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -66,12 +65,13 @@ func OptionalArgument(args []string) string {
 	return args[0]
 }
 
-// Arguments refuses a number of arguments outside least and most (most < 0:
-// unlimited) and shows the usage.
+// Arguments returns a check of the number of arguments. If most < 0, the number is unlimited. The
+// hint of the error is the usage.
 func Arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		// A URL in the place of a name on the operator's own host, or for a command without arguments, is refused:
-		// the vacant may be on another host, and only the operator of that host can run the command for it.
+		// A URL in place of a name on the operator's own host, or for a command without arguments,
+		// is refused. The vacant may be on another host, and only that host's operator can run the
+		// command for it.
 		words := strings.Fields(cmd.Use)[1:]
 		_, limit := argumentsOf(cmd.Use)
 		for i, arg := range args {

@@ -7,7 +7,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MicroDollars parses a flag in dollars.
 func MicroDollars(flag, s string) (int64, error) {
 	m, err := money.Parse(s)
 	if err != nil {
@@ -16,7 +15,6 @@ func MicroDollars(flag, s string) (int64, error) {
 	return int64(m), nil
 }
 
-// Dollars formats a price.
 func Dollars(micro int64) string {
 	if micro == 0 {
 		return "free"

@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// Handout tells callers without an identity how they call a vacant.
+// Handout tells callers without an identity how to call a vacant.
 type Handout = snippet.Handout
 
-// HandoutOf returns the handout of a vacant. The vacant may be of a foreign host, so the
-// handout has only its id, its name if the name is valid, and its host's URL, quoted.
+// HandoutOf returns the handout of a vacant. The vacant may be on a foreign host, so the handout
+// contains only its id, its name if the name is valid, and its host's URL, quoted.
 func HandoutOf(v *admin.Vacant) Handout {
 	host := hostOfEndpoint(v)
 	if host == "" || v.Closed || v.Deleted != "" || v.State.Closed() {
@@ -31,14 +31,12 @@ func HandoutOf(v *admin.Vacant) Handout {
 }
 
 // HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that a person
-// typed. It has the host of that URL, whatever the card says.
+// typed. The handout has the host of that URL, even if the card names another host.
 func HandoutOfCard(at string, c *agents.Card) Handout {
 	_, name, _ := strings.Cut(strings.TrimRight(at, "/"), "/v/")
 	return snippet.OfCard(HostOf(at), name, c)
 }
 
-// hostOfEndpoint returns the URL of the host that a vacant's endpoint names, in printable ASCII,
-// or "" if the endpoint is not a URL of this vacant.
 func hostOfEndpoint(v *admin.Vacant) string {
 	base, ok := strings.CutSuffix(v.Endpoint, "/v/"+v.ID.String()+"/a2a/message/send")
 	u, err := url.Parse(base)

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 )
 
-// Hinted is an error with the command that helps.
+// Hinted is an error with a command that may help.
 type Hinted struct {
 	error
 	Hint string
@@ -20,17 +20,17 @@ type Hinted struct {
 
 func (h *Hinted) Unwrap() error { return h.error }
 
-// WithHint adds a hint to err. The hint begins with a command, which may be followed by words
-// after a comma, a colon or a #. Each command gets the host and the identity that the person chose.
+// WithHint adds a hint to err. The hint begins with a command. Words may follow after a comma, a
+// colon or a #. Each command gets the host and the identity that the person chose.
 func WithHint(err error, format string, args ...any) error {
 	return &Hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// hintCommand matches a command in a hint: the program and words for a shell, up to punctuation before a
+// hintCommand matches a command in a hint: the program and its words, up to punctuation before a
 // space, a comment or an operator of the shell.
 var hintCommand = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"(?:\\.|[^"\\])*"|\\.))+)+`)
 
-// Hint returns the hint of err with each command as the person types it, or "".
+// Hint returns the hint of err with each command as the person types it, or "" if err has no hint.
 func (a *App) Hint(err error) string {
 	hint := certificateHint(err)
 	var stuck *dispatch.StuckError
@@ -47,7 +47,8 @@ func (a *App) Hint(err error) string {
 	own := beginsWithCommand.MatchString(hint)
 	return hintCommand.ReplaceAllStringFunc(hint, func(text string) string {
 		before, line, _ := strings.Cut(text, programName+" ")
-		cmd, _, _ := a.running.Root().Find(strings.Fields(line)) // an unknown command is the root
+		// Find returns the root for an unknown command.
+		cmd, _, _ := a.running.Root().Find(strings.Fields(line))
 		if !cmd.HasParent() && !strings.HasPrefix(line, "-") {
 			return text // not a command
 		}
@@ -62,8 +63,8 @@ func (a *App) Hint(err error) string {
 // that another person runs, such as the operator.
 var beginsWithCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// typedFlags returns the host, identity and certificate flags that were typed for the command from, that the command
-// to has, and that are missing in line.
+// typedFlags returns the host, identity and certificate flags that were typed for the command from,
+// that the command to has, and that are missing in line.
 func typedFlags(from, to *cobra.Command, line string) (flags string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {

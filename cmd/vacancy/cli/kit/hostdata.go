@@ -19,12 +19,10 @@ import (
 // DefaultListen is the default address of a local host.
 const DefaultListen = "127.0.0.1:8080"
 
-// DataFlag adds --data, the directory of a host's data.
 func DataFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "data", "", "the host's data directory (default $VACANCY_HOME/host)")
 }
 
-// DataDir is the directory of --data.
 func (a *App) DataDir(flag string) (string, error) {
 	if flag != "" {
 		return filepath.Abs(flag)
@@ -33,31 +31,29 @@ func (a *App) DataDir(flag string) (string, error) {
 	return filepath.Join(dir, "host"), err
 }
 
-// CommandConfig is the configuration of a host that a command opens and that does not run.
 func CommandConfig(dir string) standalone.Config {
 	return standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)}
 }
 
-// OpenHost opens the host of a data directory over which none runs. A missing
-// directory is created. Data of an earlier program are refused, because only the start of a host
-// and a restore upgrade data.
+// OpenHost opens the host of a data directory in which no host runs. It creates a missing
+// directory. It refuses data of an earlier program, because only the start of a host and a restore
+// upgrade data.
 func (a *App) OpenHost(dir string) (*standalone.Host, error) {
 	c := CommandConfig(dir)
 	c.NoUpgrade = true
 	return a.OpenHostWith(c)
 }
 
-// NoUpgradeFlag adds --no-upgrade.
 func NoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
 	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy instead of upgrading them")
 }
 
-// OpenHostWith opens a host with the app's clock, randomness and seams. It shows the upgrade of
-// data.
+// OpenHostWith opens a host with the app's clock, randomness and seams. It shows the progress of a
+// data upgrade.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	line := a.ProgressLine()
 	var mu sync.Mutex
-	var next time.Time // time of the next progress
+	var next time.Time // time of the next progress line
 	c.Upgrading = func(u standalone.Upgrading) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -89,5 +85,5 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	return host, err
 }
 
-// upgradeShown is the time after which an upgrade shows how far it is.
+// upgradeShown is the running time after which an upgrade shows its progress.
 const upgradeShown = time.Second

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HostedTarget finds the vacant of a running host that what names; nil and an
-// error of kind NotFound if there is none.
+// HostedTarget finds the vacant of a host that what names. If there is none, it returns nil and an
+// error of kind NotFound.
 func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string, w Where) (*dispatch.Target, error) {
 	at, err := a.Find(w)
 	if err != nil {
@@ -47,16 +47,16 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
-		dir, _ := a.DataDir(w.Data) // RunningAdmin has found it
+		dir, _ := a.DataDir(w.Data) // RunningAdmin has determined the same directory
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
 	return t, err
 }
 
-// targetElsewhere finds a vacant of a remote host: through its public card, or
-// else, with the operator's key, through the admin API, which finds closed
-// children too. It is called at the host's URL, whatever its card says.
+// targetElsewhere finds a vacant of a remote host through its public card or else, with the
+// operator's key, through the admin API, which also finds closed children. The target has the
+// host's URL, even if its card names another one.
 func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost) (*dispatch.Target, error) {
 	public, err := at.URLOf(at.Record.URL)
 	if err != nil {
@@ -80,8 +80,8 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	return t, err
 }
 
-// PublicURL returns the URL at which everybody finds a vacant that a person named: a URL, or a
-// name on a host whose operator the person is not. ok is false for a vacant of the person's host.
+// PublicURL returns the public URL of a vacant that a person named by a URL, or by a name on a host
+// that the person does not operate. ok is false for a vacant of the person's own host.
 func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
 	if IsURL(what) {
 		return what, true
@@ -96,7 +96,6 @@ func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
 	return host.Record.URL + "/v/" + what, true
 }
 
-// Operates reports whether the chosen host is on this machine, or the person has its operator's key.
 func (a *App) Operates(w Where) bool {
 	host, err := a.Find(w)
 	if err != nil || host == nil {
@@ -106,8 +105,6 @@ func (a *App) Operates(w Where) bool {
 	return err == nil
 }
 
-// publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
-// or, if it is published, by the first 12 digits of the id.
 func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {
 	t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+what)
 	if err == nil {
@@ -144,7 +141,6 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 	return nil, WithHint(problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
 }
 
-// shownTarget is the target of a vacant found by the admin API.
 func shownTarget(ctx context.Context, plane op.Client, what string) (*dispatch.Target, error) {
 	v, err := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: what})
 	if err != nil {

@@ -24,13 +24,12 @@ const (
 	logJSON  = "json"
 )
 
-// LogFlag adds --log, the form of the log on standard error.
 func (a *App) LogFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
 }
 
-// hostLog is the log of a local host: on standard error, and in the journal of its
-// data directory.
+// hostLog is the log of a local host. It writes to standard error and to the journal of the data
+// directory.
 type hostLog struct {
 	*slog.Logger
 	journal *standalone.Journal
@@ -38,7 +37,7 @@ type hostLog struct {
 	known   *knownNames
 }
 
-// LogOn is the handler of a log on standard error; lines is nil if it is JSON.
+// LogOn returns the handler of a log on standard error. lines is nil if the log is JSON.
 func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
 	switch a.logForm {
 	case "", logHuman, logJSON:
@@ -52,7 +51,6 @@ func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
 	return slog.NewJSONHandler(a.Err, nil), nil, nil
 }
 
-// HostLog opens the log of the host over a data directory.
 func (a *App) HostLog(dir string) (*hostLog, error) {
 	shown, lines, err := a.LogOn()
 	if err != nil {
@@ -70,7 +68,6 @@ func (a *App) HostLog(dir string) (*hostLog, error) {
 	return l, nil
 }
 
-// SetNames makes the log show the names of a host's vacants.
 func (l *hostLog) SetNames(v *vacants.Directory) {
 	l.known.mu.Lock()
 	defer l.known.mu.Unlock()
@@ -97,7 +94,6 @@ func (l *hostLog) Close() error {
 	return l.journal.Close()
 }
 
-// PlainLog returns a log that goes to standard error and to no journal.
 func (a *App) PlainLog() *slog.Logger {
 	if a.JSON || a.logForm == logJSON {
 		return slog.New(slog.NewJSONHandler(a.Err, nil))
@@ -108,14 +104,14 @@ func (a *App) PlainLog() *slog.Logger {
 // adminLine is the log message of an operator's change, which may create or rename a vacant.
 const adminLine = "admin"
 
-// Fields of a call's log line besides those that handlers write.
+// Fields of a call's log line in addition to the fields that handlers write.
 const (
 	FieldPair   = "pair"
-	fieldCaller = "caller" // its name, if it is one of the person's identities or hosted here
-	FieldVacant = "vacant" // its name
+	fieldCaller = "caller" // caller's name, if it is an identity of the person or hosted here
+	FieldVacant = "vacant" // vacant's name
 )
 
-// named adds names to the lines of calls and passes them on.
+// named is a slog.Handler that adds names to the lines of calls.
 type named struct {
 	known *knownNames
 	next  []slog.Handler
@@ -175,28 +171,27 @@ func (n *named) WithGroup(name string) slog.Handler {
 	return out
 }
 
-// knownNames maps short ids to names: of the person's identities, and of the
-// vacants of a host.
+// knownNames maps short ids to the names of the person's identities and of a host's vacants.
 type knownNames struct {
 	now        func() time.Time
 	identities func() map[string]string
-	// identitiesChanged returns when an identity was last made or removed.
+	// identitiesChanged returns when an identity was last created or removed.
 	identitiesChanged func() time.Time
 
 	mu      sync.Mutex
 	vacants func() map[string]string // lists the vacants; nil until SetNames
-	own     map[string]string        // identities
+	own     map[string]string        // names of identities
 	ownAt   time.Time                // identitiesChanged when own was read
 	asked   time.Time                // last use of identitiesChanged
 	hosted  map[string]string
 	read    time.Time
-	pause   time.Duration // from read to the next look for an unknown vacant
+	pause   time.Duration // minimum time from read to the next read for an unknown vacant
 }
 
-// Names are read again for an unknown vacant, and from time to time, because
-// names change. Callers choose the vacant that they name, and calls wait for the
-// look, so looks take at most a fiftieth of the time. Lines of strangers may be many, so
-// their names cause at most one stat per restatAfter.
+// Names are read again for an unknown vacant, and from time to time, because names change. Callers
+// choose the vacant that they name, and calls wait for the read, so reads take at most a fiftieth
+// of the time. Strangers may cause many lines, so their names cause at most one stat per
+// restatAfter.
 const (
 	restatAfter     = 20 * time.Millisecond
 	relookAfter     = 200 * time.Millisecond
@@ -222,8 +217,8 @@ func (a *App) knownNames() *knownNames {
 	}}
 }
 
-// expire makes the next line of a call read the names again. If the last read that delayed a call took more than 20 ms,
-// expire does nothing, because calls wait for reads.
+// expire makes the next line of a call read the names again. It does nothing if the last read that
+// delayed a call took more than 20 ms, because calls wait for reads.
 func (k *knownNames) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -232,7 +227,6 @@ func (k *knownNames) expire() {
 	}
 }
 
-// pair returns the names of a caller and of a hosted vacant. A name that is not known is empty.
 func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -244,7 +238,7 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 		k.own, k.hosted = k.look()
 		k.pause = relookShare * k.now().Sub(k.read)
 	case age >= relookEvery:
-		// A call does not wait for this.
+		// A call does not wait for this read.
 		k.read = k.now()
 		go func() {
 			own, hosted := k.look()
@@ -255,8 +249,8 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	}
 	if caller = cmp.Or(k.own[from], k.hosted[from]); caller == "" && from != "" && time.Since(k.asked) >= restatAfter {
 		k.asked = time.Now()
-		// The caller may be an identity that was just made. Strangers call often, so identities
-		// are read again only if their directory changed.
+		// The caller may be an identity that was just created. Strangers call often, so identities
+		// are read again only if their directory has changed.
 		if at := k.identitiesChanged(); !at.Equal(k.ownAt) {
 			k.own, k.ownAt = k.identities(), at
 			caller = k.own[from]
@@ -265,7 +259,6 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	return caller, k.hosted[to]
 }
 
-// look reads the names of identities and of vacants.
 func (k *knownNames) look() (own, hosted map[string]string) {
 	if k.vacants != nil {
 		hosted = k.vacants()

@@ -26,7 +26,6 @@ type LogEvent struct {
 	Fields map[string]any
 }
 
-// ReadEvent reads a JSON line of a journal; ok is false if it is none.
 func ReadEvent(line []byte) (e LogEvent, ok bool) {
 	if json.Unmarshal(line, &e.Fields) != nil || e.Fields == nil {
 		return e, false
@@ -36,7 +35,6 @@ func ReadEvent(line []byte) (e LogEvent, ok bool) {
 	return e, true
 }
 
-// eventOf makes an event of a record, with the values that its JSON would have.
 func eventOf(r slog.Record, before []slog.Attr) LogEvent {
 	e := LogEvent{At: r.Time, level: r.Level.String(), msg: r.Message, Fields: map[string]any{}}
 	add := func(a slog.Attr) bool {
@@ -60,26 +58,21 @@ func eventOf(r slog.Record, before []slog.Attr) LogEvent {
 	return e
 }
 
-// isCall reports whether e is about a request of a pair.
 func (e *LogEvent) isCall() bool { return TextOf(e.Fields[FieldPair]) != "" }
 
-// IsOf reports whether e is about a request whose caller or vacant has this short id.
 func (e *LogEvent) IsOf(short string) bool {
 	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
 	return from == short || to == short
 }
 
-// IsFailed reports whether e records a failure of an agent or of the host.
 func (e *LogEvent) IsFailed() bool {
 	return e.level == slog.LevelError.String() || e.Fields[obs.Failure] != nil || e.outcome() == problem.Failed
 }
 
-// IsRefused reports whether e is the row of a call that was refused by the fault of its caller.
 func (e *LogEvent) IsRefused() bool {
 	return e.isCall() && !e.IsFailed() && e.outcome() == problem.Refused
 }
 
-// outcome returns the outcome of a line with a verdict.
 func (e *LogEvent) outcome() problem.Outcome {
 	verdict := TextOf(e.Fields[obs.Verdict])
 	if verdict == "" || e.isRepeat() {
@@ -89,8 +82,8 @@ func (e *LogEvent) outcome() problem.Outcome {
 	return problem.OutcomeOf(verdict, int(status))
 }
 
-// isRepeat reports whether e is a line that an earlier program wrote for a repeated request. Another
-// line has the outcome of the call.
+// isRepeat reports whether e is a line that an earlier program wrote for a repeated request.
+// Another line has the outcome of that call.
 func (e *LogEvent) isRepeat() bool {
 	switch verdict := TextOf(e.Fields[obs.Verdict]); TextOf(e.Fields["state"]) {
 	case "answered", "pending":
@@ -101,7 +94,6 @@ func (e *LogEvent) isRepeat() bool {
 	return false
 }
 
-// Line is e for people, on w.
 func (e *LogEvent) Line(w io.Writer) string {
 	var b strings.Builder
 	b.WriteString(Paint(w, Dim, e.At.Local().Format(time.TimeOnly)) + "  ")
@@ -125,10 +117,12 @@ func (e *LogEvent) Line(w io.Writer) string {
 			what += " " + text
 		}
 	}
-	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">") // short ids, for those without a name
+	// The short ids stand for pairs without names.
+	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
 	caller, vacant := cmp.Or(TextOf(e.Fields[fieldCaller]), from), cmp.Or(TextOf(e.Fields[FieldVacant]), to)
 	fmt.Fprintf(&b, "%s -> %s  %s", Printable(caller), Printable(vacant), Printable(what))
-	if verdict != "" { // a line without a verdict tells what the agent did, not how the call ended
+	// A line without a verdict reports what the agent did, not how the call ended.
+	if verdict != "" {
 		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, e.outcome() == problem.Answered, Printable(verdict)), TextOf(e.Fields["ms"]))
 	}
 	if why := e.why(); why != "" {
@@ -137,14 +131,13 @@ func (e *LogEvent) Line(w io.Writer) string {
 	if cut := TextOf(e.Fields[obs.Cut]); cut != "" {
 		b.WriteString("  cut: " + Printable(cut))
 	}
-	var u *call.Usage // nil if the vacant's agent does not say
+	var u *call.Usage // nil if the vacant's agent does not report its usage
 	e.read("usage", &u)
 	b.WriteString(UsageText(u))
 	b.WriteString(e.agentLog())
 	return b.String()
 }
 
-// read decodes a field that is not text into v. Without the field v keeps its value.
 func (e *LogEvent) read(field string, v any) {
 	if e.Fields[field] == nil {
 		return
@@ -154,7 +147,6 @@ func (e *LogEvent) read(field string, v any) {
 	}
 }
 
-// agentLog renders the fields of call.AgentLog.
 func (e *LogEvent) agentLog() string {
 	var tools []call.ToolUse
 	e.read("tools", &tools)
@@ -180,13 +172,11 @@ func (e *LogEvent) agentLog() string {
 	return s
 }
 
-// moment is a field with a time.
 func (e *LogEvent) moment(field string) string {
 	at, _ := time.Parse(time.RFC3339Nano, TextOf(e.Fields[field]))
 	return Moment(at)
 }
 
-// why is the cause of a failure: what the agent did, or what the host says.
 func (e *LogEvent) why() string {
 	failure, ok := e.Fields[obs.Failure].(map[string]any)
 	if !ok && e.Fields[obs.Restored] != nil {
@@ -206,8 +196,8 @@ func (e *LogEvent) why() string {
 	return why
 }
 
-// humanLog is a slog.Handler that writes lines for people. Of many calls in one
-// second the first lines are written, and then how many more there were.
+// humanLog is a slog.Handler that writes lines for people. If there are many calls in one second,
+// it writes the first lines and then the number of the other calls.
 type humanLog struct {
 	*cappedLines
 	before []slog.Attr
@@ -221,12 +211,12 @@ type cappedLines struct {
 
 	mu     sync.Mutex
 	second time.Time
-	lines  int            // of calls in this second
-	more   map[string]int // verdicts of calls that were not written
+	lines  int            // call lines in this second
+	more   map[string]int // number of calls that were not written, by verdict
 	timer  *time.Timer
 }
 
-// maxLines bounds the calls that are written in one second.
+// maxLines limits the calls that are written in one second.
 const maxLines = 5
 
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
@@ -243,8 +233,8 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// readCall returns the pair and the verdict of a record. It does not create a LogEvent, because under
-// load most records are only counted.
+// readCall returns the pair and the verdict of a record. It creates no LogEvent, because under load
+// most records are only counted.
 func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 	find := func(a slog.Attr) bool {
 		switch a.Key {
@@ -262,8 +252,8 @@ func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 	return pair, verdict
 }
 
-// hasRoom counts the line of a call and reports whether it may be written. If it may not, the caller
-// adds it to h.more.
+// hasRoom counts the line of a call and reports whether it may be written. If it may not, the
+// caller adds the line to h.more.
 func (h *cappedLines) hasRoom(at time.Time) bool {
 	if second := at.Truncate(time.Second); !second.Equal(h.second) {
 		h.summarise()
@@ -283,7 +273,6 @@ func (h *cappedLines) hasRoom(at time.Time) bool {
 	return false
 }
 
-// summarise writes how many calls were left out.
 func (h *cappedLines) summarise() {
 	if h.more == nil {
 		return
@@ -298,7 +287,6 @@ func (h *cappedLines) summarise() {
 	h.more = nil
 }
 
-// Close writes how many calls were left out.
 func (h *cappedLines) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -309,5 +297,4 @@ func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &humanLog{cappedLines: h.cappedLines, before: append(slices.Clone(h.before), attrs...)}
 }
 
-// WithGroup returns the handler as it is: a line for people has no groups.
-func (h *humanLog) WithGroup(string) slog.Handler { return h }
+func (h *humanLog) WithGroup(string) slog.Handler { return h } // lines for people have no groups

@@ -11,12 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultIdentity is the name of the identity that is created when a call needs an identity
-// and there is none.
+// defaultIdentity is the name of the identity that is created when a call needs an identity and the
+// person has none.
 const defaultIdentity = "default"
 
-// OpenIdentity opens an identity; if there is none of that name, the error
-// lists the existing ones.
 func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {
 	id, err := h.Open(name)
 	if !problem.Is(err, problem.NotFound) {
@@ -32,7 +30,6 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	return nil, WithHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
 }
 
-// ExistingCaller is Caller for commands that only read, and so create no identity.
 func (a *App) ExistingCaller(ctx context.Context, as string) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {
@@ -48,10 +45,10 @@ func (a *App) ExistingCaller(ctx context.Context, as string) (Signer, error) {
 	return a.Caller(ctx, as)
 }
 
-// Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only one,
-// or a new one named default. The person is told once that the default one signs.
-// Several without a default are an error that lists them, because signing with the
-// wrong one cannot be undone.
+// Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a new
+// one named default. If there are several, the person is told once that the default one signs.
+// Several identities without a default are an error, because signing with the wrong one cannot be
+// undone.
 func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {
@@ -96,7 +93,6 @@ type Signer struct {
 	Made bool
 }
 
-// makeDefault creates the identity named default, and says so.
 func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
 	bundle, _, err := datadir.NewBundle(a.Rand)
 	if err != nil {
@@ -117,8 +113,6 @@ func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
 	return Signer{id, true}, nil
 }
 
-// BundleFrom is the start of a new identity or vacant: a new key, or what
-// --import and --seed name.
 func (a *App) BundleFrom(from, seed string) (datadir.Bundle, datadir.Source, error) {
 	switch {
 	case from != "":

@@ -7,7 +7,6 @@ import (
 	"strconv"
 )
 
-// TextOf is a JSON value as text; "" for none.
 func TextOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -20,18 +19,18 @@ func TextOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// firstFields are printed first, in this order; hiddenFields are not printed;
-// other fields follow by name.
+// firstFields are printed first, in this order. hiddenFields are not printed. Other fields follow
+// by name.
 var (
 	firstFields  = []string{"calls", "pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
 	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "refused", "failed", "trace", "request"}
 )
 
-// OrderedFields returns the names of the fields to print, in order.
 func OrderedFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {
-		if _, ok := fields[name]; ok && (name != "calls" || TextOf(fields[name]) != "1") { // of more, a line sums them up
+		// A count above 1 belongs to a line that sums up several calls.
+		if _, ok := fields[name]; ok && (name != "calls" || TextOf(fields[name]) != "1") {
 			names = append(names, name)
 		}
 	}

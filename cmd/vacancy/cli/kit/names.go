@@ -13,10 +13,8 @@ import (
 // Names maps ids to names.
 type Names map[identity.ID]string
 
-// Of returns the name of id for output, or its first digits.
 func (n Names) Of(id identity.ID) string { return Printable(cmp.Or(n[id], id.Short())) }
 
-// OfText returns the name of an id in hex, and any other text unchanged, for output.
 func (n Names) OfText(text string) string {
 	if id, err := identity.ParseID(text); err == nil {
 		return n.Of(id)
@@ -24,7 +22,6 @@ func (n Names) OfText(text string) string {
 	return Printable(text)
 }
 
-// WithID returns the name of id, and id in full, for a person who needs the id in a command.
 func (n Names) WithID(id identity.ID) string {
 	if name := n[id]; name != "" {
 		return Printable(name) + " (" + id.String() + ")"
@@ -32,7 +29,6 @@ func (n Names) WithID(id identity.ID) string {
 	return id.String()
 }
 
-// OwnNames returns the names of the person's identities.
 func (a *App) OwnNames() Names {
 	names := Names{}
 	h, err := a.DataHome()
@@ -48,8 +44,8 @@ func (a *App) OwnNames() Names {
 	return names
 }
 
-// HostNames returns the names of a host's vacants and the person's identities. c is a client of the host.
-// If c is not the operator's, HostNames reads the agent cards of vacants.
+// HostNames returns the names of a host's vacants and of the person's identities. c is a client of
+// the host. If c is not the operator's, HostNames reads the agent cards of vacants.
 func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
 	names := a.OwnNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)
@@ -76,7 +72,7 @@ func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []ide
 	return names
 }
 
-// Bounds of the agent cards that HostNames reads.
+// Limits of the agent cards that HostNames reads.
 const (
 	maxNameCards  = 20
 	nameCardsTime = 2 * time.Second

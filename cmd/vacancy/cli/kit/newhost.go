@@ -16,8 +16,9 @@ import (
 )
 
 // newHost is the transport of the admin API of a host that does not exist yet. A host in a
-// temporary directory answers until it has accepted a request that stores something. Then the host
-// is created, and answers that request and all later ones. So a command that fails creates nothing.
+// temporary directory answers until it has accepted a request that stores something. Then the real
+// host is created, and answers that request and all later ones. A command that fails therefore
+// creates no host.
 type newHost struct {
 	app      *App
 	dir, tmp string
@@ -28,8 +29,6 @@ type newHost struct {
 	next      http.RoundTripper
 }
 
-// openNewHost returns the transport for the host that a directory lacks, and the base URL of its
-// routes. The caller closes the transport.
 func (a *App) openNewHost(dir string) (n *newHost, base string, err error) {
 	n = &newHost{app: a, dir: dir}
 	if n.tmp, err = os.MkdirTemp("", "vacancy-new-"); err != nil {
@@ -51,7 +50,6 @@ func (n *newHost) open(dir string) (*standalone.Host, string, error) {
 	return host, base, nil
 }
 
-// RoundTrip implements http.RoundTripper.
 func (n *newHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +76,6 @@ func (n *newHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return send()
 }
 
-// Close closes the hosts, and removes the temporary one.
 func (n *newHost) Close() error {
 	err := errors.Join(n.temporary.Close(), os.RemoveAll(n.tmp))
 	if n.created != nil {
@@ -87,8 +84,6 @@ func (n *newHost) Close() error {
 	return err
 }
 
-// NoHost is the error of a command for a host over the directory of --data that does not exist, or
-// does not run.
 func (a *App) NoHost(data string) error {
 	dir, err := a.DataDir(data)
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Operation declares a command that is one operation of a host: its request is In, its
-// answer Out. The usage line says which arguments the command takes.
+// Operation declares a command that is one operation of a host, with the request In and the answer
+// Out. The usage line defines the arguments of the command.
 type Operation[In, Out any] struct {
 	Use, Short, Long, Example string
 
 	Op Caller[In, Out]
-	// API has the operation. The default is a HostAPI.
+	// API provides the operation. The default is HostAPI.
 	API   API
 	Flags func(*pflag.FlagSet) // adds the command's own flags
-	// Request makes the request, before a host is looked for. Without it, the zero In is sent.
+	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
 	Request func(Asked) (In, error)
-	// Next collects the pages of a list: it adds page to all, makes in ask for the page after, and
-	// returns false after the last page. Without Next, the answer is one page.
+	// Next collects the pages of a list. It adds page to all, makes in ask for the next page, and
+	// returns false after the last page. If Next is nil, the answer is one page.
 	Next  func(in *In, all *Out, page Out) (more bool)
 	Print func(io.Writer, Out) // writes the answer for people
 	// Object returns the object of --json. If Object is nil, the answer is that object.
@@ -43,36 +43,32 @@ type Caller[In, Out any] interface {
 // CallerFunc is a function that implements Caller.
 type CallerFunc[In, Out any] func(context.Context, op.Client, In) (Out, error)
 
-// Call implements Caller.
 func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return f(ctx, c, in)
 }
 
-// Asked holds the arguments and flags that a person gave.
+// Asked contains the arguments and flags that a person gave.
 type Asked struct {
-	Command string            // its path: vacancy keys create
-	Args    []string          // without the TENANT that an API takes
-	Changed func(string) bool // whether a flag was given
-	Tenant  string            // of the API's TENANT or --tenant
+	Command string            // command path, for example vacancy keys create
+	Args    []string          // arguments without the TENANT that an API takes
+	Changed func(string) bool // reports whether a flag was given
+	Tenant  string            // value of TENANT or --tenant, as the API reads it
 }
 
-// Account chooses the account of TENANT, or without TENANT the key's account.
 func (q Asked) Account() account.One { return account.One{Account: q.Tenant} }
 
-// OfTenant chooses the settings of --tenant, or without --tenant the host's.
 func (q Asked) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
 
-// API is an API of a host, and which host that is.
+// API is an API of a host, together with the flags that choose the host.
 type API interface {
 	// Flags adds the flags that choose the host.
 	Flags(*cobra.Command)
-	// Read takes the API's own part of the arguments and flags.
+	// Read returns the arguments and flags, after it has removed the arguments of the API itself.
 	Read(cmd *cobra.Command, args []string) (Asked, error)
-	// With runs f with a client.
+	// With runs f with a client of the API.
 	With(ctx context.Context, a *App, q Asked, f func(op.Client) error) error
 }
 
-// Command returns the declared command.
 func (o Operation[In, Out]) Command(a *App) *cobra.Command {
 	if o.API == nil {
 		o.API = &HostAPI{}
@@ -122,23 +118,20 @@ func (o Operation[In, Out]) call(ctx context.Context, c op.Client, in In) (all O
 	}
 }
 
-// HostAPI is the API of a host's operator, or with a key with the scope vacants of a tenant.
+// HostAPI is the API of a host's operator. It also accepts a tenant's key with the scope vacants.
 type HostAPI struct{ Where Where }
 
-// Flags implements API.
 func (h *HostAPI) Flags(cmd *cobra.Command) { HostFlags(cmd.Flags(), &h.Where) }
 
-// Read implements API.
 func (*HostAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
 	return Asked{Command: cmd.CommandPath(), Args: args, Changed: cmd.Flags().Changed}, nil
 }
 
-// With implements API.
 func (h *HostAPI) With(_ context.Context, a *App, _ Asked, f func(op.Client) error) error {
 	return a.WithAdmin(h.Where, false, func(c *AdminAPI) error { return f(c) })
 }
 
-// TenantAPI is HostAPI for the settings of a host or of a tenant: it has the flag --tenant.
+// TenantAPI returns a HostAPI for the settings of a host or a tenant. It has the flag --tenant.
 func TenantAPI(usage string) API { return &tenantAPI{usage: usage} }
 
 type tenantAPI struct {
@@ -154,14 +147,15 @@ func (t *tenantAPI) Flags(cmd *cobra.Command) {
 func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
 	q, err := t.HostAPI.Read(cmd, args)
 	if q.Tenant = t.tenant; err == nil && q.Changed("tenant") && t.tenant == "" {
-		// A script with an empty variable would change the settings of the host.
+		// A script with an empty variable would otherwise change the settings of the host.
 		err = problem.New(problem.Usage, "--tenant: expected a tenant, got none; without the flag the command is about the host")
 	}
 	return q, err
 }
 
-// AccountAPI is the API of accounts. A usage line that begins with TENANT or [TENANT] names the
-// account to operators; without TENANT, the key in the environment chooses its own account.
+// AccountAPI returns the API of accounts. If a usage line begins with TENANT or [TENANT], operators
+// name the account with this argument. Without it, the key in the environment chooses its own
+// account.
 func AccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

@@ -15,13 +15,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Result is the result of a command: its fields are the JSON object, its text
-// is for people.
+// Result is the result of a command. Its fields are the JSON object, and Print writes it for
+// people.
 type Result interface {
 	Print(w io.Writer)
 }
 
-// Print prints value as JSON, or the text that print writes.
 func (a *App) Print(value any, print func(io.Writer)) error {
 	if a.JSON {
 		return WriteJSON(a.Out, value)
@@ -30,11 +29,10 @@ func (a *App) Print(value any, print func(io.Writer)) error {
 	return nil
 }
 
-// Show prints r as JSON or text.
 func (a *App) Show(r Result) error { return a.Print(r, r.Print) }
 
-// Note prints a remark for people on standard error. It is suppressed with --json, so a program
-// must find the same fact in the result.
+// Note prints a remark for people on standard error. With --json it is suppressed, so the result
+// must contain the same fact for programs.
 func (a *App) Note(format string, args ...any) {
 	switch {
 	case a.JSON:
@@ -46,8 +44,8 @@ func (a *App) Note(format string, args ...any) {
 	fmt.Fprintf(a.Err, format+"\n", args...)
 }
 
-// WriteJSON writes v as one line of JSON. It leaves <, > and & unchanged, and escapes the characters
-// that steer a terminal, because what is written to a file or pipe is often shown on one later.
+// WriteJSON writes v as one line of JSON. It leaves <, > and & unchanged. It escapes the characters
+// that control a terminal, because files and pipes are often shown on a terminal later.
 func WriteJSON(w io.Writer, v any) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -59,7 +57,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// errorObject is the JSON of an error.
+// errorObject is the JSON form of an error.
 type errorObject struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
@@ -70,27 +68,25 @@ type errorObject struct {
 	Exit   int    `json:"exit"`
 }
 
-// errorReport is printed on standard error with --json. Call is the result of
-// the failed call.
+// errorReport is printed on standard error with --json. Call is the result of the failed call.
 type errorReport struct {
 	Error errorObject `json:"error"`
 	Call  any         `json:"call,omitempty"`
 }
 
-// failedCall is an error of a call that has a result.
+// failedCall is the error of a call that has a result.
 type failedCall interface {
 	error
 	FailedCall() any
 }
 
-// fail prints err, from cmd, on standard error and returns the exit code.
 func (a *App) fail(cmd *cobra.Command, err error) int {
 	if r := new(Reported); errors.As(err, &r) {
 		return cmp.Or(r.Exit, problem.ExitFailed)
 	}
 	p := ProblemOf(err)
 	exit := p.Kind.Row().Exit
-	// The command line's user may see the cause.
+	// The user of the command line may see the cause.
 	a.running = cmd
 	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
@@ -114,16 +110,13 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	return exit
 }
 
-// Reported is an error that standard output already shows: it sets the exit
-// code and prints nothing.
+// Reported is an error that standard output already shows. It only sets the exit code.
 type Reported struct {
 	Exit int // problem.ExitFailed if it is 0
 }
 
 func (*Reported) Error() string { return "broken" }
 
-// ProblemOf determines the kind of err. Errors of files get the kind a person
-// expects; others are internal and printed in full.
 func ProblemOf(err error) *problem.Error {
 	if e := new(problem.Error); errors.As(err, &e) {
 		return e
@@ -140,7 +133,6 @@ func ProblemOf(err error) *problem.Error {
 	return problem.New(problem.Internal, "%s", problem.Plain(err))
 }
 
-// FullText is the text of p with its causes, without repetitions.
 func FullText(p *problem.Error) string {
 	text := p.Text()
 	if file, ok := p.Err.(*fs.PathError); ok && strings.Contains(text, file.Err.Error()) {
@@ -159,13 +151,12 @@ func FullText(p *problem.Error) string {
 	return text
 }
 
-// Printable makes foreign text safe for one line of a terminal: control
-// characters, which may move the cursor or hide text, and characters that
-// change the direction of writing are escaped.
+// Printable makes foreign text safe for one line of a terminal. It escapes control characters,
+// which may move the cursor or hide text, and characters that change the direction of writing.
 func Printable(s string) string { return EscapeControls(s, "") }
 
-// AnswerText is a vacant's answer for output: unchanged into a file or pipe; on
-// a terminal control characters other than line ends and tabs are escaped.
+// AnswerText returns a vacant's answer for output. On a terminal, control characters other than
+// line ends and tabs are escaped. In a file or pipe, the answer is unchanged.
 func (a *App) AnswerText(s string) string {
 	if isTerminal(a.Out) {
 		return EscapeControls(s, "\n\t")

@@ -13,7 +13,7 @@ import (
 // Shade is a colour of a terminal.
 type Shade string
 
-// The shades. They are of the 16 colours that every terminal's theme has.
+// The shades are among the 16 colours that the theme of every terminal has.
 const (
 	Good    Shade = "\x1b[32m"
 	Bad     Shade = "\x1b[31m"
@@ -28,11 +28,11 @@ const (
 type terminal struct {
 	io.Writer
 	colours bool
-	columns int // 0 if they are not known
+	columns int // 0 if the width is unknown
 }
 
-// Terminal returns w as a writer on which Paint and Fit work, if w is a terminal. It shows
-// no colours if the person has turned them off, by NO_COLOR (no-color.org) or TERM=dumb.
+// Terminal returns w as a writer on which Paint and Fit work, if w is a terminal. It shows no
+// colours if the person has turned them off by NO_COLOR (no-color.org) or TERM=dumb.
 func (a *App) Terminal(w io.Writer) io.Writer {
 	if a.JSON || !isTerminal(w) {
 		return w
@@ -40,7 +40,6 @@ func (a *App) Terminal(w io.Writer) io.Writer {
 	return terminal{w, a.Env["NO_COLOR"] == "" && a.Env["TERM"] != "dumb", columns(w, a.Env["COLUMNS"])}
 }
 
-// columns returns the width of a terminal: of the person's variable, else the terminal's own.
 func columns(w io.Writer, given string) int {
 	if n, err := strconv.Atoi(given); err == nil && n > 0 {
 		return n
@@ -53,8 +52,8 @@ func columns(w io.Writer, given string) int {
 	return 0
 }
 
-// Paint returns text in a shade, if w is of Terminal and shows colours. Spaces at the end of text stay
-// plain.
+// Paint returns text in a shade if w comes from Terminal and shows colours. Spaces at the end of
+// text are not painted.
 func Paint(w io.Writer, shade Shade, text string) string {
 	if t, ok := w.(terminal); !ok || !t.colours || text == "" {
 		return text
@@ -63,7 +62,6 @@ func Paint(w io.Writer, shade Shade, text string) string {
 	return string(shade) + text[:len(text)-padding] + normal + text[len(text)-padding:]
 }
 
-// State returns the state of a vacant in its shade. text is the state as it is printed.
 func State(w io.Writer, s lifecycle.State, text string) string {
 	switch s {
 	case lifecycle.Local, lifecycle.Active:
@@ -74,7 +72,6 @@ func State(w io.Writer, s lifecycle.State, text string) string {
 	return Paint(w, Bad, text)
 }
 
-// Verdict returns the verdict of a check in its shade.
 func Verdict(w io.Writer, ok bool, text string) string {
 	if ok {
 		return Paint(w, Good, text)
@@ -82,7 +79,7 @@ func Verdict(w io.Writer, ok bool, text string) string {
 	return Paint(w, Bad, text)
 }
 
-// Fit cuts the line of a table after the width of a terminal, so that each row stays one line.
+// Fit truncates the line of a table to the width of a terminal, so that each row stays on one line.
 func Fit(w io.Writer, line string) string {
 	t, ok := w.(terminal)
 	if !ok || t.columns < 2 {
@@ -111,7 +108,6 @@ func Fit(w io.Writer, line string) string {
 	return line[:cut] + end
 }
 
-// escapeAt returns the length of the escape of a Shade at the beginning of s, or 0.
 func escapeAt(s string) int {
 	if !strings.HasPrefix(s, "\x1b[") {
 		return 0
@@ -119,9 +115,9 @@ func escapeAt(s string) int {
 	return strings.IndexByte(s, 'm') + 1
 }
 
-// Wrap breaks the lines of a text that are longer than a terminal is wide, at spaces. A broken
-// line goes on below the text after its indent, or in a table below the second column.
-// Indented commands stay whole, because a person copies them.
+// Wrap breaks the lines of a text that are longer than the width of a terminal, at spaces. A broken
+// line continues at its indent, or in a table at the second column. Indented commands are not
+// broken, because people copy them.
 func Wrap(w io.Writer, text string) string {
 	t, ok := w.(terminal)
 	if !ok || t.columns < narrowest {
@@ -145,8 +141,8 @@ func Wrap(w io.Writer, text string) string {
 	return b.String()
 }
 
-// joined makes one line of each paragraph that has a line longer than a terminal is wide.
-// Indented lines are a list or a table, and belong to no paragraph.
+// joined puts each paragraph that has a line longer than the width of a terminal on one line.
+// Indented lines are a list or a table, and do not belong to a paragraph.
 func joined(text string, columns int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
@@ -170,11 +166,12 @@ func joined(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// narrowest is the least width for which lines are broken.
+// narrowest is the minimum width at which lines are broken.
 const narrowest = 20
 
-// hanging is the indent of the lines after the first one of a broken line: its second column,
-// if that is in the left half of the terminal, else its own indent.
+// hanging returns the indent of the lines after the first one of a broken line. It is the second
+// column of the line if that is in the left half of the terminal, four more than the line's own
+// indent if it is further right, and otherwise the line's own indent.
 func hanging(line string, columns int) int {
 	own := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[own:], "  "); gap > 0 {

@@ -12,14 +12,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 )
 
-// programName is the program in texts: help, errors, hints and notes.
+// programName is the name of the program in help, errors, hints and notes.
 const programName = "vacancy"
 
-// programEnv tells awsProgram how a person starts the program that it replaces.
+// programEnv names the variable that tells awsProgram how a person starts the program that it
+// replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// startedAs returns the words with which a person starts the program file self again. arg is its os.Args[0],
-// dir its working directory. The words are its name if PATH leads to it, "go run" if that built it from dir, or arg.
+// startedAs returns the words with which a person starts the program file self again. arg is its
+// os.Args[0], dir its working directory. The words are its name if PATH leads to it, "go run" if
+// that built it from dir, or otherwise its path.
 func startedAs(arg, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
 	found, err := exec.LookPath(name)
@@ -43,8 +45,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// goRun matches the directories of programs that "go run" builds: the first build's, and
-// the build cache's.
+// goRun matches the directories of programs that "go run" builds: directories of first builds and
+// directories of the build cache.
 var goRun = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 
 func builtByGoRun(self string) bool {
@@ -52,13 +54,14 @@ func builtByGoRun(self string) bool {
 	return goRun.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
 }
 
-// Command returns a command of this program as a person types it. It begins with the
-// command's name.
+// Command returns a command of this program as a person types it. format begins with the name of
+// the subcommand.
 func (a *App) Command(format string, args ...any) string {
 	return a.program + " " + fmt.Sprintf(format, args...)
 }
 
-// Again returns the command line of this run as a person types it. A long word becomes TEXT.
+// Again returns the command line of this run as a person types it, with TEXT in place of a long
+// word.
 func (a *App) Again() string {
 	words := slices.Clone(a.args)
 	for i := range words {
@@ -70,8 +73,8 @@ func (a *App) Again() string {
 	return a.Command("%s", strings.Join(words, " "))
 }
 
-// AgainFor returns the command line of this run with other in place of word. It returns only other if the
-// line does not have word exactly once.
+// AgainFor returns the command line of this run with other in place of word. If the line does not
+// contain word exactly once, AgainFor returns only other.
 func (a *App) AgainFor(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {
@@ -83,14 +86,13 @@ func (a *App) AgainFor(word, other string) string {
 	return again.Again()
 }
 
-// AgainWith returns the command line of this run with another value of a flag.
 func (a *App) AgainWith(flag, value string) string {
 	other := *a
 	other.args = nil
 	for i := 0; i < len(a.args); i++ {
 		switch {
 		case a.args[i] == flag:
-			i++ // its value
+			i++ // skip the old value
 		case !strings.HasPrefix(a.args[i], flag+"="):
 			other.args = append(other.args, a.args[i])
 		}
@@ -99,8 +101,8 @@ func (a *App) AgainWith(flag, value string) string {
 	return other.Again()
 }
 
-// Executable returns the file of this program, by which other programs start it. It is the bare name
-// for a program that nobody installed: a test, or what "go run" built.
+// Executable returns the file of this program, for other programs that start it. For a program that
+// was not installed, such as a test or the result of "go run", it returns the bare name.
 func (a *App) Executable() (file string, installed bool) {
 	self, err := os.Executable()
 	if err != nil || a.Seams.Program == "" || builtByGoRun(self) {

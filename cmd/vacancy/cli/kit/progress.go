@@ -11,14 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ProgressLine is a line on a terminal that is overwritten. Without a terminal
-// and with --json it prints nothing.
+// ProgressLine is a line on a terminal that is overwritten. Without a terminal and with --json, it
+// prints no output.
 type ProgressLine struct {
-	w     io.Writer // nil without a terminal
+	w     io.Writer // nil if there is no terminal
 	shown bool
 }
 
-// ProgressLine returns a line on standard error.
 func (a *App) ProgressLine() *ProgressLine {
 	if isTerminal(a.Err) && !a.JSON {
 		return &ProgressLine{w: a.Err}
@@ -26,10 +25,9 @@ func (a *App) ProgressLine() *ProgressLine {
 	return &ProgressLine{}
 }
 
-// eraseLine moves to the line's start and erases it.
+// eraseLine moves to the start of the line and erases it.
 const eraseLine = "\r\x1b[K"
 
-// Show replaces the line.
 func (p *ProgressLine) Show(format string, args ...any) {
 	if p.w != nil {
 		p.shown = true
@@ -37,7 +35,6 @@ func (p *ProgressLine) Show(format string, args ...any) {
 	}
 }
 
-// Clear erases the line, so that other output can follow.
 func (p *ProgressLine) Clear() {
 	if p.shown {
 		p.shown = false
@@ -45,7 +42,6 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// During runs something and prints at each tick what it is doing, and for how long since began.
 func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
@@ -60,25 +56,22 @@ func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan
 	}
 }
 
-// After waitShown a person is told that a call waits.
+// waitShown is the waiting time after which a person is told that a call waits.
 const waitShown = 2 * time.Second
 
-// Await runs a call, and says while it waits what for.
 func (a *App) Await(doing func() string, run func() error) error {
 	tick := time.NewTicker(waitShown)
 	defer tick.Stop()
 	return a.ProgressLine().During(doing, time.Now(), tick.C, run)
 }
 
-// Waiting is the line of a call that waits for name, for a limit from its beginning.
 func Waiting(name string, limit time.Duration) string {
-	// It fits 40 columns: a line that wraps is not erased whole.
+	// The text fits in 40 columns, because a line that wraps cannot be erased completely.
 	return fmt.Sprintf("waiting for %s, %s at most", Printable(Clip(name, 12)), limit)
 }
 
-// StreamLines reads the JSON lines of a report until take has seen the last
-// one. A stream that ends earlier is incomplete: the host stopped, or the
-// connection was cut.
+// StreamLines reads the JSON lines of a report until take has seen the last one. If the stream ends
+// earlier, because the host stopped or the connection broke, StreamLines returns an error.
 func StreamLines[L any](ctx context.Context, c admin.Client, path string, take func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Receipt fetches the receipt of a call of self with a target, by the call's position; 0 is the last
-// answered call that had a price. The receipt's signature is not verified yet.
+// Receipt fetches the receipt of a call from self to target, by the position of the call. Position
+// 0 stands for the last answered call that had a price. The receipt's signature is not verified
+// yet.
 func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
 	name := Printable(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")

@@ -16,14 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RegistryFlag adds --registry.
 func RegistryFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "the registry's URL (default: the host of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
 }
 
-// RegistryURL determines the registry: --registry, the host of --host,
-// $VACANCY_REGISTRY, $VACANT_REGISTRY_URL (as in the reference's tools), the
-// host of $VACANCY_HOST, or the local host.
+// RegistryURL returns the URL of the registry: --registry, the host of --host, $VACANCY_REGISTRY,
+// $VACANT_REGISTRY_URL (a variable of the reference's tools), the host of $VACANCY_HOST, or the
+// local host, in this order.
 func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, error) {
 	if given == "" && w.Host == "" {
 		given = cmp.Or(a.Env["VACANCY_REGISTRY"], a.Env["VACANT_REGISTRY_URL"])
@@ -48,8 +47,8 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 	return url, err
 }
 
-// Carried is web for requests to a registry. A stage without an edge has a
-// separate URL for searches, which is taken from its record.
+// Carried returns web for requests to a registry. A stage without an edge has a separate URL for
+// searches, which Carried takes from the stage's record.
 func (a *App) Carried(registry string, web registryclient.Transport) registryclient.Transport {
 	records, err := a.Stages()
 	if err != nil {
@@ -62,13 +61,12 @@ func (a *App) Carried(registry string, web registryclient.Transport) registrycli
 	return searchesApart{web, registry, rec.SearchURL}
 }
 
-// searchesApart sends searches to another URL.
+// searchesApart is a transport that sends searches to another URL.
 type searchesApart struct {
 	registryclient.Transport
 	registry, search string
 }
 
-// Do implements registryclient.Transport.
 func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	if rest, ok := strings.CutPrefix(r.URL, s.registry); ok {
 		if path, _, _ := strings.Cut(rest, "?"); registryapi.IsSearchPath(path) {
@@ -78,7 +76,6 @@ func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Rep
 	return s.Transport.Do(ctx, r)
 }
 
-// LocalURL is the URL of the host that runs over a data directory.
 func (a *App) LocalURL(ctx context.Context, data string) (string, error) {
 	c, err := a.RunningAdmin(Where{Host: HostLocal, Data: data})
 	if errors.Is(err, serve.ErrNoHost) {

@@ -15,17 +15,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadFlags limit what a report reads.
+// ReadFlags limits what a report reads.
 type ReadFlags struct {
-	Units float64 // read units a second, without a bound if 0
+	Units float64 // read units per second; 0 means no limit
 }
 
-// ReadUnits adds --read-units.
 func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
 	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (default no limit)")
 }
 
-// Check refuses --read-units for hosts that are not on AWS.
 func (r ReadFlags) Check(at *RemoteHost) error {
 	switch {
 	case r.Units < 0 || math.IsNaN(r.Units) || math.IsInf(r.Units, 0):
@@ -36,8 +34,8 @@ func (r ReadFlags) Check(at *RemoteHost) error {
 	return nil
 }
 
-// reportsElsewhere serves the streaming routes in this process: over a remote host's
-// tables with the person's AWS credentials, or over its export pages.
+// reportsElsewhere serves the streaming routes in this process, over a remote host's tables with
+// the person's AWS credentials, or over its export pages.
 func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFlags) (*AdminAPI, error) {
 	c := export.Config{Now: a.Now}
 	end := func() error { return nil }

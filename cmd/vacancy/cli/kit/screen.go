@@ -13,20 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal. All output to it goes through Write, which escapes the characters that steer
-// a terminal, so a text of others cannot hide or forge what a person reads, even where a printer
-// does not call Printable. Line ends, tabs and this program's own escapes are written unchanged.
+// screen is a terminal. Its Write method escapes the characters that control a terminal, so that
+// text from others cannot hide or forge what a person reads, even if a printer does not call
+// Printable. Line ends, tabs and this program's own escapes are written unchanged.
 type screen struct {
 	io.Writer
 
 	mu   sync.Mutex
-	rest []byte // the beginning of a character or an escape that a later write completes
+	rest []byte // start of a character or an escape that a later write completes
 }
 
 // ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
 
-// guard returns w, or a screen in place of a terminal.
 func guard(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
@@ -36,7 +35,6 @@ func guard(w io.Writer) io.Writer {
 	return w
 }
 
-// Write implements io.Writer.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +46,6 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what no later write has completed.
 func (s *screen) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,12 +53,12 @@ func (s *screen) flush() {
 	s.rest = nil
 }
 
-// escapeScreen returns b for a screen, and the end of b that may be the beginning of a character or
+// escapeScreen returns b for a screen. rest is the end of b that may be the start of a character or
 // of an own escape.
 func escapeScreen(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
-		// Nearly all output is printable ASCII, and a log may have thousands of lines in a second.
+		// Nearly all output is printable ASCII, and a log may have thousands of lines per second.
 		n := bytes.IndexFunc(b, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 		if n < 0 {
 			n = len(b)
@@ -87,8 +84,8 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// ownEscape returns the length of the own escape at the beginning of b, or 0. whole is false if b may
-// be the beginning of one.
+// ownEscape returns the length of the own escape at the start of b, or 0. whole is false if b may
+// be an incomplete own escape.
 func ownEscape(b []byte) (n int, whole bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true
@@ -109,12 +106,10 @@ func isTerminal(w io.Writer) bool {
 	return ok
 }
 
-// steers reports whether r is invisible and changes how a terminal shows what
-// follows.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// EscapeControls escapes the characters of s that steer a terminal, except those in keep. It writes
-// JSON's escapes, so that a JSON text keeps its value.
+// EscapeControls escapes the characters of s that control a terminal, except those in keep. It
+// writes JSON escapes, so that JSON text keeps its value.
 func EscapeControls(s, keep string) string {
 	if strings.IndexFunc(s, steers) < 0 {
 		return s

@@ -10,20 +10,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Seams are the parts of the command line that programs and tests choose. With a
-// wrapper, a test kills the process at a chosen call. A nil seam changes nothing.
+// Seams are the parts of the command line that programs and tests choose. For example, a test uses
+// a wrapper to kill the process at a chosen call. A nil seam has no effect.
 type Seams struct {
-	// Program is os.Args[0] of a program whose printed commands a person types. With ""
-	// they begin with "vacancy".
+	// Program is os.Args[0] of a program whose printed commands a person types. If Program is "",
+	// these commands begin with "vacancy".
 	Program string
 
-	// OpenCloud opens an AWS account. Without it, commands that need one run in the
+	// OpenCloud opens an AWS account. If OpenCloud is nil, commands that need an account run in the
 	// program vacancy-aws.
 	OpenCloud cloud.Open
 
-	Store   func(store.Store) store.Store       // wraps the data file
-	Blobs   func(blob.Blobs) blob.Blobs         // wraps the files of workspaces
-	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
+	Store func(store.Store) store.Store // wraps the data file
+	Blobs func(blob.Blobs) blob.Blobs   // wraps the files of workspaces
+	// Handler wraps each handler of dev: the public one, then the admin socket.
+	Handler func(serve.Endpoint) serve.Endpoint
 	Now     func() time.Time
 	// Disk returns the free space and the size of a data directory's disk.
 	Disk func(dir string) (free, size int64)
@@ -32,7 +33,6 @@ type Seams struct {
 	Authority *http.Client
 }
 
-// WrapStore wraps a data file's store in the seam, if a test has set one.
 func (s Seams) WrapStore(inner store.Store) store.Store {
 	if s.Store == nil {
 		return inner
@@ -40,7 +40,6 @@ func (s Seams) WrapStore(inner store.Store) store.Store {
 	return s.Store(inner)
 }
 
-// WrapEndpoints wraps the handlers of a host in the seam, if a test has set one.
 func (s Seams) WrapEndpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
 	if s.Handler != nil {
 		for i := range endpoints {

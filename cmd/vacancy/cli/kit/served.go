@@ -6,22 +6,21 @@ import (
 	"path/filepath"
 )
 
-// startFile is a file in a data directory. It records whether serve has run over the directory.
+// startFile is a file in a data directory. It records whether serve has run in the directory.
 const startFile = "start.json"
 
 type start struct {
 	Served bool `json:"served"`
 }
 
-// HasServed reports whether serve has run over a data directory.
 func HasServed(dir string) bool {
 	var last start
 	b, err := os.ReadFile(filepath.Join(dir, startFile))
 	return err == nil && json.Unmarshal(b, &last) == nil && last.Served
 }
 
-// MarkServed records that serve has run over a data directory. It writes once, so a host with a full disk
-// can start again.
+// MarkServed records that serve has run in a data directory. It writes only once, so a host with a
+// full disk can start again.
 func MarkServed(dir string) error {
 	if HasServed(dir) {
 		return nil
@@ -33,8 +32,8 @@ func MarkServed(dir string) error {
 	return os.WriteFile(filepath.Join(dir, startFile), append(b, '\n'), 0o600)
 }
 
-// StartAgain returns a hint that names the command which starts a host over the data directory of --data. It is
-// serve if serve has run over the directory, because dev would give cards another address.
+// StartAgain returns a hint with the command that starts the host in the directory of --data. The
+// command is serve if serve has run in the directory, because dev would give cards another address.
 func (a *App) StartAgain(data string) string {
 	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
 		return a.Command("serve%s, with the flags of its last start", DataArg(data))

@@ -9,13 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 )
 
-// Milliseconds returns d in milliseconds, with microseconds as the fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Moment is a time for people, in UTC like the days of budgets and text keys.
+// Moment formats a time for people, in UTC like the days of budgets and text keys.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Counted is a number with its noun, which ends with s for every number but 1.
+// Counted formats a number with its noun, which ends with s for every number but 1.
 func Counted[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -23,7 +22,6 @@ func Counted[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Clip shortens s to n characters.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n]) + "..."
@@ -31,14 +29,14 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// ShownText bounds the characters of a text that are printed, MaxShownCause of a cause.
+// ShownText limits the printed characters of a text, and MaxShownCause does so for a cause.
 const (
 	ShownText     = 160
 	MaxShownCause = 1200
 )
 
-// LeftOutLines are lines about the tools that an agent is not offered: one for each reason,
-// with the change that offers them.
+// LeftOutLines returns lines about the tools that an agent is not offered: one for each reason,
+// with the change that offers the tools.
 func LeftOutLines(l call.LeftOut) (lines []string) {
 	type group struct{ reason, change string }
 	var groups []group
@@ -59,7 +57,6 @@ func LeftOutLines(l call.LeftOut) (lines []string) {
 	return lines
 }
 
-// UsageText returns an agent's usage for the end of a line, or "" if u is nil.
 func UsageText(u *call.Usage) string {
 	if u == nil {
 		return ""

@@ -14,13 +14,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// Target finds the target that a person means: a card file, a URL, or a vacant
-// of w's host. An ambiguous word is refused, because the wrong vacant would get
-// the message.
+// Target finds the target that a person named: a card file, a URL, or a vacant of w's host. It
+// refuses an ambiguous word, because the wrong vacant could get the message.
 func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Where) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
 	url := IsURL(what)
-	// A card or URL may be of another host.
+	// A card or URL may belong to another host.
 	hosted, err := a.HostedTarget(ctx, web, what, w)
 	var readings []string
 	if c != nil {
@@ -56,21 +55,20 @@ func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Whe
 	return dispatch.Target{}, err
 }
 
-// IsURL reports whether s begins like an http or https URL.
 func IsURL(s string) bool {
 	scheme, _, ok := strings.Cut(s, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// cardFile reads a card. The card is nil if there is no such file; the error
-// then says why an existing file is not a card, for when nothing else fits
-// either.
+// cardFile reads a card. It returns nil without an error if there is no such file. Its error
+// reports why an existing file is not a card, for words that name no other target.
 func cardFile(path string) (*card.Card, error) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
 		return nil, nil
 	}
-	// Twice the largest card, because the answer of GET /card has it in hex.
+	// The limit is higher than the largest card, because the answer of GET /card has the card in
+	// hex.
 	if st.Size() > 4*card.MaxBlob {
 		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
 	}

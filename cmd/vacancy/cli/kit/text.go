@@ -12,7 +12,6 @@ import (
 // Painted is a text that Paint, State or Verdict returned. Members and Columns do not escape it.
 type Painted string
 
-// textOf formats a value of a member or a cell. Control characters are escaped.
 func textOf(value any) string {
 	if p, ok := value.(Painted); ok {
 		return string(p)
@@ -20,7 +19,6 @@ func textOf(value any) string {
 	return Printable(fmt.Sprint(value))
 }
 
-// FormatIf formats a text, or returns "" unless it is wanted.
 func FormatIf(wanted bool, format string, args ...any) string {
 	if !wanted {
 		return ""
@@ -28,14 +26,13 @@ func FormatIf(wanted bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Join joins the texts that are not empty.
 func Join(separator string, texts ...string) string {
 	isEmpty := func(text string) bool { return text == "" }
 	return strings.Join(slices.DeleteFunc(slices.Clone(texts), isEmpty), separator)
 }
 
-// Members writes a line for each pair of a label and a value. An empty value has no line, and a
-// []string has one for each element.
+// Members writes a line for each pair of a label and a value. It omits empty values, and writes a
+// line for each element of a []string.
 func Members(w io.Writer, labelsAndValues ...any) {
 	for i := 0; i < len(labelsAndValues); i += 2 {
 		values, isList := labelsAndValues[i+1].([]string)
@@ -53,7 +50,6 @@ func Members(w io.Writer, labelsAndValues ...any) {
 	}
 }
 
-// Table writes a line for each row of items, in columns, or emptyText if there are no items.
 func Table[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
@@ -67,7 +63,7 @@ func Table[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
 	}
 }
 
-// Columns formats rows of cells in columns, with numbers and amounts of money aligned right.
+// Columns formats rows of cells in columns. Numbers and amounts of money are aligned right.
 func Columns(rows ...[]any) []string {
 	var widths []int
 	var isRight []bool
@@ -96,7 +92,6 @@ func Columns(rows ...[]any) []string {
 	return lines
 }
 
-// columnsIn returns how many columns of a terminal a text takes.
 func columnsIn(text string) (n int) {
 	for len(text) > 0 {
 		at := escapeAt(text)

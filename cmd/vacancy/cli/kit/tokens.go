@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// Tokens returns a checker of tokens of a host's issuers, whose keys this machine fetches.
 func (a *App) Tokens(issuers []billing.Issuer) *tokens.Checker {
 	anybody := func(context.Context, outbound.Actor, string) error { return nil }
 	return tokens.New(billing.TokensConfig{

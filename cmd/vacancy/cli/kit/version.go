@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// buildResult is the build of this program.
+// buildResult describes the build of this program.
 type buildResult struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -17,7 +17,6 @@ type buildResult struct {
 	System  string `json:"system"`
 }
 
-// Build reads the version that Go stamped into this program.
 func Build() buildResult {
 	b := buildResult{Version: "(devel)", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -37,7 +36,6 @@ func Build() buildResult {
 
 func (b buildResult) Print(w io.Writer) { fmt.Fprintln(w, Version()) }
 
-// Version is the build in one line.
 func Version() string {
 	b, commit := Build(), ""
 	if b.Commit != "" && !strings.Contains(b.Version, b.Commit[:min(12, len(b.Commit))]) {
@@ -46,8 +44,7 @@ func Version() string {
 	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
 }
 
-// BuiltOf is the commit or release that this command was built from, "" if
-// unknown.
+// BuiltOf returns the commit or release from which this program was built, or "" if it is unknown.
 func BuiltOf() string {
 	b := Build()
 	return cmp.Or(b.Commit[:min(12, len(b.Commit))], strings.TrimSuffix(b.Version, "(devel)"))

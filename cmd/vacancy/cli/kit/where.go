@@ -14,18 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Hosts that are not URLs.
+// Values of --host that are not URLs.
 const (
 	HostLocal = "local"
 	HostAWS   = "aws"
 )
 
-// Where is the host that the flags of a command choose.
+// Where contains the flags that choose a host.
 type Where struct {
 	Host, Stage, Data string
 }
 
-// HostFlags adds --host, --stage, --ca and --data.
 func HostFlags(fs *pflag.FlagSet, w *Where) {
 	fs.StringVar(&w.Host, "host", "", "the host: a URL, aws or local (default $VACANCY_HOST, else local)")
 	fs.StringVar(&w.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
@@ -33,7 +32,7 @@ func HostFlags(fs *pflag.FlagSet, w *Where) {
 	DataFlag(fs, &w.Data)
 }
 
-// MachineFlags adds --host, --stage and --data to a command that knows only this machine and
+// MachineFlags adds --host, --stage and --data to a command that supports only this machine and
 // stages on AWS.
 func MachineFlags(fs *pflag.FlagSet, w *Where) {
 	fs.StringVar(&w.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
@@ -41,8 +40,7 @@ func MachineFlags(fs *pflag.FlagSet, w *Where) {
 	DataFlag(fs, &w.Data)
 }
 
-// IsAWS reports whether w chooses a stage on AWS, and not this machine. Other hosts are
-// refused.
+// IsAWS reports whether w chooses a stage on AWS instead of this machine. It refuses other hosts.
 func (w Where) IsAWS(a *App) (bool, error) {
 	at, err := a.Find(w)
 	switch {
@@ -56,25 +54,23 @@ func (w Where) IsAWS(a *App) (bool, error) {
 	return true, nil
 }
 
-// RemoteHost is a host other than a local data directory's.
+// RemoteHost is a host that is not in a local data directory.
 type RemoteHost struct {
 	AWS    bool
-	Stage  string       // of aws
-	Record stage.Record // its handlers' URLs, and the operator's key if it is known
-	// The key in the environment is for the host that the person names; a
-	// record's key only for that record's handlers.
+	Stage  string       // name of the stage, if the host is a known stage
+	Record stage.Record // URLs of its handlers, and the operator's key if it is known
+	// given is the key in the environment, which is for the host that the person names. The key of
+	// a record is only for the handlers of that record.
 	given stage.Key
-	// tenant: given is a key of an account.
+	// tenant is true if given is a key of an account.
 	tenant bool
 }
 
-// IsLocal reports whether w chooses the host over a data directory.
 func (w Where) IsLocal(a *App) bool {
 	at, err := a.Find(w)
 	return err == nil && at == nil
 }
 
-// DataArg is the argument for a data directory in a suggested command.
 func DataArg(data string) string {
 	if data == "" {
 		return ""
@@ -82,10 +78,9 @@ func DataArg(data string) string {
 	return " --data " + ShellWord(data)
 }
 
-// ShellWord quotes s for a POSIX shell, where needed.
 func ShellWord(s string) string { return snippet.ShellWord(s) }
 
-// Find determines w's host: nil for a data directory.
+// Find returns the remote host that w chooses, or nil if w chooses a data directory.
 func (a *App) Find(w Where) (*RemoteHost, error) {
 	host := cmp.Or(w.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
@@ -134,7 +129,7 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 	return &RemoteHost{Stage: found.Stage, Record: found, given: given}, err
 }
 
-// URLOf is the URL of one of the host's handlers.
+// URLOf returns url, a URL of one of the host's handlers, or an error if url is "".
 func (e *RemoteHost) URLOf(url string) (string, error) {
 	if url != "" {
 		return url, nil
@@ -145,7 +140,6 @@ func (e *RemoteHost) URLOf(url string) (string, error) {
 	return "", WithHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.Stage), "vacancy deploy --stage %s", e.Stage)
 }
 
-// keyed returns a handler that needs the operator's key, and the key.
 func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
 	at, err := e.URLOf(at)
 	if err != nil {
@@ -173,10 +167,8 @@ func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
 // forCallers names the commands for callers of another person's host.
 const forCallers = "vacancy card URL, call URL, snippet URL, receipt URL and search --registry URL, which are for callers; with a key of an account in $" + AccountKeyEnv + " also account show and usage, with --host URL"
 
-// InClear reports whether requests to u can be read on the way.
 func InClear(u *url.URL) bool { return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()) }
 
-// hostURL is the base URL of a host that a person typed.
 func hostURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -188,8 +180,8 @@ func hostURL(s string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// KeyOf reads the key from the environment. Errors do not quote it, because it
-// may be most of a key.
+// KeyOf parses the operator's key in the environment. Its errors do not quote the value, because
+// the value may be most of a key.
 func KeyOf(s string) (stage.Key, error) {
 	s = strings.TrimSpace(s)
 	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {

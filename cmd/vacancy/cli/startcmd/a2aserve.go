@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// a2aPort is where "vacancy a2a serve" listens by default.
+// a2aPort is the default port of "vacancy a2a serve".
 const a2aPort = 10010
 
 func a2aCommand(a *kit.App) *cobra.Command {
@@ -92,7 +92,7 @@ of A2A require.`,
 	return cmd
 }
 
-// a2aServeResult is printed once the agent answers.
+// a2aServeResult is the output of "vacancy a2a serve" when the agent is ready.
 type a2aServeResult struct {
 	Name string `json:"name"`
 	ID   string `json:"vacant_id"`

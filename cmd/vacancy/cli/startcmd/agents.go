@@ -23,17 +23,17 @@ type agentProgram struct {
 	restarts
 }
 
-// restarts limits the starts of a program that ends.
+// restarts is the restart policy of a program.
 type restarts struct {
-	first, longest time.Duration // pauses before a start; each pause is twice the last one
-	steady         time.Duration // running time after which pauses start at first again
-	maxShort       int           // limit of runs in a row that are shorter than steady
+	first, longest time.Duration // first and longest pause; each pause doubles the last
+	steady         time.Duration // run time that resets the pause to first
+	maxShort       int           // maximum number of consecutive runs that are shorter than steady
 }
 
 var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, maxShort: 10}
 
-// readAgents reads the folders of serve --run. Their programs do not get the host's variables, for example the
-// password of its search cluster.
+// readAgents reads the folders of serve --run, and waits until their ports are free. The programs
+// do not inherit VACANCY_ variables, for example the password of the search cluster.
 func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (all []*agentProgram, err error) {
 	// The programs of a killed host may still hold their ports.
 	waiting, cancel := context.WithTimeout(ctx, startTime)
@@ -60,12 +60,13 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (al
 	return all, nil
 }
 
-// startAgents starts the programs and writes their lines to the log, without what looks like a secret.
+// startAgents starts the programs. It writes their output to the log and hides what looks like a
+// secret.
 func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, p := range all {
-		// The sender's share limits the lines in the journal.
+		// The journal limits the lines of each sender.
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
 		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
 		p.print = lineLimiter(p.Now, func(line string) {
@@ -79,8 +80,8 @@ func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	}
 }
 
-// supervise runs the program until ctx ends. It restarts a program that ends, but not after maxShort short runs in
-// a row.
+// supervise runs the program until ctx ends. It restarts a program that ends, unless there were
+// maxShort short runs in a row.
 func (p *agentProgram) supervise(ctx context.Context) {
 	for shortRuns := 1; ; shortRuns++ {
 		if p.port != 0 && p.taken(p.port) {
@@ -120,7 +121,6 @@ func (p *agentProgram) supervise(ctx context.Context) {
 	}
 }
 
-// hostAgents hosts each agent once its program listens, and waits at most startTime for all programs.
 func hostAgents(ctx context.Context, all []*agentProgram) error {
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -133,11 +133,11 @@ func hostAgents(ctx context.Context, all []*agentProgram) error {
 	return nil
 }
 
-// maxLines limits the printed lines of a program in a second.
+// maxLines limits the printed lines of a program per second.
 const maxLines = 100
 
-// lineLimiter returns a function that prints at most maxLines lines in a second, and later the number of omitted
-// lines.
+// lineLimiter returns a function that prints at most maxLines lines per second, and later the
+// number of omitted lines.
 func lineLimiter(now func() time.Time, print func(string)) func(string) {
 	var mu sync.Mutex
 	var began time.Time

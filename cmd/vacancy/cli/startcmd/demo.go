@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The vacant that dev creates at its first start.
+// Properties of the vacant that dev creates at its first start.
 const (
 	demoName       = "demo"
 	demoCapability = "echoes what it hears"
 	demoText       = "hello"
 )
 
-// devResult is printed when dev is ready.
+// devResult is the output of dev when the host is ready.
 type devResult struct {
 	Pages string              `json:"pages"`
 	URL   string              `json:"url"`
@@ -33,12 +33,12 @@ type devResult struct {
 	Call  *callcmd.CallResult `json:"call,omitempty"`
 	Error string              `json:"error,omitempty"`
 
-	// Try are commands that work as they are printed, in order.
+	// Try lists commands that work exactly as printed, in order.
 	Try []string `json:"try"`
 
 	asked   string
 	seq     int64
-	first   bool // the demo was made now
+	first   bool // the demo was created by this start
 	handout kit.Handout
 }
 
@@ -48,12 +48,11 @@ type demoResult struct {
 	State lifecycle.State `json:"state"`
 }
 
-// tryDemo makes sure that there is a demo vacant and calls it over HTTP like
-// any caller. A failed call is reported and stops nothing: the person may have
-// paused the demo or moved its chain.
+// tryDemo ensures that a demo vacant exists, and calls it over HTTP like any caller. A failed call
+// is only reported, because the person may have paused the demo or moved its chain.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, first, err := demoVacant(ctx, host, dir)
-	if err != nil && !problem.Is(err, problem.Conflict) { // the name may be another tenant's
+	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name
 		return devResult{}, err
 	}
 	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demoName, demo.State}, asked: demoText, first: first && err == nil}
@@ -66,8 +65,8 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 	return r, nil
 }
 
-// hideDemo unpublishes the demo that dev has published, at the first start of serve, because then the
-// directory is for everybody. It reports whether the demo was published.
+// hideDemo unpublishes the demo of dev at the first start of serve, because serve shows the
+// directory to everybody. It reports whether the demo was published.
 func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil
@@ -83,10 +82,9 @@ func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, err
 	return err == nil && !r.Replayed, err
 }
 
-// demoVacant returns the demo, and creates it if it never existed: first reports that. A
-// demo that the person sank or removed is not made again. It publishes the demo once, so that the directory
-// shows a newcomer an agent, unless serve has shown the directory to everybody. A start before this one may have
-// ended between the two.
+// demoVacant returns the demo. It creates the demo if it never existed, and publishes it once, so
+// that the directory shows a newcomer an agent, unless serve has run on this data. An earlier start
+// may have created the demo and ended before publishing it.
 func demoVacant(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {

@@ -1,5 +1,5 @@
-// Package startcmd has the commands that start a host or an agent: dev, serve, watch,
-// new and a2a.
+// Package startcmd implements the commands that start a host or an agent: dev, serve, watch, new
+// and a2a.
 package startcmd
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands that start a host or an agent.
+// Group contains the commands that start a host or an agent.
 var Group = kit.Group{
 	Title: "Start here:",
 	Commands: func(a *kit.App) []*cobra.Command {
@@ -33,7 +33,7 @@ var Group = kit.Group{
 	},
 }
 
-// grace bounds the time of running calls after the interrupt.
+// grace limits how long running calls may take after an interrupt.
 const grace = 10 * time.Second
 
 func devCommand(a *kit.App) *cobra.Command {
@@ -79,9 +79,9 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 				}
 				arg := ""
 				if data != "" {
-					arg = kit.DataArg(r.Data) // from any folder
+					arg = kit.DataArg(r.Data) // the commands then work in any directory
 				}
-				if r.Call != nil { // the demo answers
+				if r.Call != nil { // the demo answered
 					r.Try = append(r.Try, a.Command(`call %s "hello yourself"%s`, r.Demo.Name, arg))
 					if r.handout.Curl != "" {
 						r.Try = append(r.Try, r.handout.Curl)
@@ -110,10 +110,10 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 	return cmd
 }
 
-// devOptions configure a local host.
+// devOptions is the configuration of a local host.
 type devOptions struct {
 	listen    string
-	cluster   string // URL of the search index; "" for one in the data directory
+	cluster   string // URL of the search index, or "" for an index in the data directory
 	witnesses []string
 	newHost   bool // --new
 	noUpgrade bool
@@ -121,7 +121,6 @@ type devOptions struct {
 	testClock bool
 }
 
-// devHost returns a host that serves only this machine, and its URL.
 func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
 	public, err := listenLoopback(a, o.listen)
 	if err != nil {
@@ -137,8 +136,8 @@ func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, 
 	}, url, nil
 }
 
-// listenLoopback listens on loopback only: dev has no limits and no accounts
-// that would make it fit for others.
+// listenLoopback listens on loopback only, because dev has no rate limits and no accounts for
+// callers on other machines.
 func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -160,7 +159,6 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// Print shows the address of the pages, the demo's answer, and commands to try after a first start.
 func (r devResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s shows your host; its data is in %s\n", r.Pages, kit.Printable(r.Data))
 	switch {

@@ -7,20 +7,16 @@ import (
 	"strconv"
 )
 
-// inShell is a command of a person for a shell.
 func inShell(command string) *exec.Cmd { return exec.Command("cmd", "/c", command) }
 
-// ownGroup does nothing: this system has no groups of processes.
-func ownGroup(*exec.Cmd) {}
+func ownGroup(*exec.Cmd) {} // this system has no process groups
 
-// groupLives is false: a program that has ended is all that is known here.
-func groupLives(*exec.Cmd) bool { return false }
+func groupLives(*exec.Cmd) bool { return false } // only the end of the program itself is known
 
-// endGroup ends a program and its descendants at once. The program itself is only a shell.
 func endGroup(cmd *exec.Cmd, _ bool) {
+	// taskkill also ends the descendants. The program itself is only a shell.
 	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
 	_ = cmd.Process.Kill()
 }
 
-// guardGroup does nothing: see ownGroup.
-func guardGroup(*exec.Cmd) (release func()) { return func() {} }
+func guardGroup(*exec.Cmd) (release func()) { return func() {} } // see ownGroup

@@ -87,7 +87,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	cmd.Flags().StringVar(&template, "template", basic.Name, "what to begin with: "+strings.Join(scaffold.TemplateNames(), ", "))
 	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(basic.LanguageNames(), ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
-	// It fails only for flags that do not exist.
+	// RegisterFlagCompletionFunc fails only for unknown flags.
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(basic.LanguageNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, t := range scaffold.Templates() {
@@ -98,7 +98,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	return cmd
 }
 
-// newResult is an agent that was written.
+// newResult is the output of new.
 type newResult struct {
 	Name     string `json:"name"`
 	Dir      string `json:"dir"`
@@ -107,36 +107,34 @@ type newResult struct {
 	Program  string `json:"program"`
 	Start    string `json:"start"`
 	Test     string `json:"test"`
-	Port     int    `json:"port"` // where the program listens
+	Port     int    `json:"port"` // port at which the program listens
 
 	of       scaffold.Template
 	watch    string   // the command that runs the agent
-	commands []string // to type then
+	commands []string // commands for another terminal
 }
 
-// Ports of new agents: below those that systems give to clients, and without 9000, which
-// examples have.
+// Ports of new agents: below the ports that systems assign to clients, and above 9000, which
+// examples use.
 const (
 	firstPort = 9001
 	ports     = 999
 )
 
-// freePort chooses the port of an agent in a directory: each directory begins at another
-// port, so that two agents that were written one after the other differ, and takes the
-// first one at which nobody listens.
+// freePort returns the first free port for the agent in dir. The search starts at a port that
+// depends on dir, so that agents that were written in sequence get different ports.
 func freePort(dir string, taken func(port int) bool) int {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(dir)) // it never fails
+	_, _ = h.Write([]byte(dir)) // Write never fails
 	begin := int(h.Sum32() % ports)
 	for i := range ports {
 		if port := firstPort + (begin+i)%ports; !taken(port) {
 			return port
 		}
 	}
-	return firstPort + begin // "vacancy watch" refuses a port that is taken
+	return firstPort + begin // "vacancy watch" reports that the port is taken
 }
 
-// listens reports whether a program listens at a port of this machine.
 func listens(port int) bool {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
 	if err != nil {

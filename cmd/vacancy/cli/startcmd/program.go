@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
-// command returns the shell command that starts the program, or "" without a program.
+// command returns the shell command that starts the program, or "" if the agent has no program.
 func (w *watching) command() string {
 	if w.start != "" {
 		return w.start
@@ -30,23 +30,23 @@ func (w *watching) command() string {
 	return start
 }
 
-// has reports whether the folder has a file.
 func (w *watching) has(name string) bool {
 	_, err := os.Stat(filepath.Join(w.dir, name))
 	return err == nil
 }
 
-// process is a running program.
+// process is a start of an agent's program.
 type process struct {
 	cmd      *exec.Cmd
 	began    time.Time
 	exited   chan struct{} // closed when the program itself has ended
-	done     chan struct{} // closed when its group has ended, too, and its output is printed
+	done     chan struct{} // closed when its group has ended and its output is printed
 	stopping atomic.Bool
 	killed   atomic.Bool
 }
 
-// begin starts the program. If the agent has no program, or its start fails, the process has no cmd.
+// begin starts the program. If the agent has no program or the start fails, the returned process
+// has no cmd.
 func (w *watching) begin() *process {
 	command := w.command()
 	if command == "" {
@@ -78,11 +78,10 @@ func (w *watching) begin() *process {
 	return p
 }
 
-// outputTime limits the wait for the end of a program's output after its group has ended, because a process that
-// left the group may hold the other end of the pipe.
+// outputTime limits the wait for the rest of the output after the program's group has ended,
+// because a process that left the group may hold the other end of the pipe.
 const outputTime = time.Second
 
-// follow prints the output of the program and waits for the end of its group.
 func (p *process) follow(lines *os.File, print func(string)) {
 	defer close(p.done)
 	release := guardGroup(p.cmd)
@@ -109,7 +108,6 @@ func (p *process) follow(lines *os.File, print func(string)) {
 // maxLine limits a printed line of a program in bytes.
 const maxLine = 16 << 10
 
-// printLines prints the lines of r. It omits the rest of a line that is longer than maxLine.
 func printLines(r io.Reader, print func(string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -118,6 +116,7 @@ func printLines(r io.Reader, print func(string)) {
 			return
 		}
 		print(kit.Printable(string(line)))
+		// Omit the rest of a line that is longer than maxLine.
 		for more && err == nil {
 			_, more, err = in.ReadLine()
 		}
@@ -127,7 +126,7 @@ func printLines(r io.Reader, print func(string)) {
 // startTime limits how long a program may take until it listens.
 const startTime = 5 * time.Second
 
-// await waits until the program listens or ends.
+// await waits at most startTime until the program listens or ends.
 func (w *watching) await(ctx context.Context, program *process) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -136,13 +135,11 @@ func (w *watching) await(ctx context.Context, program *process) {
 	}
 }
 
-// waitForPort waits until a program listens at the agent's port, hasEnded returns true or ctx ends.
 func (w *watching) waitForPort(ctx context.Context, hasEnded func() bool) {
 	for w.port != 0 && !hasEnded() && !w.taken(w.port) && cloud.Wait(ctx, watchPause) == nil {
 	}
 }
 
-// hasEnded reports whether a program has ended, together with all that it started.
 func (p *process) hasEnded() bool {
 	if p.cmd == nil {
 		return false
@@ -155,14 +152,13 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// stopTime is the time between asking a program to end and killing it. groupPause is the time between two checks
-// of its group.
+// stopTime is the time that a program has to end before it is killed. groupPause is the time
+// between two checks of its group.
 const (
 	stopTime   = 3 * time.Second
 	groupPause = 50 * time.Millisecond
 )
 
-// stop ends the program and all that it started.
 func (p *process) stop() {
 	if p.cmd == nil || p.hasEnded() {
 		return

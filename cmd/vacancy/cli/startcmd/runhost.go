@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// hostRun is one run of a local host.
+// hostRun is the configuration of one run of a local host.
 type hostRun struct {
 	data, cluster string // flags
 	config        standalone.Config
@@ -26,15 +26,16 @@ type hostRun struct {
 	agents        []*agentProgram
 }
 
-// runHost runs the host of a data directory until ctx ends. ready is called once
-// it answers. The listener is closed in any case.
+// runHost runs the host of a data directory until ctx ends. It calls ready when the host answers,
+// and always closes the listener.
 func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Context, *standalone.Host, string) error) (err error) {
 	defer h.running.Public.Close()
 	dir, err := a.DataDir(h.data)
 	if err != nil {
 		return err
 	}
-	// What can fail without the store is checked first: a host that does not start is not created.
+	// The checks that need no store come first, because a host that cannot start must not be
+	// created.
 	if _, err := translog.New(translog.Config{Witnesses: h.running.Witnesses}); err != nil {
 		return err
 	}
@@ -43,7 +44,8 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 			return err
 		}
 	}
-	a.Note("Starting a host over %s …", dir) // a large index may take seconds to open
+	// A large index may take seconds to open.
+	a.Note("Starting a host over %s …", dir)
 	log, err := a.HostLog(dir)
 	if err != nil {
 		return err
@@ -69,7 +71,8 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 			}))
 		}
 	}
-	// The data file itself, so that the log's reads are not counted as the host's.
+	// These records read the store directly, because the log's reads do not count as reads of the
+	// host.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
 		err := hostAgents(ctx, h.agents)
@@ -80,7 +83,6 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	})
 }
 
-// refuseSecond refuses to run a second host over a data directory.
 func refuseSecond(a *kit.App, ctx context.Context, data string) error {
 	dir, err := a.DataDir(data)
 	if err != nil {
@@ -88,7 +90,7 @@ func refuseSecond(a *kit.App, ctx context.Context, data string) error {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err != nil {
-		return nil // whatever keeps this host from starting, too, is said then
+		return nil // a problem that also prevents this start is reported later
 	}
 	where := ""
 	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{}); err == nil {
@@ -98,14 +100,12 @@ func refuseSecond(a *kit.App, ctx context.Context, data string) error {
 	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
 }
 
-// ended tells where an ended host keeps its data, and the command that starts it again.
 func ended(a *kit.App, data string) {
 	if dir, err := a.DataDir(data); err == nil {
 		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.Again())
 	}
 }
 
-// dataFlags adds the flags that say which data a host may begin with.
 func dataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
 	kit.NoUpgradeFlag(fs, noUpgrade)
 	fs.BoolVar(newHost, "new", false, "begin a new host although the data file of the last one is missing or empty")

@@ -29,7 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// serveOptions are the flags of serve.
+// serveOptions contains the flags of serve.
 type serveOptions struct {
 	devOptions
 	publicURL, cert, key, domain, authority string
@@ -179,8 +179,6 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	return err
 }
 
-// base is the public URL, without a slash at its end; it must be https unless it
-// names this machine.
 func (o *serveOptions) base() (*url.URL, error) {
 	if o.publicURL == "" {
 		if o.domain == "" {
@@ -188,6 +186,7 @@ func (o *serveOptions) base() (*url.URL, error) {
 		}
 		o.publicURL = "https://" + o.domain
 	}
+	// ParseBase requires https unless the URL names this machine.
 	u, ok := standalone.ParseBase(o.publicURL)
 	if !ok {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "--public-url", Want: "https://HOST without path", Got: fmt.Sprintf("%.200q", o.publicURL)}
@@ -198,7 +197,6 @@ func (o *serveOptions) base() (*url.URL, error) {
 	return u, nil
 }
 
-// tlsConfig is the configuration of the public listener; nil for plain http.
 func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Config, error) {
 	files, acme := o.cert != "" || o.key != "", o.domain != ""
 	switch {
@@ -224,10 +222,9 @@ func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Con
 		}
 		return config, c.Check(base.Hostname())
 	}
-	return nil, nil
+	return nil, nil // plain http
 }
 
-// listenServe listens at the given address, which need not be loopback.
 func listenServe(listen string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(listen); err != nil {
 		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %.80q", listen)
@@ -244,7 +241,7 @@ func listenServe(listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveResult is printed when the host is ready.
+// serveResult is the output of serve when the host is ready.
 type serveResult struct {
 	Pages       string   `json:"pages"`
 	URL         string   `json:"url"`
@@ -253,11 +250,11 @@ type serveResult struct {
 	TLS         bool     `json:"tls"`
 	Proxies     []string `json:"trusted_proxies,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
-	kit.Handout          // of the first vacant that takes calls, if there is one
+	kit.Handout          // handout of the first vacant that takes calls, if there is one
 }
 
-// handouts returns the handout of the first vacant, by name, that answers calls, and a warning of
-// vacants whose agents are on this machine and are not called.
+// handouts returns the handout of the first vacant, by name, that answers calls. A warning names
+// vacants that the host does not call, because their agents are on this machine.
 func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, base := serve.InProcess(host.Admin())
 	c := admin.Client{HTTP: client, URL: base}
@@ -301,8 +298,8 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 	return first, warnings, nil
 }
 
-// needsLoopback reports whether a vacant needs something on this machine for an answer: its agent or
-// model, or an MCP server of its agent.
+// needsLoopback reports whether the vacant's agent or model, or an MCP server of its agent, is on
+// this machine.
 func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, error) {
 	if spec, err := substrate.Parse(v.Substrate); err == nil && isHere(spec.Endpoint()) {
 		return true, nil
@@ -311,7 +308,7 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 		return false, nil
 	}
 	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
-	if problem.Is(err, problem.Conflict) { // it answers by a plan
+	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return false, nil
 	}
 	var a definition.Agent
@@ -326,7 +323,7 @@ func isHere(at string) bool {
 	return err == nil && outbound.IsThisMachine(u.Hostname())
 }
 
-// maxWarnings bounds the vacants that the warning at the start names.
+// maxWarnings limits how many vacants the warning at the start names.
 const maxWarnings = 5
 
 func (r serveResult) Print(w io.Writer) {

@@ -13,7 +13,6 @@ import (
 // settingFlags are a command's flags for settings of its host.
 type settingFlags []*settingFlag
 
-// add adds the flags of a command, such as "a2a serve".
 func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
 	for _, row := range setting.Table() {
 		if row.FlagOf(command) {
@@ -24,7 +23,6 @@ func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
 	}
 }
 
-// read returns the settings. The error names every wrong flag.
 func (f settingFlags) read() (setting.Host, error) {
 	var v setting.Values
 	var errs []error
@@ -36,19 +34,16 @@ func (f settingFlags) read() (setting.Host, error) {
 	return v.Host, errors.Join(errs...)
 }
 
-// settingFlag is a flag with its text.
+// settingFlag is a flag with its string value. It implements pflag.Value.
 type settingFlag struct {
 	row  setting.Setting
 	text string
 }
 
-// String implements pflag.Value.
 func (f *settingFlag) String() string { return f.text }
 
-// Type implements pflag.Value.
 func (f *settingFlag) Type() string { return f.row.Type }
 
-// Set implements pflag.Value.
 func (f *settingFlag) Set(text string) error {
 	f.text = text
 	return nil

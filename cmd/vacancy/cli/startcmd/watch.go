@@ -36,10 +36,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentFile is the file of the agent of a folder.
+// agentFile is the name of the agent's file in a folder.
 const agentFile = "agent.md"
 
-// watchOptions are the flags of watch.
+// watchOptions contains the flags of watch.
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
@@ -84,25 +84,25 @@ requests to the program with it ("vacancy help agent-contract").`,
 	return cmd
 }
 
-// watching is a folder that is watched.
+// watching is a watched folder with an agent.
 type watching struct {
 	*kit.App
 	watchOptions
 	dir     string
-	file    string    // of the agent, in dir
-	began   time.Time // calls before are not shown
-	short   string    // the vacant's id
+	file    string    // name of the agent's file in dir
+	began   time.Time // start time; earlier calls are not shown
+	short   string    // the vacant's id in its short form
 	handout kit.Handout
-	out     sync.Mutex // lines of the program and of calls
-	port    int        // of the program, in a URL on this machine, or 0
-	from    string     // the setting with that URL
+	out     sync.Mutex // lock for lines of the program and of calls
+	port    int        // port of the program in a URL on this machine, or 0
+	from    string     // name of the setting with that URL
 	taken   func(port int) bool
 	agent   agentfile.File    // last valid content of the file
 	environ []string          // variables of the program
-	secret  string            // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
-	bound   string            // the host to which the secret is bound
-	told    told              // last line since the program's start
-	print   func(line string) // prints a line about the program, or of its output
+	secret  string            // AGENT_SECRET of the program; "" if watch sets none
+	bound   string            // host and port to which the secret is bound
+	told    told              // last status since the program's start
+	print   func(line string) // prints a line about the program or of its output
 
 	joined bool          // another command runs the host
 	away   bool          // the host of another command has ended
@@ -110,17 +110,17 @@ type watching struct {
 	pause  time.Duration // time between two checks
 }
 
-// told records the last line about whether the agent answers.
+// told is the last printed status of the agent.
 type told uint8
 
 const (
 	nothing told = iota
-	silent       // it does not listen yet
-	settled      // it answers, or why it does not
+	silent       // the program does not listen yet
+	settled      // the agent answers, or the reason why not was printed
 )
 
-// newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if the folder's
-// name cannot be a vacant's name.
+// newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if
+// the folder's name cannot be a vacant's name.
 func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *watching, err error) {
 	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens, environ: os.Environ()}
 	w.print = func(line string) { w.say("%s | %s", w.name, line) }
@@ -148,7 +148,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	if err != nil {
 		return err
 	}
-	// Before anything is hosted: calls must not reach a program that is not the agent.
+	// Check the port before the agent is hosted, because calls must not reach another program.
 	if w.command() != "" && w.port != 0 && w.taken(w.port) {
 		return w.portTaken()
 	}
@@ -175,7 +175,8 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	defer journal.Close()
 	seen := w.look()
 	program := w.begin()
-	w.await(ctx, program) // because set asks for its tools, and its first call may come at once
+	// set lists the tools of the program, and the first call may come at once.
+	w.await(ctx, program)
 	if err := w.set(ctx); err != nil {
 		program.stop()
 		return err
@@ -201,7 +202,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	return nil
 }
 
-// tell says after each start of the program whether the agent answers calls.
+// tell prints after each start of the program whether the agent answers calls.
 func (w *watching) tell(ctx context.Context, program *process) {
 	switch {
 	case w.told == settled || ctx.Err() != nil:
@@ -223,8 +224,8 @@ func (w *watching) tell(ctx context.Context, program *process) {
 	}
 }
 
-// check asks the host of another command whether a call would reach the agent: it may not call
-// agents on this machine. A host that this command started calls them.
+// check asks the host of another command whether a call would reach the agent, because that host
+// may not call agents on this machine. A host that this command started calls them.
 func (w *watching) check(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.from != "base_url" {
 		return ""
@@ -242,13 +243,11 @@ func (w *watching) check(ctx context.Context) (failure string) {
 	return failure
 }
 
-// portTaken is the error of a port at which another program than the agent's listens.
 func (w *watching) portTaken() error {
 	err := problem.New(problem.Unavailable, "port %d is taken by another program, so %s was not started", w.port, w.name)
 	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.from, kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
 }
 
-// elsewhere is the flag for another data directory than the default one.
 func (w *watching) elsewhere() string {
 	if w.data == "" {
 		return ""
@@ -256,14 +255,12 @@ func (w *watching) elsewhere() string {
 	return kit.DataArg(w.data)
 }
 
-// say prints a line of the watch itself.
 func (w *watching) say(format string, args ...any) {
 	w.out.Lock()
 	defer w.out.Unlock()
 	w.Note(format, args...)
 }
 
-// read reads the agent's file.
 func (w *watching) read() error {
 	path := filepath.Join(w.dir, w.file)
 	file, err := agentfile.Read(path, agentfile.Options{Root: w.root, Substrate: w.substrate})
@@ -281,9 +278,9 @@ func (w *watching) read() error {
 		}
 	}
 	port := 0
-	for _, at := range slices.Backward(at) { // the first by name counts
+	for _, at := range slices.Backward(at) { // the first URL on this machine is used
 		if u, err := url.Parse(at); err == nil && outbound.IsThisMachine(u.Hostname()) {
-			port, _ = strconv.Atoi(u.Port()) // 0 without one
+			port, _ = strconv.Atoi(u.Port()) // 0 if the URL has no port
 		}
 	}
 	if w.port != 0 && port != w.port && port != 0 && w.command() != "" && w.taken(port) {
@@ -301,19 +298,20 @@ func (w *watching) read() error {
 	return nil
 }
 
-// secretEnv is the environment variable of programs with the secret that signs the requests of a host.
+// secretEnv names the environment variable that gives a program the secret by which its host signs
+// requests.
 const secretEnv = "AGENT_SECRET"
 
-// secretName returns the name of the secret that watch makes for an agent. A long name loses its
-// beginning: the names of secrets have at most 64 bytes, as the names of vacants.
+// secretName returns the name of the secret that watch creates for an agent. A long name loses its
+// beginning, because names of secrets and vacants have at most 64 bytes.
 func secretName(name string) string {
 	const prefix = "watch-"
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// host waits for the host of another command if --join is set. Otherwise it starts a host in this process,
-// unless one runs in the data directory. ended receives the error with which the host in this process
-// ended, and is then closed. If another command runs the host, ended is nil.
+// host starts a host in this process, unless one runs in the data directory. With --join, it waits
+// for the host of another command instead. ended receives the error with which the host in this
+// process ended, and is then closed. If another command runs the host, ended is nil.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -339,7 +337,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 			return nil, err
 		}
 	}
-	// The calls are shown from the journal, in both cases.
+	// The watch shows calls from the journal, so the output of its own host is discarded.
 	quiet := *w.App
 	quiet.Out, quiet.Err = io.Discard, io.Discard
 	h, url, err := devHost(&quiet, devOptions{listen: w.listen}, setting.Defaults().Host)
@@ -361,7 +359,6 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	}
 }
 
-// set makes the vacant, or the next version of its agent.
 func (w *watching) set(ctx context.Context) error {
 	file := w.agent
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
@@ -369,7 +366,8 @@ func (w *watching) set(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if w.secret != "" && u.Host != w.bound { // the host signs its requests to the program with the secret
+		// The host signs its requests to the program with the secret.
+		if w.secret != "" && u.Host != w.bound {
 			in := admin.NewSecret{OneSecret: admin.OneSecret{Name: file.Agent.Secret}}
 			if known, err := c.Show(ctx, w.name); err == nil && known.Name == w.name {
 				in.Tenant = known.Tenant
@@ -411,8 +409,8 @@ func (w *watching) set(ctx context.Context) error {
 	})
 }
 
-// rejoin checks whether the host that another command started still runs. After a restart of that host, rejoin hosts
-// the agent there again.
+// rejoin checks whether the host of another command still runs. When that host runs again, rejoin
+// hosts the agent there.
 func (w *watching) rejoin(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.next) {
@@ -443,7 +441,6 @@ func (w *watching) rejoin(ctx context.Context) {
 	w.next = now.Add(cmp.Or(w.pause, joinedPause))
 }
 
-// sayUnchanged reports why a change of the agent's file has no effect.
 func (w *watching) sayUnchanged(err error) {
 	w.say("%s is unchanged: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
 }
@@ -454,11 +451,11 @@ const (
 	maxJoinedPause = 10 * time.Second
 )
 
-// watchPause is the pause between two looks at the folder and the journal.
+// watchPause is the pause between two checks of the folder and the journal.
 const watchPause = 150 * time.Millisecond
 
-// run shows calls until ctx ends or the host does, and ends the program. It starts the
-// program again if the folder is not as seen.
+// run shows calls until ctx or the host ends, and then ends the program. It restarts the program
+// when files of the folder differ from seen.
 func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
@@ -468,7 +465,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		default:
 		}
 		if program.hasEnded() && w.port != 0 && w.taken(w.port) {
-			return w.portTaken() // by whoever was quicker than the program
+			return w.portTaken() // another program took the port first
 		}
 		if w.rejoin(ctx); !w.away {
 			w.tell(ctx, program)
@@ -510,32 +507,31 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 	}
 }
 
-// show shows a line of the journal, if it is of a call of the vacant.
 func (w *watching) show(line []byte) error {
 	e, ok := kit.ReadEvent(line)
 	if _, to, _ := strings.Cut(kit.TextOf(e.Fields[kit.FieldPair]), ">"); !ok || to == "" || to != w.short || e.At.Before(w.began) {
 		return nil
 	}
-	e.Fields[kit.FieldVacant] = w.name // the host may not have known it yet
+	e.Fields[kit.FieldVacant] = w.name // the host may not have known the name yet
 	w.out.Lock()
 	defer w.out.Unlock()
 	return hostcmd.ShowEvent(w.App, &e)
 }
 
-// Limits of a folder.
+// Limits of a watched folder.
 const (
 	maxWatched      = 5000
 	maxWatchedDepth = 5
 )
 
-// look is the size and time of each file of the folder that a person writes.
 func (w *watching) look() map[string]string {
+	// The value describes the size and time of a file. Files that tools generate are skipped.
 	files := map[string]string{}
 	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(w.dir, path)
 		switch {
 		case err != nil:
-			return nil // it was removed meanwhile
+			return nil // the file was removed concurrently
 		case name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "__pycache__" || strings.HasSuffix(d.Name(), "~")):
 			if d.IsDir() {
 				return fs.SkipDir
@@ -557,8 +553,8 @@ func (w *watching) look() map[string]string {
 	return files
 }
 
-// changedFiles returns the names of new, changed and deleted files, sorted. Files that
-// package managers write do not count as changed.
+// changedFiles returns the sorted names of new, changed and deleted files. Files that package
+// managers write do not count as changed.
 func changedFiles(before, now map[string]string) (names []string) {
 	own := []string{"package-lock.json", "go.sum"}
 	for name, is := range now {

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Empty implements cloud.Cloud.
 func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)) error {
 	total := 0
 	for {
@@ -36,8 +35,8 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 		if err != nil {
 			return Problem(err)
 		}
-		// Each listing starts from the beginning, so an object that cannot be deleted would
-		// be listed for ever.
+		// Each listing starts at the beginning, so an object that cannot be deleted would be listed
+		// forever.
 		if len(out.Errors) > 0 {
 			e := out.Errors[0]
 			return problem.New(problem.Forbidden, "%d objects of bucket %s cannot be deleted; the first is %s: %s", len(out.Errors), bucket, aws.ToString(e.Key), aws.ToString(e.Message))
@@ -47,7 +46,6 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 	}
 }
 
-// HasObjects implements cloud.Cloud.
 func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: aws.Int32(1)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {
@@ -59,8 +57,8 @@ func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	return len(page.Versions)+len(page.DeleteMarkers) > 0, nil
 }
 
-// HasItems implements cloud.Cloud. It looks for one item, because AWS's count is
-// hours old.
+// HasItems implements cloud.Cloud. It searches for one item, because AWS's item count may be hours
+// old.
 func (c *Cloud) HasItems(ctx context.Context, table string) (bool, error) {
 	page, err := c.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {

@@ -1,8 +1,6 @@
-// Package awscloud implements cloud.Cloud with the AWS SDK.
-//
-// Credentials, Region and endpoint come from the SDK's chain (environment,
-// shared files, SSO, container, instance; AWS_ENDPOINT_URL), so a local server
-// is used in the same way.
+// Package awscloud implements cloud.Cloud with the AWS SDK. Credentials, Region and endpoint come
+// from the SDK's chain (environment, shared files, SSO, container, instance, AWS_ENDPOINT_URL), so
+// a local server is used in the same way.
 package awscloud
 
 import (
@@ -28,7 +26,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Cloud implements cloud.Cloud.
 type Cloud struct {
 	cfg     aws.Config
 	stacks  *cloudformation.Client
@@ -39,7 +36,6 @@ type Cloud struct {
 	tables  *dynamodb.Client
 }
 
-// Open implements cloud.Open with the SDK's chain.
 func Open(ctx context.Context, region string) (cloud.Cloud, error) {
 	c, err := open(ctx, region)
 	if err != nil {
@@ -52,7 +48,7 @@ func open(ctx context.Context, region string) (*Cloud, error) {
 	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
 	})
-	// The SDK's own remarks would appear on standard error between ours.
+	// The SDK's log messages would appear between the command's own output on standard error.
 	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
 	if region != "" {
 		opts = append(opts, config.WithRegion(region))
@@ -70,35 +66,29 @@ func open(ctx context.Context, region string) (*Cloud, error) {
 	return With(cfg), nil
 }
 
-// With makes a Cloud of a given configuration.
 func With(cfg aws.Config) *Cloud {
 	return &Cloud{
 		cfg:    cfg,
 		stacks: cloudformation.NewFromConfig(cfg),
 		lambda: lambda.NewFromConfig(cfg),
 		logs:   cloudwatchlogs.NewFromConfig(cfg),
-		// Local servers have no host name for each bucket.
+		// Local servers have no host name per bucket.
 		buckets: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = o.BaseEndpoint != nil }),
 		secrets: secretsmanager.NewFromConfig(cfg),
 		tables:  dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }),
 	}
 }
 
-// Config is the configuration of all clients.
 func (c *Cloud) Config() aws.Config { return c.cfg }
 
-// Region implements cloud.Cloud.
 func (c *Cloud) Region() string { return c.cfg.Region }
 
-// Store implements cloud.Cloud.
 func (c *Cloud) Store(rows, docs string) store.Store {
 	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
 }
 
-// Problem implements cloud.Cloud.
 func (c *Cloud) Problem(err error) error { return Problem(err) }
 
-// Caller implements cloud.Cloud.
 func (c *Cloud) Caller(ctx context.Context) (cloud.Caller, error) {
 	out, err := sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {

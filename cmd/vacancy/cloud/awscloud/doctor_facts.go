@@ -28,7 +28,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Examine implements cloud.Cloud.
 func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	f.Account, f.Clock = c.who(ctx, now)
@@ -56,14 +55,12 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	return f
 }
 
-// ExamineAccount implements cloud.Cloud.
 func (c *Cloud) ExamineAccount(ctx context.Context, name string) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.Whole(name, "functions")))
 	return f
 }
 
-// accountFacts reads the facts about the account and its Region.
 func (c *Cloud) accountFacts(ctx context.Context, f *doctor.Facts, functions doctor.Stack) {
 	var wg sync.WaitGroup
 	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
@@ -78,7 +75,7 @@ func trouble(err error) doctor.Trouble {
 		return doctor.NoTrouble
 	}
 	var api smithy.APIError
-	answered := errors.As(err, &api) // AWS said so; otherwise the chain did
+	answered := errors.As(err, &api) // AWS returned the error; otherwise the chain did
 	var profile config.SharedConfigProfileNotExistError
 	switch kind := problem.Of(err).Kind; {
 	case answered && slices.Contains(expired, api.ErrorCode()):
@@ -97,8 +94,8 @@ func trouble(err error) doctor.Trouble {
 	return doctor.Unreachable
 }
 
-// who asks for the identity, and reads AWS's clock in the answer; refusals have
-// it too.
+// who asks AWS for the identity and reads AWS's clock from the answer. Refusals contain the time
+// too.
 func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
@@ -113,14 +110,13 @@ func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, 
 	return a, watch.clock
 }
 
-// dated reads the clock of the first answer.
+// dated is an HTTP client that reads the server's clock from the first answer.
 type dated struct {
 	inner aws.HTTPClient
 	now   func() time.Time
 	clock doctor.Clock
 }
 
-// Do implements aws.HTTPClient.
 func (d *dated) Do(r *http.Request) (*http.Response, error) {
 	out, err := d.inner.Do(r)
 	if err != nil {
@@ -148,7 +144,8 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	case err != nil:
 		return doctor.Bootstrap{Err: err}
 	}
-	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"]) // 0, which is too old, if there is none
+	// If there is no version, it is 0, which is too old.
+	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"])
 	return doctor.Bootstrap{Version: version}
 }
 
@@ -181,11 +178,12 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	return q
 }
 
-// typesAtOnce limits concurrent questions to CloudFormation, which throttles many.
+// typesAtOnce limits the concurrent requests to CloudFormation, which throttles large numbers of
+// them.
 const typesAtOnce = 4
 
-// typeFacts asks CloudFormation for each type of resource that a stage may have. If the first
-// question is not answered, it asks no other.
+// typeFacts queries CloudFormation for each resource type that a stage may use. If the first query
+// fails, it sends no others.
 func (c *Cloud) typeFacts(ctx context.Context) doctor.Types {
 	schema, err := c.describeType(ctx, doctor.KeyType)
 	if err != nil {
@@ -196,7 +194,7 @@ func (c *Cloud) typeFacts(ctx context.Context) doctor.Types {
 			KeySpec struct{ Enum []string }
 		}
 	}
-	// A schema that cannot be read leaves the key specs unknown.
+	// If the schema cannot be parsed, the key specs are unknown.
 	_ = json.Unmarshal([]byte(schema), &key)
 	found := doctor.Types{KeySpecs: key.Properties.KeySpec.Enum}
 	var mu sync.Mutex
@@ -227,7 +225,6 @@ func (c *Cloud) typeFacts(ctx context.Context) doctor.Types {
 	return found
 }
 
-// describeType returns the schema of a type of resource in the Region.
 func (c *Cloud) describeType(ctx context.Context, name string) (schema string, err error) {
 	out, err := c.stacks.DescribeType(ctx, &cloudformation.DescribeTypeInput{Type: types.RegistryTypeResource, TypeName: &name})
 	if err != nil {
@@ -236,7 +233,6 @@ func (c *Cloud) describeType(ctx context.Context, name string) (schema string, e
 	return aws.ToString(out.Schema), nil
 }
 
-// feedFacts reads what starts a function from a stream.
 func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.Feed {
 	out, err := c.lambda.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
 	switch {

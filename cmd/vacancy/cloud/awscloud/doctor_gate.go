@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// mostExecutions bounds the executions of a kind that are read.
+// mostExecutions limits the executions per status that are read.
 const mostExecutions = 100
 
-// gateFacts returns facts of a state machine, and of its executions since a
-// time that ended without a verdict.
+// gateFacts returns facts about a state machine and its executions since a time that ended without
+// a verdict.
 func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doctor.Gate {
 	if arn == "" {
 		return doctor.Gate{Absent: true}

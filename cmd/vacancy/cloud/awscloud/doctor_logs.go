@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lines passes the lines of a log group that contain a word to take, oldest
-// first, since a time, until take returns false. The zero time means all lines.
-// An absent group is NotFound.
+// lines passes the lines of a log group that contain a word to take, starting with the oldest line
+// since a time, until take returns false. The zero time means all lines. The error is NotFound if
+// the group does not exist.
 func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(at time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
@@ -36,7 +36,6 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 	return nil
 }
 
-// tamperedFacts sums the tamper detector's counts.
 func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered {
 	var t doctor.Tampered
 	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(at time.Time, line []byte) bool {
@@ -55,11 +54,10 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 	return t
 }
 
-// jobsSince is how far back runs of background functions are searched: the indexer may
-// have had nothing to do.
+// jobsSince is the period in which runs of background functions are searched. It is long because
+// the indexer may have no work for hours.
 const jobsSince = 24 * time.Hour
 
-// jobFacts returns how functions with a check last ended.
 func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {
 	jobs := map[string]doctor.Job{}
 	for _, f := range functions.All() {

@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tableFacts reads the flags of a table.
 func (c *Cloud) tableFacts(ctx context.Context, name string) doctor.Table {
 	if name == "" {
 		return doctor.Table{Absent: true}
@@ -62,8 +61,8 @@ func tableOf(d *types.TableDescription) doctor.Table {
 	return t
 }
 
-// ceilings returns the ceilings of a table or an index, 0 for none; AWS uses
-// -1.
+// ceilings returns the throughput limits of a table or an index. Zero means no limit, for which AWS
+// uses -1.
 func ceilings(o *types.OnDemandThroughput) (read, write int) {
 	if o == nil {
 		return 0, 0

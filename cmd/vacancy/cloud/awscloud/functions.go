@@ -12,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Invoke implements cloud.Cloud.
 func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (cloud.Answer, error) {
 	out, err := c.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event, LogType: types.LogTypeTail},
-		func(o *lambda.Options) { o.RetryMaxAttempts = 1 }) // send an event once: a function may act on each
+		// An event is sent only once, because a function may act on each event.
+		func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
 	if err != nil {
 		return cloud.Answer{}, Problem(err)
 	}
@@ -26,7 +26,6 @@ func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (clou
 	return cloud.Answer{Payload: out.Payload, Error: aws.ToString(out.FunctionError), Log: string(log)}, nil
 }
 
-// Concurrency implements cloud.Cloud.
 func (c *Cloud) Concurrency(ctx context.Context, function string) (int, error) {
 	out, err := c.lambda.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: &function})
 	if err != nil {
@@ -38,7 +37,6 @@ func (c *Cloud) Concurrency(ctx context.Context, function string) (int, error) {
 	return int(*out.ReservedConcurrentExecutions), nil
 }
 
-// SetConcurrency implements cloud.Cloud.
 func (c *Cloud) SetConcurrency(ctx context.Context, function string, n int) (err error) {
 	if n == cloud.Unreserved {
 		_, err = c.lambda.DeleteFunctionConcurrency(ctx, &lambda.DeleteFunctionConcurrencyInput{FunctionName: &function})

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Groups implements cloud.Cloud.
 func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	pages := cloudwatchlogs.NewDescribeLogGroupsPaginator(c.logs, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &prefix})
@@ -30,40 +29,39 @@ func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Limits of a tail. Lines appear up to some seconds after their time, in any
-// order, so a reader must start again before the last line it saw.
+// Limits of a tail. Lines may appear some seconds after their time and in any order, so the next
+// read must start before the last line that was shown.
 const (
-	late      = 10 * time.Second // how late a line may appear
+	late      = 10 * time.Second // maximum delay of a line
 	pageLines = 500              // lines of a group in memory
-	known     = 20_000           // lines remembered as shown
+	known     = 20_000           // number of shown lines that are remembered
 )
 
-// tail implements cloud.Tail. Its memory is bounded: a page per group, and the
-// ids of the lines shown last.
+// tail implements cloud.Tail. Its memory is limited to one page per group and the ids of the lines
+// that were shown last.
 type tail struct {
 	account *Cloud
 	groups  []string
 	from    time.Time
 	told    map[string]bool
-	order   []string // the ids in told, oldest first from next
+	order   []string // ids in told, from the oldest, which is at next
 	next    int
 }
 
-// Tail implements cloud.Cloud.
 func (c *Cloud) Tail(groups []string, from time.Time) cloud.Tail {
 	return &tail{account: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
 }
 
-// line is a line with the id that AWS gave it.
+// line is a log line with the id that AWS assigned.
 type line struct {
 	cloud.Line
 	id string
 }
 
-// Next implements cloud.Tail.
 func (t *tail) Next(ctx context.Context, show func(cloud.Line) error) error {
 	newest := t.from
-	defer func() { // also after an error: shown lines need not be read again
+	// After an error, the lines that were shown need not be read again either.
+	defer func() {
 		if from := newest.Add(-late); from.After(t.from) {
 			t.from = from
 		}
@@ -92,7 +90,6 @@ func (t *tail) Next(ctx context.Context, show func(cloud.Line) error) error {
 	}
 }
 
-// remember records a shown line and forgets the oldest.
 func (t *tail) remember(id string) {
 	if old := t.order[t.next]; old != "" {
 		delete(t.told, old)
@@ -101,8 +98,7 @@ func (t *tail) remember(id string) {
 	t.next = (t.next + 1) % len(t.order)
 }
 
-// earliest is the source with the earliest next line; nil if all are at their
-// end.
+// earliest returns the source with the earliest next line, or nil if all sources have ended.
 func earliest(ctx context.Context, sources []*source) (*source, error) {
 	var first *source
 	for _, s := range sources {
@@ -120,7 +116,7 @@ func (l line) before(other line) bool {
 	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// source reads the lines of one group that are not older than a given time, by pages.
+// source reads the lines of one group since a time, page by page.
 type source struct {
 	account *Cloud
 	group   string
@@ -130,15 +126,14 @@ type source struct {
 	ended   bool
 }
 
-// fill reads pages until there is a line or the end. AWS may return empty
-// pages.
+// fill reads pages until there is a line or the end, because AWS may return empty pages.
 func (s *source) fill(ctx context.Context) error {
 	for len(s.lines) == 0 && !s.ended {
 		page, err := s.account.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
 			LogGroupName: &s.group, StartTime: aws.Int64(s.from.UnixMilli()), Limit: aws.Int32(pageLines), NextToken: s.token,
 		})
 		if err = Problem(err); problem.Is(err, problem.NotFound) {
-			s.ended = true // the group was deleted, as by destroy
+			s.ended = true // the group was deleted, for example by destroy
 			return nil
 		}
 		if err != nil {

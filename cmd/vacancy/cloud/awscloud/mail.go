@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// Mail implements cloud.Cloud.
 func (c *Cloud) Mail(ctx context.Context, topic string) doctor.Mail {
 	m := doctor.Mail{Topic: topic, Subscribers: map[string]bool{}}
 	pages := sns.NewListSubscriptionsByTopicPaginator(sns.NewFromConfig(c.cfg), &sns.ListSubscriptionsByTopicInput{TopicArn: &topic})
@@ -21,7 +20,8 @@ func (c *Cloud) Mail(ctx context.Context, topic string) doctor.Mail {
 		for _, s := range page.Subscriptions {
 			if aws.ToString(s.Protocol) == "email" {
 				address, arn := aws.ToString(s.Endpoint), aws.ToString(s.SubscriptionArn)
-				// An address that subscribed twice counts as confirmed by either subscription.
+				// An address with several subscriptions counts as confirmed if one of them is
+				// confirmed.
 				m.Subscribers[address] = m.Subscribers[address] || arn != "PendingConfirmation" && arn != "Deleted"
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AWS's error codes for faults that a person can mend, by service and age.
+// AWS's error codes for faults that a person can resolve. They differ by service and by its age.
 var (
 	expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 	unknown = []string{"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "AuthFailure", "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken"}
@@ -25,8 +25,8 @@ var (
 	missing = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException", "TypeNotFoundException"}
 )
 
-// Problem gives an error of the SDK a kind and a helpful text; the cause stays
-// in the chain. A problem is returned unchanged.
+// Problem converts an error of the SDK into a problem with a kind and a helpful text. The original
+// error stays in the chain. A problem is returned unchanged.
 func Problem(err error) error {
 	var known *problem.Error
 	if err == nil || errors.As(err, &known) {
@@ -54,15 +54,14 @@ func Problem(err error) error {
 	return problem.Wrap(problem.Internal, err, "%s failed", serviceOf(err))
 }
 
-// answer is AWS's answer as a cause: only its code, because the problem's text
-// has the message.
+// answer is AWS's answer as a cause. It is printed as its code only, because the problem's text
+// contains the message.
 type answer struct{ smithy.APIError }
 
-// Error implements error.
 func (a answer) Error() string { return a.ErrorCode() }
 
-// apiProblem is the problem of AWS's answer. It keeps only the answer of the
-// chain, because the rest repeats the text.
+// apiProblem returns the problem for AWS's answer. The problem wraps only the answer and not the
+// rest of the chain, which would repeat the text.
 func apiProblem(whole error, api smithy.APIError) error {
 	code, said := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
 	what, err := serviceOf(whole), answer{api}
@@ -89,7 +88,6 @@ func apiProblem(whole error, api smithy.APIError) error {
 	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, said)
 }
 
-// credentialsProblem is the problem of a chain without credentials.
 func credentialsProblem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return problem.Wrap(problem.Canceled, err, "interrupted")
@@ -99,16 +97,17 @@ func credentialsProblem(ctx context.Context, err error) error {
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
-		return apiProblem(err, api) // of the role to assume
+		return apiProblem(err, api) // refusal to assume a role
 	}
 	if strings.Contains(err.Error(), "no EC2 IMDS role found") {
-		err = nil // the end of the chain: nothing is configured, and why this is not an EC2 machine helps nobody
+		// The chain ended without a configuration. The error would only explain why this machine is
+		// not an EC2 instance.
+		err = nil
 	}
 	return problem.Wrap(problem.Unauthorized, err, "no AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run aws configure")
 }
 
-// serviceOf names the operation of an error in IAM's form:
-// Lambda:InvokeFunction.
+// serviceOf returns the operation of an error in IAM's form, for example Lambda:InvokeFunction.
 func serviceOf(err error) string {
 	var op *smithy.OperationError
 	if errors.As(err, &op) {
@@ -117,7 +116,7 @@ func serviceOf(err error) string {
 	return "AWS"
 }
 
-// innermost is the network's error, without retries and operations.
+// innermost returns the network error without the SDK's wrappers.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -9,15 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Labels of a secret's versions. The edge sends the value labelled AWSCURRENT.
-// A value that the edge does not send yet has its own label, so AWSCURRENT
-// stays true if a rotation stops.
+// Labels of a secret's versions. The edge sends the value with the label AWSCURRENT. A value that
+// the edge does not send yet has another label, so AWSCURRENT stays correct if a rotation is
+// interrupted.
 const (
 	current = "AWSCURRENT"
 	coming  = "VACANCY_COMING"
 )
 
-// Version implements cloud.Cloud.
 func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {
@@ -29,7 +28,7 @@ func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
 	return labels[current], nil
 }
 
-// versions maps each label of a secret to the version that has it.
+// versions returns the version with each label of a secret.
 func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string, error) {
 	out, err := c.secrets.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &secret})
 	if err != nil {
@@ -44,7 +43,6 @@ func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string,
 	return labels, nil
 }
 
-// PutVersion implements cloud.Cloud.
 func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	random, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
 		PasswordLength: aws.Int64(43), ExcludePunctuation: aws.Bool(true),
@@ -58,7 +56,6 @@ func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	return Problem(err)
 }
 
-// Promote implements cloud.Cloud.
 func (c *Cloud) Promote(ctx context.Context, secret, version string) error {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/infra/policies"
 )
 
-// Simulate implements cloud.Cloud.
 func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 	caller, err := c.Caller(ctx)
 	if err != nil {
@@ -52,7 +51,6 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 	return s
 }
 
-// decide asks AWS for its decision on each action of a call.
 func decide(ctx context.Context, client *iam.Client, at policies.Place, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
 	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{at.Fill(call.Resource)}}
 	for _, key := range slices.Sorted(maps.Keys(call.Keys)) {

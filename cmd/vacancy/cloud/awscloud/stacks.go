@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Stack implements cloud.Cloud.
 func (c *Cloud) Stack(ctx context.Context, name string) (cloud.Stack, error) {
 	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
@@ -32,7 +31,6 @@ func (c *Cloud) Stack(ctx context.Context, name string) (cloud.Stack, error) {
 	return found, nil
 }
 
-// Template implements cloud.Cloud.
 func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
 	out, err := c.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack, TemplateStage: types.TemplateStageOriginal})
 	if err != nil {
@@ -41,7 +39,6 @@ func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
 	return []byte(aws.ToString(out.TemplateBody)), nil
 }
 
-// Resources implements cloud.Cloud.
 func (c *Cloud) Resources(ctx context.Context, stack string) ([]cloud.Resource, error) {
 	var found []cloud.Resource
 	pages := cloudformation.NewListStackResourcesPaginator(c.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
@@ -63,7 +60,6 @@ func (c *Cloud) Resources(ctx context.Context, stack string) ([]cloud.Resource, 
 	return found, nil
 }
 
-// Delete implements cloud.Cloud.
 func (c *Cloud) Delete(ctx context.Context, stack string) error {
 	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
 	return Problem(err)
@@ -73,11 +69,11 @@ func (c *Cloud) Delete(ctx context.Context, stack string) error {
 type watch struct {
 	account *Cloud
 	stacks  []string
-	last    map[string]string // stack: the newest event returned
+	last    map[string]string // newest returned event by stack
 }
 
-// Watch implements cloud.Cloud. It does not use time, because this machine's clock
-// may be off.
+// Watch implements cloud.Cloud. It uses event ids instead of times, because this machine's clock
+// may be wrong.
 func (c *Cloud) Watch(ctx context.Context, stacks ...string) (cloud.Watch, error) {
 	w := &watch{c, stacks, map[string]string{}}
 	for _, stack := range stacks {
@@ -92,7 +88,6 @@ func (c *Cloud) Watch(ctx context.Context, stacks ...string) (cloud.Watch, error
 	return w, nil
 }
 
-// Next implements cloud.Watch.
 func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
 	var all []cloud.Event
 	for _, stack := range w.stacks {
@@ -106,7 +101,7 @@ func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
 	return all, nil
 }
 
-// of reads a stack's events, newest first, back to the last one returned.
+// of returns a stack's events after the last returned one, in order of time.
 func (w *watch) of(ctx context.Context, stack string) ([]cloud.Event, error) {
 	var found []cloud.Event
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.account.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})

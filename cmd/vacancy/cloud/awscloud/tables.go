@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Tables implements cloud.Cloud.
 func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
 	s, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
@@ -43,27 +42,23 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	return all, nil
 }
 
-// tables is a store that reports AWS's refusals like Problem does.
+// tables is a store whose AWS errors are explained by Problem.
 type tables struct{ *dynamo.Store }
 
-// Walk implements store.Walker.
 func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {
 	return explained(t.Store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
 }
 
-// Doc implements store.Store.
 func (t tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := t.Store.Doc(ctx, k)
 	return d, explained(err)
 }
 
-// Docs implements store.Store.
 func (t tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	docs, next, err := t.Store.Docs(ctx, r, n, cursor)
 	return docs, next, explained(err)
 }
 
-// Commit implements store.Store.
 func (t tables) Commit(ctx context.Context, writes ...store.Write) error {
 	return explained(t.Store.Commit(ctx, writes...))
 }
@@ -85,8 +80,8 @@ func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cur
 	return names, next, explained(err)
 }
 
-// explained gives AWS's error its kind; the store only knows that it
-// is unavailable.
+// explained converts AWS's errors into problems of their kind. The store only reports that it is
+// unavailable.
 func explained(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 )
 
-// Tagged implements cloud.Cloud.
 func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource, error) {
 	var found []cloud.Resource
 	pages := resourcegroupstaggingapi.NewGetResourcesPaginator(resourcegroupstaggingapi.NewFromConfig(c.cfg), &resourcegroupstaggingapi.GetResourcesInput{
@@ -31,7 +30,8 @@ func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource,
 				found = append(found, cloud.Resource{Type: "AWS::S3::Bucket", Physical: arn[strings.LastIndex(arn, ":")+1:]})
 			case strings.Contains(arn, ":dynamodb:"):
 				found = append(found, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", Physical: id})
-			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion": // as the keys of a stage with keep=false are, for a week
+			// The keys of a stage with keep=false stay in this state for a week.
+			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion":
 				found = append(found, cloud.Resource{Type: "AWS::KMS::Key", Physical: id})
 			}
 		}

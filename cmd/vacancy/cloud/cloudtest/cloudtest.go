@@ -1,8 +1,6 @@
-// Package cloudtest is a server with recorded responses of AWS. It is for
-// situations that no local server can produce on demand: faults, throttling,
-// pages and unusual orders.
-//
-// Invariant: an operation that a test did not expect fails that test.
+// Package cloudtest provides a server with recorded AWS responses, for situations that no local
+// server can produce on demand: faults, throttling, pages and unusual orders. A test fails if it
+// sends an operation that it did not expect.
 package cloudtest
 
 import (
@@ -22,8 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// AWS is a server on loopback that speaks the protocols of the services that
-// the command uses.
+// AWS is a server on loopback that speaks the protocols of the services that the command uses.
 type AWS struct {
 	URL string
 
@@ -33,16 +30,16 @@ type AWS struct {
 	requests []Request
 }
 
-// Request is one decoded request.
+// Request is a decoded request.
 type Request struct {
-	Operation string // the operation's name, such as DescribeStacks or InvokeFunction
-	Path      string // for REST services
+	Operation string // name of the operation, for example DescribeStacks
+	Path      string // set for REST services
 	Form      url.Values
 	JSON      map[string]any
 	Body      []byte
 }
 
-// Reply is a response. A Code makes it an error.
+// Reply is a response. If Code is set, it is an error.
 type Reply struct {
 	Body    string
 	Header  map[string]string
@@ -50,7 +47,6 @@ type Reply struct {
 	Message string
 }
 
-// New starts a server that ends with the test.
 func New(t testing.TB) *AWS {
 	t.Helper()
 	a := &AWS{t: t, answers: map[string]func(Request) Reply{}}
@@ -60,9 +56,8 @@ func New(t testing.TB) *AWS {
 	return a
 }
 
-// Here starts a server that the AWS SDK of this process uses, as account
-// 123456789012. The SDK retries as by default, because a kept-alive connection may
-// turn out to be closed.
+// Here starts a server that the AWS SDK of this process uses, with account 123456789012. The SDK
+// retries as usual, because the server may have closed a kept-alive connection.
 func Here(t *testing.T) *AWS {
 	t.Helper()
 	a := New(t)
@@ -78,42 +73,36 @@ func Here(t *testing.T) *AWS {
 	return a
 }
 
-// Dev is the record of a stage dev in the account of Here.
 func Dev() stage.Record {
 	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AdminURL: "https://a.example", ExportURL: "https://b.example",
 		OperatorKey: "vop_secret", Context: map[string]string{}}
 }
 
-// On sets the handler of an operation.
 func (a *AWS) On(operation string, f func(Request) Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers[operation] = f
 }
 
-// Always sets a fixed response of an operation.
 func (a *AWS) Always(operation, body string) {
 	a.On(operation, func(Request) Reply { return Reply{Body: body} })
 }
 
-// Fails makes an operation return an error.
 func (a *AWS) Fails(operation, code, message string) {
 	a.On(operation, func(Request) Reply { return Reply{Code: code, Message: message} })
 }
 
-// Account sets the account of the credentials.
 func (a *AWS) Account(account string) {
 	a.Always("GetCallerIdentity", "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+account+
 		"</Account><Arn>arn:aws:iam::"+account+":user/someone</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
 }
 
-// Stack is a stack in a response of DescribeStacks.
 type Stack struct {
 	Name, Status string
 	Outputs      map[string]string
 }
 
-// Stacks sets the response of DescribeStacks; other stacks do not exist.
+// Stacks sets the response of DescribeStacks. All other stacks do not exist.
 func (a *AWS) Stacks(stacks ...Stack) {
 	a.On("DescribeStacks", func(r Request) Reply {
 		name := r.Form.Get("StackName")
@@ -131,7 +120,6 @@ func (a *AWS) Stacks(stacks ...Stack) {
 	})
 }
 
-// Requests returns the requests of an operation so far.
 func (a *AWS) Requests(operation string) []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,8 +167,7 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read identifies the operation of a request: by form, by header, or by method
-// and path.
+// read determines the operation of a request from its form, its header, or its method and path.
 func read(r *http.Request) Request {
 	body, _ := io.ReadAll(r.Body)
 	req := Request{Path: r.URL.Path, Body: body, Form: url.Values{}}

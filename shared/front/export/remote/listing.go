@@ -14,28 +14,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// listing checks that a list of streams has each name once and ends. The order
-// of the names does not prove that: a host could send its reader in circles, or
-// count checked streams twice to hide others in the sum. listing keeps 16 bytes
-// of each name: a run in memory, then sorted on this machine's disk. At the end
-// of the list it merges the runs and finds duplicates.
+// listing checks that a list of streams contains each name once and ends. The order of the names
+// cannot prove this: a host could send its reader in circles, or list checked streams twice to hide
+// others in the sum. listing stores 16 bytes per name, in memory until runPrints names are
+// collected, then as a sorted run on this machine's disk. At the end of the list it merges the runs
+// and finds duplicates.
 type listing struct {
 	run     []print
 	file    *os.File // sorted runs, one after the other
-	spilled int64    // their number
+	spilled int64    // number of runs in file
 
-	seen  uint64 // pages since the mark
-	mark  string // the cursor of an earlier page (Brent's cycle detection)
-	power uint64 // for how many pages a mark is kept
+	seen  uint64 // pages since the mark was set
+	mark  string // cursor of an earlier page (Brent's cycle detection)
+	power uint64 // number of pages after which the mark is replaced
 }
 
-// print is the beginning of a name's SHA-256.
+// print is a prefix of a name's SHA-256.
 type print [16]byte
 
-// runPrints is the number of prints kept in memory: 1 MB.
+// runPrints is the number of prints in a run, which take 1 MB of memory.
 const runPrints = 64 << 10
 
-// take adds a page.
 func (l *listing) take(names []store.Stream, next string) error {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(name))
@@ -50,7 +49,7 @@ func (l *listing) take(names []store.Stream, next string) error {
 		defer l.close()
 		return l.merge()
 	}
-	// This finds every cycle of cursors within three times its length.
+	// This detects every cycle of cursors within three times its length.
 	if l.seen > 0 && next == l.mark {
 		return wrong("streams", "a list that ends", "the same page again")
 	}
@@ -70,8 +69,8 @@ func (l *listing) spill() error {
 			return disk(err)
 		}
 		l.file = f
-		// Where the system allows it, the file is unlinked at once, so that
-		// nothing is left of it however this process ends.
+		// Where the system allows it, the file is unlinked immediately, so it disappears however
+		// this process ends.
 		_ = os.Remove(f.Name())
 	}
 	slices.SortFunc(l.run, compare)
@@ -85,7 +84,6 @@ func (l *listing) spill() error {
 	return disk(w.Flush())
 }
 
-// merge finds duplicates among all runs.
 func (l *listing) merge() error {
 	slices.SortFunc(l.run, compare)
 	runs := sources{}
@@ -119,11 +117,11 @@ func (l *listing) merge() error {
 	return nil
 }
 
-// source is a sorted run, in the file or in memory.
+// source is a sorted run in the file or in memory.
 type source struct {
 	file *bufio.Reader
 	rest []print
-	at   print // the first that was not read
+	at   print // next print
 }
 
 func (s *source) advance() (more bool, err error) {
@@ -140,7 +138,7 @@ func (s *source) advance() (more bool, err error) {
 	return err == nil, disk(err)
 }
 
-// sources is a heap by the next print.
+// sources is a heap of runs, ordered by their next print.
 type sources []source
 
 func (s sources) Len() int           { return len(s) }
@@ -153,7 +151,6 @@ func (s *sources) Pop() any {
 	return last
 }
 
-// close removes everything.
 func (l *listing) close() {
 	if l.file != nil {
 		_ = l.file.Close()
@@ -162,7 +159,7 @@ func (l *listing) close() {
 	*l = listing{run: l.run[:0]}
 }
 
-// disk is the error of this machine's disk.
+// disk returns the error of a temporary file, or nil.
 func disk(err error) error {
 	if err == nil {
 		return nil

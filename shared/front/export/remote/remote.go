@@ -1,10 +1,9 @@
-// Package remote reads another host through the pages of its export: it is a
-// source for fsck and transcript, and a vault that opens text keys.
+// Package remote reads another host through the pages of its export. It is a source for fsck and
+// transcript, and a vault that opens text keys.
 //
-// The host is not trusted: a page other than the requested one ends the reading
-// with an error. Whether the content of a page is right, fsck finds out. The invariants: nothing is
-// written. Memory does not grow with the host. A page that cannot be read is an
-// error, never the end of a list.
+// The host is not trusted: a page that does not match the request ends the reading with an error.
+// Fsck checks the content of the pages. The package never writes to the host. Memory does not grow
+// with the size of the host. A page that cannot be read is an error, never the end of a list.
 package remote
 
 import (
@@ -28,44 +27,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Config is the address of a host and how to reach it.
+// Config contains the address of a host and the means to reach it.
 type Config struct {
-	// HTTP sends the requests, with the operator's key, and follows no
-	// redirect.
+	// HTTP sends the requests. It must add the operator's key and must not follow redirects.
 	HTTP *http.Client
-	URL  string // of the export handler, without a slash at its end
-	// Wait sleeps between tries, or ends early with its context; retry.Sleep if
-	// nil.
+	URL  string // URL of the export handler, without a trailing slash
+	// Wait sleeps between tries, and returns early when its context ends. The default is
+	// retry.Sleep.
 	Wait func(context.Context, time.Duration) error
 }
 
 // Limits of a request.
 const (
-	maxPage = 8 << 20 // bytes of an answer; a page has some 1.5 MB
+	maxPage = 8 << 20 // bytes of an answer; a page has about 1.5 MB
 	perTry  = time.Minute
-	// A host that is overloaded, throttled or being deployed gets this many
-	// tries, a minute and a half in all, because a failure ends a check of
-	// hours.
+	// A request to a host that is overloaded, throttled or being deployed is tried this often, for
+	// a minute and a half, because a failure would end a check that takes hours.
 	tries       = 8
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second
 )
 
-// Host is a host elsewhere. Its methods are safe for concurrent use.
+// Host is another host. Its methods are safe for concurrent use.
 type Host struct {
 	Config
 	retention time.Duration
 }
 
-// Open reads what the host exports. A problem of kind Unauthorized means that
-// the key is not the operator's.
+// Open connects to a host and checks its export format. The error is Unauthorized if the key is not
+// the operator's.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
 	h := &Host{Config: c}
 	var about export.About
-	// Once: a mistyped address is reported at once.
+	// A mistyped address is reported immediately, because there are no retries here.
 	if _, err := h.once(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
 		return nil, err
 	}
@@ -80,12 +77,12 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// Retention returns the time for which the host keeps text keys after their
+// Retention returns the time for which the host stores the text keys of a day after the end of the
 // day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of a kind. With r.Index it returns only the keys of the
-// documents that the index lists (documents.Listed).
+// Docs lists documents. If r.Index is set, it returns only the keys of the documents that the index
+// lists (documents.Listed).
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -115,10 +112,9 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	return docs, page.Next, damage(page.Damaged)
 }
 
-// inOrder checks that a page continues after its cursor, in order, with each
-// document once, so that no host can send a reader in circles. The index may
-// list several documents with one sort key, but each page must advance the sort
-// key, because a host could otherwise loop the reader.
+// inOrder checks that a page continues after its cursor, in order and without duplicates. An index
+// may list several documents with the same sort key, but each page must advance the sort key.
+// Otherwise the host could send the reader in circles.
 func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
 	began := before.Key.Sort
 	if r.Index {
@@ -152,7 +148,7 @@ func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) (
 	return docs, nil
 }
 
-// Vault opens text keys at the host. It opens nothing else and seals nothing.
+// Vault returns a vault that opens text keys on the host. It opens no other boxes and cannot seal.
 func (h *Host) Vault() custody.Vault { return vault{h} }
 
 type vault struct{ host *Host }
@@ -181,7 +177,7 @@ func withheld(cause error) error {
 	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
 }
 
-// damage is the damage that the host reported of its data.
+// damage returns an error for damage that the host reported, or nil.
 func damage(said string) error {
 	if said == "" {
 		return nil
@@ -200,8 +196,8 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 	return h.do(ctx, http.MethodGet, path, nil, into)
 }
 
-// do sends a request until it is answered or refused. Every request only reads,
-// so it may be sent again.
+// do sends a request until it is answered, refused or tried often enough. All requests only read,
+// so they may be repeated.
 func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
 	wait := firstWait
 	for try := 1; ; try++ {
@@ -218,8 +214,8 @@ func (h *Host) do(ctx context.Context, method, path string, body []byte, into an
 	}
 }
 
-// once sends a request once. again is the pause before another try: 0 for the
-// default pause, below 0 for no other try.
+// once sends a request once. again is the pause before the next try: zero means the default pause,
+// and a negative value means that the request must not be repeated.
 func (h *Host) once(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
 	const never = -1
 	if ctx.Err() != nil {
@@ -254,7 +250,6 @@ func (h *Host) once(ctx context.Context, method, path string, body []byte, into 
 	return never, nil
 }
 
-// away is the error of a host that cannot be reached.
 func (h *Host) away(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return store.NotApplied(ctx.Err())
@@ -262,7 +257,6 @@ func (h *Host) away(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be reached", h.URL)
 }
 
-// refused is the error of a status other than 200.
 func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, err error) {
 	again = -1
 	switch s := resp.StatusCode; {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker. The view is not a snapshot: each page shows the
-// host at the time of its request.
+// Walk implements store.Walker. The view is not a snapshot: each page shows the host at the time of
+// its request.
 func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
 		return store.NotApplied(err)
@@ -23,26 +23,25 @@ func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	return fn(v)
 }
 
-// view reads pages. It is for one goroutine.
+// view is a store.View of a host's pages, for use by one goroutine.
 type view struct {
 	host    *Host
 	listing listing
 	head    head
 }
 
-// headRows is the number of rows requested besides a stream's last one.
+// headRows is the number of first rows that are requested together with a stream's last row.
 const headRows = 256
 
-// head is the beginning of a stream, requested together with its end: a reader
-// of the end reads the beginning next, and a round trip takes longer than all
-// else. It is used once.
+// head contains the first rows of a stream, which were requested together with its last row. A
+// reader of the last row reads the first rows next, and a round trip takes longer than everything
+// else. A head is used once.
 type head struct {
 	of   store.Stream
 	part *export.RowsPart
-	had  [2]store.Stream // those before, whose heads are not requested again
+	had  [2]store.Stream // previous streams, whose heads are not requested again
 }
 
-// Rows implements store.View.
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -73,8 +72,8 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 	return rowsOf(&page.Rows, from, n, d)
 }
 
-// rowsOf returns the rows of a part if they match the request: at most n, in
-// the requested order, each once, from the requested position on.
+// rowsOf returns the rows of a part. It returns an error unless they match the request: at most n
+// rows, in the requested order, without duplicates, starting at the requested position.
 func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
 		return nil, wrong("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
@@ -95,7 +94,6 @@ func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]sto
 	return rows, damage(part.Damaged)
 }
 
-// Doc implements store.View.
 func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if ctx.Err() != nil {
 		return store.Doc{}, store.NotApplied(ctx.Err())
@@ -111,7 +109,6 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return docOf(d), damage(page.Damaged)
 }
 
-// Streams implements store.View.
 func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err

@@ -15,7 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Local returns the way to a server in this process. A tool learns by Canceled that its request was canceled.
+// Local returns an HTTP that calls a server in this process. The server's tools can detect a
+// canceled request by Canceled.
 func Local(s *sdk.Server) HTTP {
 	return local{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLine,
@@ -26,16 +27,17 @@ type local struct{ handler http.Handler }
 
 type requestKey struct{}
 
-// Canceled is closed when the request of a tool's context is canceled, because the library keeps that from
-// the tools of a server without sessions. It is nil for other contexts.
+// Canceled returns a channel that is closed when the client cancels the request of a tool's
+// context. The library does not pass cancellations on to the tools of a server without sessions.
+// For other contexts, Canceled returns nil.
 func Canceled(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(requestKey{}).(<-chan struct{})
 	return c
 }
 
-// Open implements HTTP.
 func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
-	// The answer is not waited for after a cancellation, and the tool keeps its own time.
+	// After a cancellation, Open returns without the answer, while the tool runs until it ends by
+	// itself.
 	ctx, canceled := context.WithValue(context.WithoutCancel(ctx), requestKey{}, ctx.Done()), ctx.Done()
 	body, ids := mcptool.ReplaceIDs(r.Body)
 	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))

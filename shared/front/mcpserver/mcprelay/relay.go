@@ -1,10 +1,10 @@
-// Package mcprelay serves an MCP server of a host to a client that starts a program: each line of the
-// input is a message of the client, and each line of the output is a message of the server. Requests go to the
-// server by HTTP.
+// Package mcprelay connects a client that starts a program to an MCP server of a host. Each input
+// line is a message of the client, and each output line is a message of the server. The relay sends
+// requests to the server by HTTP.
 //
-// The invariants: the output has only messages of MCP. Each request gets one answer, unless the client cancels
-// it. A question that the client cancels is stopped. What the server answers is passed on
-// as it came, because a signed message may be in it.
+// The output contains only MCP messages. Each request gets one answer, unless the client cancels
+// it. The relay stops a question that the client cancels. It passes answers of the server on
+// unchanged, because they may contain a signed message.
 package mcprelay
 
 import (
@@ -33,21 +33,21 @@ import (
 
 // Limits.
 const (
-	// maxLine is the size of a message of a client, as servers have it.
+	// maxLine limits a message of the client. Servers have the same limit.
 	maxLine = 512 << 10
-	// maxAnswer is the size of a message of the server.
+	// maxAnswer limits a message of the server.
 	maxAnswer = 16 << 20
-	// maxRequests are the requests that may be under way.
+	// maxRequests limits the concurrent requests.
 	maxRequests = 128
-	// requestTime bounds one request. Calls of agents end after 14 minutes.
+	// requestTime limits a request. Calls of agents end after at most 14 minutes.
 	requestTime = 15 * time.Minute
-	// endTime is the time for which requests under way are answered after the end of the input.
+	// endTime is the time in which pending requests may be answered after the input has ended.
 	endTime = 10 * time.Second
-	// stopTime bounds the stop of a question.
+	// stopTime limits the time to stop a question.
 	stopTime = 5 * time.Second
 )
 
-// Codes of JSON-RPC.
+// Error codes of JSON-RPC.
 const (
 	codeParse   = -32700
 	codeInvalid = -32600
@@ -59,24 +59,23 @@ type HTTP interface {
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
-// Relay passes messages on to a server.
+// Relay passes the messages of a client on to a server.
 type Relay struct {
-	// URL is the server's URL.
 	URL string
-	// Key is sent with each request as a bearer, unless "".
+	// Key is the bearer token of each request. It may be "".
 	Key  string
 	HTTP HTTP
-	// StopsTasks says that the server names the tasks of questions (mcptool.MetaTask): a question that the
-	// client cancels is then stopped by its task.
+	// StopsTasks is true if the server reports the tasks of questions (mcptool.MetaTask). The relay
+	// then stops the task of a question that the client cancels.
 	StopsTasks bool
-	// Team answers requests about the client's own agents and tasks, unless nil.
+	// Team answers requests about the client's own agents and tasks. Team may be nil.
 	Team *Team
-	// Note takes a line for people, which the client does not get.
+	// Note receives messages for people, which the client does not get.
 	Note func(format string, args ...any)
 }
 
-// Serve serves one client until the input ends, the output breaks or ctx is canceled, and waits for
-// questions that are being stopped. Its error is of the input or the output.
+// Serve serves one client until the input ends, the output breaks or ctx is canceled. It waits
+// until canceled questions are stopped. Its error is an error of the input or the output.
 func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Relay: r, out: out, calls: map[string]*call{}, broken: make(chan struct{})}
 	watching, end := context.WithCancel(ctx)
@@ -119,37 +118,39 @@ func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.outErr)
 }
 
-// session is one client.
+// session is a connection with one client.
 type session struct {
 	*Relay
 	wait   sync.WaitGroup
 	broken chan struct{} // closed when the output breaks
 
-	// outMu is not mu: a client that does not read its answers must not keep the relay from reading.
+	// outMu is separate from mu, so that a client that does not read its answers cannot stop the
+	// relay from reading.
 	outMu  sync.Mutex
 	out    io.Writer
 	outErr error
 
 	mu      sync.Mutex
 	ended   bool
-	version string           // negotiated by initialize
-	calls   map[string]*call // by id
-	// subscriptions has the ids of the requests by which the client subscribes to changes of the agents.
+	version string           // version negotiated by initialize
+	calls   map[string]*call // pending requests by key
+	// subscriptions contains the ids of the requests that subscribed to changes of the agents.
 	subscriptions []json.RawMessage
 }
 
-// call is a request under way.
+// call is a pending request.
 type call struct {
 	id     json.RawMessage
-	key    string // in session.calls
+	key    string // key in session.calls
 	method string
+	// The agent argument of ask_agent.
 	cancel context.CancelFunc
 	agent  json.RawMessage // the argument of ask_agent
 	stream bool            // the answer comes with progress
-	team   bool            // the team answers
-	shown  bool            // the client wants the progress
+	team   bool            // the team answers the request
+	shown  bool            // the client wants progress
 	told   chan struct{}   // closed when task is known
-	done   chan struct{}   // closed at the end
+	done   chan struct{}   // closed when the call has ended
 
 	mu       sync.Mutex
 	task     string
@@ -176,7 +177,6 @@ func (s *session) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// readLine reads a line. A line that is too long is skipped and not whole.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -192,7 +192,7 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	}
 }
 
-// envelope has the members of a message of JSON-RPC.
+// envelope contains the members of a JSON-RPC message.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -201,7 +201,6 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// take handles one message of the client.
 func (s *session) take(ctx context.Context, line []byte) {
 	d := canon.NewDecoder(line, httpapi.ProtocolLimits(maxLine))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
@@ -235,7 +234,8 @@ func (s *session) take(ctx context.Context, line []byte) {
 	case m.Method == "notifications/cancelled":
 		s.cancel(m.Params)
 		return
-	case m.Method == "" || m.ID == nil: // servers over HTTP take no answers and no other notifications
+	// Servers over HTTP accept neither responses nor other notifications.
+	case m.Method == "" || m.ID == nil:
 		return
 	case m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9'):
 		s.fail(nil, codeInvalid, "id: expected a text or a number")
@@ -251,7 +251,7 @@ func (s *session) take(ctx context.Context, line []byte) {
 		} `json:"arguments"`
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}
-	_ = json.Unmarshal(m.Params, &p) // the server refuses other forms
+	_ = json.Unmarshal(m.Params, &p) // the server rejects other forms
 	if s.StopsTasks && m.Method == "tools/call" && (p.Name == "ask" || p.Name == "ask_agent") {
 		c.agent, c.stream = p.Arguments.Agent, true
 		added := map[string]json.RawMessage{mcptool.MetaTask: json.RawMessage("true")}
@@ -285,7 +285,6 @@ func (s *session) take(ctx context.Context, line []byte) {
 	s.start(ctx, c, header, body(m.ID, m.Method, m.Params))
 }
 
-// body renders a request.
 func body(id json.RawMessage, method string, params json.RawMessage) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	b = append(append(b, `,"method":`...), canon.AppendString(nil, method)...)
@@ -295,7 +294,7 @@ func body(id json.RawMessage, method string, params json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// withMeta returns the parameters of a request with more members of _meta. Members that were decoded encode.
+// withMeta returns the parameters of a request with additional members in _meta.
 func withMeta(params json.RawMessage, meta, added map[string]json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(params, &all) != nil {
@@ -304,12 +303,12 @@ func withMeta(params json.RawMessage, meta, added map[string]json.RawMessage) js
 	with := map[string]json.RawMessage{}
 	maps.Copy(with, meta)
 	maps.Copy(with, added)
+	// Decoded JSON always encodes.
 	all["_meta"], _ = json.Marshal(with)
 	out, _ := json.Marshal(all)
 	return out
 }
 
-// start sends a message in the background. A batch has no id.
 func (s *session) start(ctx context.Context, c *call, header http.Header, message []byte) {
 	ctx, c.cancel = context.WithTimeout(ctx, requestTime)
 	c.told, c.done = make(chan struct{}), make(chan struct{})
@@ -355,7 +354,6 @@ func (c *call) isCanceled() bool {
 	return c.canceled
 }
 
-// send returns the answer to a message.
 func (s *session) send(ctx context.Context, c *call, header http.Header, message []byte) []byte {
 	var res *http.Response
 	var err error
@@ -399,7 +397,8 @@ func (s *session) postTo(ctx context.Context, to HTTP, header http.Header, messa
 	return to.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
-// follow reads an answer that is a stream. It learns the task of a question, and passes other progress on.
+// follow reads an answer that is a stream. It records the task of a question and passes other
+// progress on.
 func (s *session) follow(c *call, stream io.Reader) []byte {
 	for e, err := range sse.Events(stream, maxAnswer) {
 		if err != nil {
@@ -436,7 +435,7 @@ func (s *session) follow(c *call, stream io.Reader) []byte {
 	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
 }
 
-// answer returns an answer of the server as a line, or nil if b is something else.
+// answer returns an answer of the server as a line, or nil if b is not an answer.
 func (s *session) answer(c *call, b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	var line bytes.Buffer
@@ -455,7 +454,7 @@ func (s *session) answer(c *call, b []byte) []byte {
 			s.mu.Unlock()
 		}
 	}
-	// A refusal that the server makes before it reads the request has no id.
+	// If the server refuses a request before it reads the request, its error has no id.
 	name, value := "result", m.Result
 	if m.Error != nil {
 		name, value = "error", m.Error
@@ -477,7 +476,6 @@ func idOrNull(id json.RawMessage) []byte {
 	return id
 }
 
-// cancel ends a request that the client does not wait for any more.
 func (s *session) cancel(params json.RawMessage) {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
@@ -492,7 +490,8 @@ func (s *session) cancel(params json.RawMessage) {
 	}
 }
 
-// stop ends a request without an answer. A question is stopped at the host once its task is known.
+// stop ends a request without an answer. A question is stopped on the host as soon as its task is
+// known.
 func (s *session) stop(c *call) {
 	c.mu.Lock()
 	again := c.canceled
@@ -527,7 +526,7 @@ func (s *session) stop(c *call) {
 		case <-c.told:
 		}
 		select {
-		case <-c.done: // the answer was there already
+		case <-c.done: // the answer arrived first
 			return
 		default:
 		}
@@ -562,7 +561,6 @@ func (s *session) fail(id json.RawMessage, code int, message string) {
 	s.write(failure(id, code, message))
 }
 
-// failure renders an error.
 func failure(id json.RawMessage, code int, message string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, idOrNull(id), code, canon.AppendString(nil, message))
 }
@@ -578,7 +576,6 @@ func (s *session) write(line []byte) {
 	}
 }
 
-// Tools returns the names of the server's tools.
 func (r *Relay) Tools(ctx context.Context) ([]string, error) {
 	s := &session{Relay: r}
 	c := &call{id: json.RawMessage("1")}

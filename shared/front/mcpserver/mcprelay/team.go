@@ -16,34 +16,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// Team is a server in this process, whose tools and resources the relay adds to the host's own.
+// Team is a server in this process. The relay adds its tools and resources to the host's.
 type Team struct {
 	HTTP
-	// Session makes the idempotency keys of this program's requests differ from the requests of others.
+	// Session distinguishes this program's idempotency keys from other programs' keys.
 	Session string
-	// Agents returns the present agents.
+	// Agents returns the current agents.
 	Agents func(context.Context) ([]team.Agent, error)
-	// Poll is the interval at which the agents are read, to tell the client of changes. The default is 4 s, which
-	// leaves a second of five for the request.
+	// Poll is the interval at which the relay reads the agents to detect changes. The default is 4
+	// s. A client then learns of a change within 5 s, including a second for the request.
 	Poll time.Duration
 }
 
-// ofTeam reports whether only the team answers a request, by its tool or resource.
 func ofTeam(method, tool, uri string) bool {
 	return method == "tools/call" && mcptool.IsTeamTool(tool) || method == "resources/read" && mcptool.IsAgent(uri)
 }
 
-// idempotencyKey returns the idempotency key of a request by its id, in JSON: 1 and "1" are two requests.
 func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
+	// The ids 1 and "1" are different requests, so the hash covers the JSON form.
 	sum := sha256.Sum256(id)
 	return fmt.Appendf(nil, `"%s-%x"`, t.Session, sum[:8])
 }
 
-// lists maps the lists that the host and the team have together to their members in results.
+// lists maps methods whose results combine lists of the host and the team to the names of those
+// lists.
 var lists = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
-// merge adds the team's part to the host's answer to a request: the items of a list, or, to a client that
-// begins, the instructions of the team and the capability of a list of resources that changes.
+// merge adds the team's part to the host's answer to a request. For a list, these are the team's
+// items. For initialize and server/discover, these are the team's instructions and the capability
+// to announce changes of the resources.
 func (s *session) merge(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
 	var host, own struct {
 		Result map[string]json.RawMessage `json:"result"`
@@ -69,7 +70,7 @@ func (s *session) merge(ctx context.Context, method string, header http.Header, 
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || json.Unmarshal(b, &own) != nil || own.Result == nil {
-		return b, err // the team's error, without which the client would miss tools
+		return b, err // the team's error is returned because the client would otherwise miss tools
 	}
 	var items, others []map[string]json.RawMessage
 	_, _ = json.Unmarshal(own.Result[list], &items), json.Unmarshal(host.Result[list], &others)
@@ -82,7 +83,7 @@ func (s *session) merge(ctx context.Context, method string, header http.Header, 
 	return json.Marshal(own)
 }
 
-// watch tells the client when the agents of the team change, until ctx ends.
+// watch notifies the client of changes of the team's agents until ctx ends.
 func (s *session) watch(ctx context.Context) {
 	before, failed := s.Team.Agents(ctx)
 	tick := time.NewTicker(cmp.Or(s.Team.Poll, 4*time.Second))
@@ -101,7 +102,8 @@ func (s *session) watch(ctx context.Context) {
 			s.mu.Lock()
 			subscriptions, isLegacy := slices.Clone(s.subscriptions), s.version != ""
 			s.mu.Unlock()
-			if isLegacy { // clients of earlier revisions than 2026-07-28 do not subscribe
+			// Clients of revisions before 2026-07-28 cannot subscribe.
+			if isLegacy {
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`))
 			}
 			for _, id := range subscriptions {
@@ -112,7 +114,7 @@ func (s *session) watch(ctx context.Context) {
 	}
 }
 
-// subscribe lets the client hear of changes of the agents, if a request of subscriptions/listen asks for them.
+// subscribe adds a subscription if a subscriptions/listen request asks for changes of the agents.
 func (s *session) subscribe(id, params json.RawMessage) bool {
 	var p struct {
 		Notifications struct{ ResourcesListChanged bool }
@@ -127,7 +129,6 @@ func (s *session) subscribe(id, params json.RawMessage) bool {
 	return true
 }
 
-// notify sends a notification in a subscription.
 func (s *session) notify(method string, id json.RawMessage, more string) {
 	s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}%s}}`, method, id, more))
 }

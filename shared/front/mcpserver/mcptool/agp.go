@@ -12,12 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Envelope is a request by AGP.
+// Envelope is a request in AGP.
 type Envelope struct {
-	From    string // agent that sends it; "" for an agent of the key
+	From    string // sending agent; "" means an agent of the key
 	Intent  string
 	Payload map[string]any
-	ID      string // of MetaKey, or ""
+	ID      string // value of MetaKey, or ""
 }
 
 var (
@@ -46,8 +46,9 @@ var (
 	}
 )
 
-// AddAGP adds a tool for each intent of AGP to the server of a host. A client that refuses dots may call a
-// tool with an underscore in place of the dot. send returns the answer to an envelope.
+// AddAGP adds a tool for each intent of AGP to the server of a host. Clients that reject dots in
+// names may call a tool with an underscore instead of the dot. send returns the answer to an
+// envelope.
 func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage, error)) {
 	for _, t := range agpTools {
 		members := append([]string{"from", described(aText, "the agent that asks; an agent of the key if left out")}, t.members...)
@@ -75,7 +76,8 @@ func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage
 	})
 }
 
-// envelopeOf returns the envelope of a call whose arguments may have some members. AGP checks their values.
+// envelopeOf returns the envelope for a tool call. members lists the allowed arguments; AGP checks
+// their values.
 func envelopeOf(intent string, members []string, p *sdk.CallToolParamsRaw) (e Envelope, err error) {
 	e.Intent, e.Payload = intent, map[string]any{}
 	var in map[string]json.RawMessage

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Arguments at a host's server.
+// Arguments on a host's server.
 type (
 	ofAgent struct {
 		Agent string `json:"agent" canon:"required,min=1"`
@@ -42,7 +42,6 @@ var (
 		"left_out", described(aNumber, "hits whose card did not verify"))
 )
 
-// OfHost returns the server of a host. host returns the host for the context of a call.
 func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	s := about.server()
 	if about.Team {
@@ -109,10 +108,10 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	return s
 }
 
-// maxLimit bounds the agents of a page, as searches do.
+// maxLimit limits the agents in a page. It is the limit of searches.
 const maxLimit = 100
 
-// ShowByID returns the vacant that a search finds by its id, if there is one.
+// ShowByID returns the vacant with an id. find searches by the prefix of an id.
 func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (Found, error)) (one Shown, there bool, err error) {
 	found, err := find(ctx, id.String()[:shortID])
 	for _, one := range found.Agents {
@@ -123,5 +122,5 @@ func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context
 	return Shown{}, false, err
 }
 
-// shortID is the size of the beginning of an id by which registries find it.
+// shortID is the length of the prefix by which registries find an id.
 const shortID = 12

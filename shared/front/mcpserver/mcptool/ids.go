@@ -12,9 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// ReplaceIDs returns a message, or a batch, of JSON-RPC whose ids are 1, 2, 3 …, and the ids that
-// the client sent. The library reads numbers as float64, which changes large ids. Members that
-// JSON-RPC does not have are left out. What is not JSON-RPC is returned unchanged.
+// ReplaceIDs returns a JSON-RPC message or batch whose ids are replaced by 1, 2, 3 and so on,
+// together with the original ids. This is needed because the library parses numbers as float64,
+// which changes large ids. ReplaceIDs drops members that JSON-RPC does not define. It returns other
+// input unchanged.
 func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 	replaced, err := rewrite(message, func(key string, value []byte) []byte {
 		if key != "id" {
@@ -29,8 +30,9 @@ func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 	return replaced, ids
 }
 
-// RestoreIDs returns an answer of the library with the ids that ReplaceIDs returned. An error of
-// the library about parameters gets a code, and words without names of Go.
+// RestoreIDs returns an answer of the library with the original ids that ReplaceIDs returned. It
+// also rewrites errors of the library about parameters: they get a code, and a text without names
+// of Go types.
 func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	restored, err := rewrite(answer, func(key string, value []byte) []byte {
 		switch n, err := strconv.Atoi(string(value)); {
@@ -51,13 +53,12 @@ func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	return restored
 }
 
-// goField finds the member that an error of encoding/json is about.
+// goField matches the member in an error of encoding/json.
 var goField = regexp.MustCompile(`Go struct field mcp\.\w+\.([\w.]+) of type [^"]*"`)
 
-// maxDepth bounds how deep results are; requests have a lower bound.
+// maxDepth limits the depth of results. Requests have a lower limit.
 const maxDepth = 1000
 
-// rewrite returns a message, or a batch, with the values that change returns.
 func rewrite(message []byte, change func(key string, value []byte) []byte) ([]byte, error) {
 	d := canon.NewDecoder(message, canon.Limits{Bytes: len(message), Depth: maxDepth, Keys: 16, Lenient: true})
 	b := make([]byte, 0, len(message)+64)

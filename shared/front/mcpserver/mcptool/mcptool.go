@@ -1,9 +1,9 @@
-// Package mcptool defines the tools of a vacant's MCP server and of a host's: their names, texts and
-// schemas, how arguments are read and how results are rendered. Package front/mcpserver serves them over
-// HTTP; another transport implements Agent and Host, too.
+// Package mcptool defines the tools of the MCP servers of vacants and hosts: names, texts, schemas,
+// the decoding of arguments and the form of results. Package front/mcpserver serves them over HTTP.
+// Other transports must implement Agent and Host.
 //
-// The invariants: a refusal that the caller can mend is a result with isError, whose text says what
-// to do; a fault of the host is an error of JSON-RPC. Arguments that are unknown are refused.
+// A refusal that the caller can resolve is a result with isError whose text explains the remedy. A
+// fault of the host is a JSON-RPC error. Unknown arguments are refused.
 package mcptool
 
 import (
@@ -28,78 +28,78 @@ import (
 // Keys of _meta.
 const (
 	metaPrefix = "io.github.vacancy-host/"
-	// MetaKey has the id of a question: a question of an account that comes again by it runs nothing.
+	// MetaKey contains the id of a question. If an account repeats a question with the same id, the
+	// question is not run again.
 	MetaKey = metaPrefix + "idempotency-key"
-	// MetaEnvelope has the message that the vacant signed.
+	// MetaEnvelope contains the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
-	// MetaTask has the id of a question's task, in the first progress of a question whose own MetaTask
-	// is true. A client can stop the task by it before there is an answer.
+	// MetaTask contains the id of a question's task. It is sent in the first progress notification
+	// of a question whose own MetaTask is true, so that a client can stop the task before there is
+	// an answer.
 	MetaTask = metaPrefix + "task"
 )
 
-// Times of a response.
 const (
-	// AnswerTime is the time after which Ask returns a task that is still at work.
+	// AnswerTime is the time after which Ask returns a task that has no answer yet.
 	AnswerTime = 25 * time.Second
-	// MaxWait bounds the argument wait of get_task.
+	// MaxWait limits the argument wait of get_task.
 	MaxWait = 20 * time.Second
 )
 
-// Agent is one vacant, as one client asks it. An error that is not a problem of the caller's is
-// a fault.
+// Agent is a vacant that a client uses. An error that the caller cannot resolve is a fault.
 type Agent interface {
-	// Ask returns the answer, or the task that is at work on it. The pieces of the answer go to piece
-	// as they come, unless piece is nil.
+	// Ask returns the answer to a question, or its task if the answer takes too long. Unless piece
+	// is nil, it receives the pieces of the answer as they arrive.
 	Ask(ctx context.Context, q Question, piece func(text string)) (Answer, error)
-	// Task returns the answer of a task, after wait at the latest.
+	// Task returns the answer of a task. It waits at most wait for the answer.
 	Task(ctx context.Context, id string, wait time.Duration, piece func(text string)) (Answer, error)
 	Stop(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
-	// Call answers a signed request, which has the form of PROTOCOL §5.1, with the signed message.
-	// The error is a *Said if the reference answers with a text for it.
+	// Call answers a signed request in the form of PROTOCOL §5.1 with the signed message. If the
+	// reference would answer with a plain text, the error is a *Said.
 	Call(ctx context.Context, request []byte) (message []byte, err error)
 }
 
-// Host is a host, as one client asks it.
+// Host is a host that a client uses.
 type Host interface {
 	Search(ctx context.Context, s Search) (Found, error)
 	Show(ctx context.Context, agent string) (Shown, error)
 	// Agent returns a published vacant of the host by its name or id.
 	Agent(ctx context.Context, agent string) (Agent, error)
-	// Team returns the team of the client, if About.Team is set.
+	// Team returns the client's team. About.Team must be set.
 	Team() Team
 }
 
-// Question is a text for a vacant.
 type Question struct {
 	Text    string
 	Files   []substrate.File
-	Context string        // the conversation, or ""
-	ID      string        // of MetaKey, or ""
-	Most    *money.Amount // the most that the call may cost, unless nil
-	// Began is called with the id of the task once the call is accepted, before any piece, unless nil.
+	Context string        // conversation, or ""
+	ID      string        // value of MetaKey, or ""
+	Most    *money.Amount // maximum price of the call, or nil
+	// Began is called with the task's id when the call is accepted, before any piece. Began may be
+	// nil.
 	Began func(task string)
 }
 
-// Answer describes a task, with its answer if there is one.
+// Answer describes a task and contains its answer, if there is one.
 type Answer struct {
-	Agent   string `json:"agent,omitempty"` // at a host's server
+	Agent   string `json:"agent,omitempty"` // set on a host's server
 	Text    string `json:"text,omitempty"`
 	Context string `json:"context"`
 	Task    string `json:"task"`
-	// State is the state of a task that is at work, waits for a message, or was canceled without an answer.
+	// State is the state of a task that is running, waits for a message, or was canceled without an
+	// answer.
 	State string `json:"state,omitempty"`
-	// Finish is stop for a whole answer, or why the answer ends early.
+	// Finish is "stop" for a complete answer, or otherwise the reason why the answer is incomplete.
 	Finish string `json:"finish,omitempty"`
-	// Price has the cost of the call in micro-dollars.
+	// Price is the cost of the call in micro-dollars.
 	Price *money.Amount `json:"price,omitempty"`
-	// Receipt is the URL of the receipt of a call that had a price.
+	// Receipt is the URL of the receipt, if the call had a price.
 	Receipt string `json:"receipt,omitempty"`
 
-	Envelope json.RawMessage `json:"-"` // see MetaEnvelope
+	Envelope json.RawMessage `json:"-"` // value of MetaEnvelope
 }
 
-// Description is the result of vacant_describe.
 type Description struct {
 	ID         string  `json:"vacant_id"`
 	Capability *string `json:"capability_text"`
@@ -107,7 +107,7 @@ type Description struct {
 	Endpoint   *string `json:"endpoint"`
 }
 
-// Search are the arguments of search_agents.
+// Search contains the arguments of search_agents.
 type Search struct {
 	Query    string `json:"query"`
 	Tag      string `json:"tag"`
@@ -116,17 +116,15 @@ type Search struct {
 	Cursor   string `json:"cursor"`
 }
 
-// Found is the result of search_agents.
 type Found struct {
 	Agents []Shown `json:"agents"`
 	Next   string  `json:"next,omitempty"`
-	// LeftOut counts hits that did not verify.
+	// LeftOut counts matches that could not be verified.
 	LeftOut int `json:"left_out,omitempty"`
 }
 
-// Shown is a published vacant.
 type Shown struct {
-	Agent      string   `json:"agent"` // its name, or else its id
+	Agent      string   `json:"agent"` // the vacant's name, or its id if it has no name
 	ID         string   `json:"vacant_id"`
 	Capability string   `json:"capability"`
 	State      string   `json:"state,omitempty"`
@@ -140,16 +138,15 @@ type Shown struct {
 	MCP        string   `json:"mcp"`
 }
 
-// Said is an answer of vacant_call, or of an owner's tool, that is an error in the reference's form:
-// {"error": text}. The reference does not mark such a result as an error.
+// Said is an error result of vacant_call or of an owner's tool in the reference's form, {"error":
+// text}. The reference does not mark such a result as an error.
 type Said struct{ Text string }
 
 func (s *Said) Error() string { return s.Text }
 
-// limits are the limits of the arguments of a tool, which has an envelope at most.
+// limits are the limits of a tool's arguments, which contain at most one envelope.
 var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
 
-// tool is a tool whose arguments are an In.
 func tool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
 	addTool(s, t, limits, run)
 }
@@ -173,8 +170,8 @@ func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(c
 	})
 }
 
-// result renders a value as structured content, with a text for readers of texts; "" means the
-// value in JSON.
+// result returns v as structured content, together with a text for clients that read only texts. If
+// text is "", the text is v as JSON.
 func result(text string, v any) (*sdk.CallToolResult, error) {
 	b, err := httpapi.Encode(v)
 	if err != nil {
@@ -190,12 +187,10 @@ func result(text string, v any) (*sdk.CallToolResult, error) {
 // members is implemented by errors that add members to their body.
 type members interface{ Members() any }
 
-// refusal renders an error, with a hint if its kind has one.
 func refusal(err error) (*sdk.CallToolResult, error) {
 	return refuse(err, hints[problem.Of(err).Kind])
 }
 
-// refuse renders an error with a hint, or without one if hint is empty.
 func refuse(err error, hint string) (*sdk.CallToolResult, error) {
 	p := problem.Of(err)
 	if IsFault(err) {
@@ -223,9 +218,9 @@ func refuse(err error, hint string) (*sdk.CallToolResult, error) {
 	return res, err
 }
 
-// IsFault reports whether an error is an error of the request and not a result of its tool: a
-// fault of the host, which the caller cannot mend, or the lack of a credential, which the client
-// gets by itself.
+// IsFault reports whether an error fails the request instead of being a result of its tool. This
+// applies to faults of the host, which the caller cannot resolve, and to a missing credential,
+// which the client obtains by itself.
 func IsFault(err error) bool {
 	switch problem.Of(err).Kind {
 	case problem.Internal, problem.Unavailable, problem.Damaged, problem.Unauthorized:
@@ -234,7 +229,7 @@ func IsFault(err error) bool {
 	return false
 }
 
-// hints say what helps, where the detail does not.
+// hints contains advice for errors whose detail gives none.
 var hints = map[problem.Kind]string{
 	problem.NotAccepting:         "it is asleep or not open; ask another agent, or try again later",
 	problem.Gone:                 "ask another agent",
@@ -246,7 +241,7 @@ var hints = map[problem.Kind]string{
 	problem.PriceAboveMax:        "raise max_price, or leave it out",
 }
 
-// progress sends progress to a client that asked for it.
+// progress sends progress notifications.
 type progress struct {
 	ctx   context.Context
 	r     *sdk.CallToolRequest
@@ -254,7 +249,7 @@ type progress struct {
 	n     atomic.Int64
 }
 
-// progressOf returns nil if the client did not ask for progress, or if none reaches it.
+// progressOf returns nil unless the client asked for progress and the answer is a stream.
 func progressOf(ctx context.Context, r *sdk.CallToolRequest) *progress {
 	token, _ := ctx.Value(streamedKey{}).(json.RawMessage)
 	if token == nil {
@@ -264,11 +259,10 @@ func progressOf(ctx context.Context, r *sdk.CallToolRequest) *progress {
 }
 
 func (p *progress) send(text string, meta sdk.Meta) {
-	// A client that is gone gets none.
+	// The error is ignored, because the client may have disconnected.
 	_ = p.r.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{Meta: meta, ProgressToken: p.token, Message: text, Progress: float64(p.n.Add(1))})
 }
 
-// piece returns the function that sends a piece of an answer, or nil.
 func (p *progress) piece() func(string) {
 	if p == nil {
 		return nil
@@ -278,8 +272,9 @@ func (p *progress) piece() func(string) {
 
 type streamedKey struct{}
 
-// WithStream marks ctx as the context of a request whose answer is a stream, so that progress reaches
-// the client. token is the client's progress token as it came, because the library changes large numbers.
+// WithStream marks ctx as the context of a request whose answer is a stream, so that progress is
+// sent to the client. token is the unchanged progress token of the client, because the library
+// changes large numbers.
 func WithStream(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, streamedKey{}, token)
 }
@@ -287,8 +282,8 @@ func WithStream(ctx context.Context, token json.RawMessage) context.Context {
 func yes() *bool { t := true; return &t }
 func no() *bool  { return new(bool) }
 
-// schema returns the schema of an object with some properties, in JSON. Those with * before their
-// name are required.
+// schema returns the JSON schema of an object with the given names and schemas of properties. A
+// name that begins with * marks a required property.
 func schema(properties ...string) json.RawMessage {
 	var names, required []string
 	for i := 0; i < len(properties); i += 2 {
@@ -305,8 +300,9 @@ func schema(properties ...string) json.RawMessage {
 	return json.RawMessage(s + "}")
 }
 
-// results returns the schema of a result with some properties. It admits the members of a refusal, too,
-// because some clients check them by it (the Inspector 0.15).
+// results returns the JSON schema of a result with the given names and schemas of properties. It
+// also allows the members of a refusal, because some clients validate refusals against it (the
+// Inspector 0.15).
 func results(properties ...string) json.RawMessage {
 	var members []string
 	for i := 0; i < len(properties); i += 2 {
@@ -315,7 +311,6 @@ func results(properties ...string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` + strings.Join(members, ",") + `}}`)
 }
 
-// described returns a schema of a type with a description.
 func described(of, description string) string {
 	return fmt.Sprintf(`{%s,"description":%q}`, of, description)
 }

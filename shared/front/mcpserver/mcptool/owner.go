@@ -12,17 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Owner has the functions of the owner's tools at a vacant, for the context of a call. The tools of a
-// nil function are not listed. The results have the members of the reference.
+// Owner contains the functions of the owner's tools at a vacant, for the context of a call. If a
+// function is nil, its tools are not listed. The results have the reference's members.
 type Owner struct {
 	Children func(ctx context.Context, cursor string) (any, error)
 	Spawn    func(ctx context.Context, rule, name string) (any, error)
-	// Delegate returns the answer of a child, after wait at the latest.
+	// Delegate returns the answer of a child. It waits at most wait for the answer.
 	Delegate func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
 }
 
-// AddOwner adds the owner's tools to the server of a vacant. As in the reference, a failure is a result with the
-// member error, which is not marked as an error.
+// AddOwner adds the owner's tools to the server of a vacant. As in the reference, a failure is a
+// result with the member error that is not marked as an error.
 func AddOwner(s *sdk.Server, o Owner) {
 	type (
 		listing struct {
@@ -103,7 +103,6 @@ func AddOwner(s *sdk.Server, o Owner) {
 	})
 }
 
-// ownerResult renders the result of an owner's tool. A refusal of the host or of the child begins with tag.
 func ownerResult(v any, tag string, err error) (*sdk.CallToolResult, error) {
 	var said *Said
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Team has the agents and the tasks of one client.
+// Team gives access to the agents and tasks of a client.
 type Team interface {
 	Agents(ctx context.Context) ([]team.Agent, error)
 	Agent(ctx context.Context, name string) (team.Details, error)
@@ -28,17 +28,15 @@ type Team interface {
 	Locks(ctx context.Context) ([]locks.Lock, error)
 }
 
-// TeamInstructions follow the instructions of a server with the tools of a team. The server of a host has tools with
-// similar names.
+// TeamInstructions is appended to the instructions of a server with team tools, because the server
+// of a host has tools with similar names.
 const TeamInstructions = " Your own agents take tasks: begin with list_agents, dispatch by dispatch_agent, and read the result by get_task_status. get_task and stop_task are for questions of ask_agent."
 
-// agentScheme begins the URIs of agents.
+// agentScheme is the prefix of agents' URIs.
 const agentScheme = "agents://"
 
-// IsAgent reports whether a URI is an agent's.
 func IsAgent(uri string) bool { return strings.HasPrefix(uri, agentScheme) }
 
-// IsTeamTool reports whether a tool is one of a team's.
 func IsTeamTool(name string) bool {
 	switch name {
 	case "list_agents", "dispatch_agent", "get_task_status", "cancel_task", "answer_task", "get_locks":
@@ -47,7 +45,6 @@ func IsTeamTool(name string) bool {
 	return false
 }
 
-// OfTeam returns a server with only the tools of a team. team returns the team for the context of a call.
 func OfTeam(about About, team func(context.Context) Team) *sdk.Server {
 	s := about.server()
 	addTeam(s, team)
@@ -57,7 +54,6 @@ func OfTeam(about About, team func(context.Context) Team) *sdk.Server {
 // maxResponse limits the response in a result, in bytes.
 const maxResponse = 64 << 10
 
-// addTeam adds the tools and resources of a team to a server. teamOf returns the team for the context of a call.
 func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 	type (
 		dispatching struct {
@@ -159,7 +155,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 		}
 		settings := struct {
 			team.Details
-			Budget *float64 `json:"budget,omitempty"` // in dollars, as in dispatch_agent
+			Budget *float64 `json:"budget,omitempty"` // amount in dollars, as in dispatch_agent
 		}{Details: a}
 		if a.Budget != nil {
 			dollars := float64(*a.Budget) / float64(money.Dollar)
@@ -168,7 +164,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 		text, err := indented(settings)
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: q.Params.URI, Text: text, MIMEType: "application/json"}}}, err
 	})
-	// The servers are shared by all clients, so the list of an account's agents is made for each request.
+	// All clients share the servers, so an account's agents are listed for each request.
 	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 			result, err := next(ctx, method, r)
@@ -189,7 +185,6 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 	})
 }
 
-// keyOf returns the idempotency key of a call, or "".
 func keyOf(r *sdk.CallToolRequest) (string, error) {
 	given, ok := r.Params.Meta[MetaKey]
 	if !ok {
@@ -202,7 +197,7 @@ func keyOf(r *sdk.CallToolRequest) (string, error) {
 	return key, nil
 }
 
-// openTool adds a tool that ignores unknown arguments, and whose result is indented JSON.
+// openTool adds a tool that ignores unknown arguments and whose result is indented JSON.
 func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.ToolAnnotations, arguments json.RawMessage, run func(context.Context, *sdk.CallToolRequest, In) (any, error)) {
 	open := limits
 	open.Open = true
@@ -211,7 +206,7 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 	addTool(s, t, open, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
 		v, err := run(ctx, r, in)
 		if err != nil && !IsFault(err) {
-			return refuse(err, "") // the wording of these refusals is complete
+			return refuse(err, "") // the texts of these refusals are complete
 		}
 		if err != nil {
 			return nil, err
@@ -224,7 +219,6 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 	})
 }
 
-// indented returns a value as JSON for readers.
 func indented(v any) (string, error) {
 	b, err := httpapi.Encode(v)
 	if err != nil {

@@ -23,30 +23,30 @@ import (
 // About is the description of a server. Servers with equal descriptions are equal.
 type About struct {
 	Name, Title, Version, Instructions string
-	// Signed says that the vacant answers only calls that their callers sign: ask and what belongs to
-	// it are not listed.
+	// Signed is true if the vacant answers only signed calls. The server then lists neither ask nor
+	// the tools for its tasks.
 	Signed bool
-	// Team reports whether the client of a host may dispatch tasks.
+	// Team is true if the client of a host may dispatch tasks.
 	Team bool
-	// Input are the media types of the files that the agent takes, separated by commas; "" for an agent
-	// that reads only text.
+	// Input lists the media types of files that the agent accepts, separated by commas. It is "" if
+	// the agent reads only text.
 	Input string
-	// Owns and Delegates report whether the client gets the owner's tools, AGP whether it gets the tools of
-	// AGP. NoCalls means that its key lacks the scope call: tools that call vacants are not listed.
+	// Owns and Delegates give the client the owner's tools, and AGP the tools of AGP. NoCalls is
+	// true if the client's key lacks the scope call, so tools that call vacants are not listed.
 	Owns, Delegates, AGP, NoCalls bool
-	// Of is the vacant's id; zeros for a host.
+	// Of is the vacant's id, or zero for a host.
 	Of identity.ID
 }
 
-// server returns a server without tools.
 func (a *About) server() *sdk.Server {
 	return sdk.NewServer(&sdk.Implementation{Name: a.Name, Title: a.Title, Version: a.Version}, &sdk.ServerOptions{
 		Instructions: a.Instructions,
-		// Nil capabilities would declare logging, and a changing list of tools.
+		// If Capabilities were nil, the library would declare logging and changing lists of tools.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			// Lists of tools depend on the client's key, other lists do not. A resource may be for only its reader.
+			// Lists of tools depend on the client's key, other lists do not. A resource may be
+			// private.
 			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
 			switch r.(type) {
 			case *sdk.ListToolsRequest:
@@ -61,10 +61,10 @@ func (a *About) server() *sdk.Server {
 	})
 }
 
-// listTTL is the time for which a client may keep lists, because a vacant's capability may change.
+// listTTL limits the time for which a client may cache lists. It is short because a vacant's
+// capability may change.
 const listTTL = time.Minute
 
-// Arguments.
 type (
 	asking struct {
 		Message  string `json:"message" canon:"required,min=1"`
@@ -93,7 +93,6 @@ type (
 	nothing struct{}
 )
 
-// Schemas of arguments and results.
 var (
 	messageArgument = described(aText, "what to ask")
 	contextArgument = described(aText, "the context of an answer, to continue its conversation")
@@ -110,7 +109,6 @@ var (
 	)
 )
 
-// Hints of tools.
 var (
 	asks  = sdk.ToolAnnotations{DestructiveHint: no(), OpenWorldHint: yes()}
 	reads = sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: no()}
@@ -122,7 +120,6 @@ func with(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
 	return &hints
 }
 
-// Vacant returns the server of a vacant. agent returns the vacant for the context of a call.
 func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	s := about.server()
 	if !about.Signed {
@@ -178,9 +175,9 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	return s
 }
 
-// filesArgument returns the schema of files with the given media types, because MCP has no type for files in arguments.
 func filesArgument(input string) string {
-	media, _ := json.Marshal(strings.Split(input, ",")) // texts do not fail
+	media, _ := json.Marshal(strings.Split(input, ",")) // strings always encode
+	// MCP has no type for files in arguments, so each file is an object.
 	return `{"type":"array","description":"files for the agent, 256 KiB at most with the message","items":` + string(schema(
 		"name", described(aText, "the file's name"), "*mime_type", `{"type":"string","enum":`+string(media)+`}`, "*data", described(aText, "the file in base64"))) + `}`
 }
@@ -224,7 +221,6 @@ func stopTask(ctx context.Context, agent Agent, name, id string) (*sdk.CallToolR
 	return rendered(&a, name, err)
 }
 
-// rendered renders the answer of an agent, by its name at a host's server.
 func rendered(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
@@ -251,11 +247,13 @@ func rendered(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
 	return res, err
 }
 
-// call carries out vacant_call. Its shapes are the reference's (PROTOCOL's MCP adapter): a request
-// that does not decode or verify is an exception there, which becomes a result with isError.
+// call implements vacant_call in the reference's form (PROTOCOL's MCP adapter). A request that
+// cannot be decoded or verified is an exception in the reference, which becomes a result with
+// isError.
 func call(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.CallToolResult, error) {
 	request := []byte(envelope)
-	if bytes.HasPrefix(request, []byte(`"`)) { // clients of the reference's SDK may send it as JSON
+	// Clients of the reference's SDK may send the envelope as a JSON string.
+	if bytes.HasPrefix(request, []byte(`"`)) {
 		var s string
 		if err := json.Unmarshal(request, &s); err != nil {
 			return nil, problem.Invalid("envelope", "an object", "another text")

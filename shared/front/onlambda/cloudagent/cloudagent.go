@@ -1,4 +1,4 @@
-// Package cloudagent is functions/agent: A2A and MCP, and signed calls beside.
+// Package cloudagent implements functions/agent, which serves A2A, MCP and signed calls.
 package cloudagent
 
 import (
@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 )
 
-// Serve serves vacants behind a Function URL. It does not return.
 func Serve() {
 	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
 		agents := cloudtask.Open(env)
@@ -26,7 +25,7 @@ func Serve() {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		}
 		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
-		if len(env.Secrets) > 0 { // the edge leads pages to functions/web
+		if len(env.Secrets) > 0 { // the edge routes pages to functions/web
 			parts.Web = webpath.Root
 		}
 		return parts.Public(), agents.Tasks.Wait

@@ -1,10 +1,9 @@
-// Package cloudgate is the gate on AWS: it accepts requests, starts the state
-// machine that runs an attempt, and reports progress.
+// Package cloudgate implements the gate on AWS: it accepts requests, starts the state machine that
+// runs an attempt, and reports progress.
 //
-// Invariants: an attempt has one execution, identified by name. The outcome is
-// in the store only; the state machine is asked only for the current step of an
-// open attempt. If the state machine is unreachable, an attempt stays open, and
-// the same request starts it again.
+// An attempt has exactly one execution, which is identified by name. Only the store contains the
+// outcome; the state machine is asked only for the current step of an open attempt. If the state
+// machine is unreachable, an attempt stays open, and the same request starts it again.
 package cloudgate
 
 import (
@@ -31,20 +30,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Handler is the public handler of the gate.
 func Handler(h *onlambda.Env) http.Handler {
 	runs := newRuns(h)
 	h.Server.Gate.Running = runs.step
 	return h.Server.GateHandler(&cloud{h.Server.Gate, runs})
 }
 
-// AdminHandler is the admin API with the gate's part, which reports the current step of an
-// attempt, and the parts of AGP, teams and files. The operator's changes of bookings are sent nowhere.
+// AdminHandler returns the handler of the admin API, including the current steps of gate attempts,
+// AGP, teams and files. Changes of bookings by the operator are not sent to venues.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
-	h.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) { // functions.UpgradeEvent
+	// This handles functions.UpgradeEvent.
+	h.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var asked struct{ Upgrade bool }
 		if json.Unmarshal(event, &asked) != nil || !asked.Upgrade {
 			return nil, false, nil
@@ -66,11 +65,11 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	return h.Server.Admin()
 }
 
-// upgradeTime limits the steps of one invocation. In the rest of the time-out, the invocation completes the
-// page of documents that it has begun.
+// upgradeTime limits the upgrade steps of one invocation. The rest of the function's timeout is for
+// completing the current page of documents.
 const upgradeTime = functions.HandlerSeconds * time.Second / 2
 
-// cloud is the gate with a state machine that runs its attempts.
+// cloud is a gate whose attempts run in a state machine.
 type cloud struct {
 	*graduation.Service
 	runs *runs
@@ -78,10 +77,8 @@ type cloud struct {
 
 var _ graduation.Gate = (*cloud)(nil)
 
-// Submit implements graduation.Gate: it begins an attempt and starts its
-// execution. If the request joins an attempt, the execution has been started
-// already.
 func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
+	// If the request joins an open attempt, its execution has already been started.
 	st, err := c.Begin(ctx, sub)
 	if err != nil || st.Phase != graduation.Open {
 		return st, err
@@ -92,16 +89,15 @@ func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduati
 	return st, nil
 }
 
-// stateMachines is the used part of Step Functions.
+// stateMachines contains the used methods of the Step Functions client.
 type stateMachines interface {
 	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-// runs starts and inspects executions of the gate's state machine.
 type runs struct {
 	client  stateMachines
-	machine string // its ARN
+	machine string // ARN of the state machine
 	log     *slog.Logger
 }
 
@@ -109,8 +105,6 @@ func newRuns(h *onlambda.Env) *runs {
 	return &runs{client: sfn.NewFromConfig(h.AWS), machine: h.Machine, log: h.Log}
 }
 
-// start starts the execution of an attempt. Starting it twice with the same
-// input has no further effect, even after the execution has ended.
 func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	input, err := json.Marshal(struct {
 		State graduation.State `json:"state"`
@@ -121,15 +115,16 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	_, err = r.client.StartExecution(ctx, &sfn.StartExecutionInput{
 		StateMachineArn: &r.machine, Name: aws.String(a.Execution()), Input: aws.String(string(input))})
 	var there *types.ExecutionAlreadyExists
+	// Starting an execution again with the same input has no effect, even after the execution has
+	// ended.
 	if err == nil || errors.As(err, &there) {
 		return nil
 	}
 	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same again", a.Position, a.Child.Short())
 }
 
-// reason shortens an error of the SDK to its code or the beginning of its text:
-// callers can cause this log line, and logs are billed by the byte.
 func reason(err error) error {
+	// Callers can cause this log line, and logs are billed by the byte.
 	var said smithy.APIError
 	if errors.As(err, &said) {
 		return errors.New(said.ErrorCode())
@@ -139,12 +134,12 @@ func reason(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
-// recent is the number of newest events that are read. Fewer than that lie
-// between two entered steps, retries included.
+// recent is the number of newest events that are read. Fewer events lie between two entered steps,
+// including retries.
 const recent = 30
 
-// step returns the current step of an attempt, or "" if it is unknown; that
-// refuses nobody.
+// step returns the current step of an attempt, or "" if it is unknown. An unknown step does not
+// fail the request.
 func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	execution := strings.Replace(r.machine, ":stateMachine:", ":execution:", 1) + ":" + a.Execution()
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{

@@ -1,5 +1,5 @@
-// Package cloudgateway is functions/gateway: accounts, payments and AGP. Bookings are dispatched by
-// the worker, venues are found by functions/search.
+// Package cloudgateway implements functions/gateway, which serves accounts, payments and AGP. The
+// worker dispatches bookings, and functions/search finds venues.
 package cloudgateway
 
 import (
@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve serves both behind a Function URL. It does not return.
 func Serve() {
 	onlambda.Serve(functions.Gateway, func(env *onlambda.Env) http.Handler {
 		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
@@ -31,20 +30,21 @@ func Serve() {
 		}.Public())
 	}, func(env *onlambda.Env, c *serve.Config) {
 		c.Tokens = tokens.ForBilling
-		if env.Secrets == nil { // there is no edge, which would have one URL for all functions
+		if env.Secrets == nil { // if there is no edge, each function has its own URL
 			c.GatewayURL = ownURL
 		}
 	})
 }
 
-// baseKey is the context key of the function's own URL. Its environment cannot have that, but
-// Lambda chooses a function by the host of a request, so no sender can name another.
+// baseKey is the context key of the function's own URL. The URL cannot be in the function's
+// environment. The Host header of a request is trustworthy, because Lambda selects the function by
+// it.
 type baseKey struct{}
 
 func atOwnURL(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme := "https"
-		if r.Header.Get("X-Forwarded-Proto") == "http" { // not on AWS
+		if r.Header.Get("X-Forwarded-Proto") == "http" { // never on AWS
 			scheme = "http"
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baseKey{}, scheme+"://"+r.Host)))

@@ -14,21 +14,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// published is the source of snapshots: snapshot.Snapshots.
+// published is the source of snapshots, implemented by snapshot.Snapshots.
 type published interface {
 	Load(ctx context.Context) (snapshot.Version, string, error)
 	Newer(ctx context.Context, held snapshot.Version) (bool, error)
 }
 
-// index is the newest published index with later changes applied. It is safe
-// for concurrent use.
+// index is the newest published index with later changes applied. It is safe for concurrent use.
 type index struct {
 	from published
 	feed live.Feed
-	dir  string // directory of the index before the first snapshot
+	dir  string // parent directory of new indexes
 	now  func() time.Time
 
-	change sync.Mutex // held while held is exchanged
+	change sync.Mutex // locked while held is replaced
 	mu     sync.RWMutex
 	held   *copied // nil before the first Refresh
 }
@@ -47,8 +46,8 @@ func newIndex(from published, feed live.Feed, dir string, now func() time.Time) 
 	return &index{from: from, feed: feed, dir: dir, now: now}
 }
 
-// Refresh loads a newer snapshot if there is one, and applies later changes.
-// Both are rate limited. If it fails, the index is unchanged.
+// Refresh loads a newer snapshot if there is one, and applies later changes. Both are rate limited.
+// If Refresh fails, the index is unchanged.
 func (x *index) Refresh(ctx context.Context) error {
 	renewed := x.renew(ctx)
 	x.mu.RLock()
@@ -59,8 +58,8 @@ func (x *index) Refresh(ctx context.Context) error {
 	return errors.Join(renewed, x.held.live.Refresh(ctx))
 }
 
-// renew replaces the index with a newer snapshot. A damaged snapshot is skipped
-// and not fetched again.
+// renew replaces the index with a newer snapshot. It skips a damaged snapshot and does not load it
+// again.
 func (x *index) renew(ctx context.Context) error {
 	x.change.Lock()
 	defer x.change.Unlock()
@@ -75,7 +74,7 @@ func (x *index) renew(ctx context.Context) error {
 		x.held.version = version
 		return err
 	case problem.Is(err, problem.Damaged):
-		next, err = x.open(version, "") // everything is read from the feed
+		next, err = x.open(version, "") // the feed contains all entries
 	}
 	if err != nil {
 		return err
@@ -90,8 +89,8 @@ func (x *index) renew(ctx context.Context) error {
 	return old.drop()
 }
 
-// newest opens the newest snapshot, or an empty index if there is none. It
-// returns the version of a damaged snapshot too.
+// newest opens the newest snapshot, or an empty index if there is none. If the snapshot is damaged,
+// newest also returns its version.
 func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 	version, folder, err := x.from.Load(ctx)
 	if err != nil {
@@ -101,8 +100,8 @@ func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 	return c, version, err
 }
 
-// open opens the index in a directory and removes the directory if that fails.
-// Without a directory it creates a new index.
+// open opens the index in a folder, or creates a new index if folder is "". If it fails, it removes
+// the folder.
 func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 	if folder == "" {
 		var err error
@@ -119,8 +118,8 @@ func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 
 func (c *copied) drop() error { return errors.Join(c.Index.Close(), os.RemoveAll(c.folder)) }
 
-// using runs fn on the current index, which is not replaced meanwhile.
 func (x *index) using(fn func(*copied) error) error {
+	// The read lock keeps the index from being replaced while fn runs.
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.held == nil {
@@ -129,12 +128,10 @@ func (x *index) using(fn func(*copied) error) error {
 	return fn(x.held)
 }
 
-// Apply implements search.Index.
 func (x *index) Apply(ctx context.Context, b search.Batch) error {
 	return x.using(func(c *copied) error { return c.Index.Apply(ctx, b) })
 }
 
-// Query implements search.Index.
 func (x *index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
 	err = x.using(func(c *copied) (err error) {
 		hits, err = c.Index.Query(ctx, q)
@@ -143,7 +140,6 @@ func (x *index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	return hits, err
 }
 
-// Mark implements search.Index.
 func (x *index) Mark(ctx context.Context) (mark string, err error) {
 	err = x.using(func(c *copied) (err error) {
 		mark, err = c.Index.Mark(ctx)
@@ -152,7 +148,6 @@ func (x *index) Mark(ctx context.Context) (mark string, err error) {
 	return mark, err
 }
 
-// Count implements search.Index.
 func (x *index) Count(ctx context.Context) (n int, err error) {
 	err = x.using(func(c *copied) (err error) {
 		n, err = c.Index.Count(ctx)
@@ -161,7 +156,6 @@ func (x *index) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Close implements search.Index.
 func (x *index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

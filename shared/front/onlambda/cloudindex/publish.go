@@ -15,17 +15,15 @@ import (
 )
 
 const (
-	// rivals bounds how often publishing starts over after another indexer was
-	// first.
+	// rivals limits how often publishing starts again because another indexer published first.
 	rivals = 3
-	// between is the wait before the next try after the feed refused: its throughput
-	// limit is in units a second.
+	// between is the wait before a retry if the feed is throttled. The throughput limit is in units
+	// per second.
 	between = time.Second
 )
 
-// Publish is the work of the indexer. An event only says that registrations
-// have changed, except {"reindex": true}, which rebuilds the index from all
-// registrations.
+// Publish returns the work of the indexer. Any event means that registrations have changed, except
+// {"reindex": true}, which rebuilds the index from all registrations.
 func Publish(h *onlambda.Env) onlambda.Work {
 	r, s := registrations(h), snapshots(h)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
@@ -36,11 +34,10 @@ func Publish(h *onlambda.Env) onlambda.Work {
 	}
 }
 
-// publisher updates the published index once.
 type publisher struct {
 	to    *snapshot.Snapshots
 	index *index
-	fresh bool // rebuild from all registrations
+	fresh bool // rebuild the index from all registrations
 }
 
 func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
@@ -53,8 +50,6 @@ func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) 
 	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers publish all the time")
 }
 
-// once loads the newest snapshot, applies later changes, and publishes the
-// result if there were any.
 func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	c, err := p.begin(ctx)
 	if err != nil {
@@ -82,15 +77,13 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	return []slog.Attr{slog.Bool("published", true), slog.Int("entries", v.Manifest.Entries), slog.Int64("bytes", v.Manifest.Size)}, nil
 }
 
-// begin opens the index to publish: the newest, or an empty one if a rebuild
-// was requested or the newest is damaged.
 func (p *publisher) begin(ctx context.Context) (*copied, error) {
 	if !p.fresh {
 		c, version, err := p.index.newest(ctx)
 		if !problem.Is(err, problem.Damaged) {
 			return c, err
 		}
-		p.fresh = true
+		p.fresh = true // a damaged index is rebuilt
 		return p.index.open(version, "")
 	}
 	version, err := p.to.Latest(ctx)
@@ -100,8 +93,8 @@ func (p *publisher) begin(ctx context.Context) (*copied, error) {
 	return p.index.open(version, "")
 }
 
-// patiently repeats do while the tables refuse and time remains. Each try
-// continues where the previous one ended.
+// patiently repeats do while the tables are unavailable and time remains. Each try continues where
+// the previous one ended.
 func patiently(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)

@@ -1,9 +1,10 @@
-// Package cloudtask is functions/worker: the turns and notifications that outlive the requests of
-// functions/agent, by way of two queues; and A2A with these queues, for that function.
+// Package cloudtask implements functions/worker, which runs turns and notifications that outlive
+// the requests of functions/agent. Two queues connect the functions. The package also opens A2A
+// with these queues for functions/agent.
 //
-// The invariants: agent runs the turns that its clients wait for or follow, worker all
-// others, and what dispatches bookings. A message of a queue is done with when its turn has ended, or when its task is
-// found ended.
+// The function agent runs the turns whose clients wait or follow, and worker runs all other turns
+// and dispatches bookings. A queue message is done when its turn has ended, or when its task has
+// already ended.
 package cloudtask
 
 import (
@@ -25,17 +26,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Open returns A2A with its queues.
 func Open(env *onlambda.Env) *serve.A2A { return open(env).agents }
 
-// Work handles the messages of both queues. It does not return.
 func Work() {
 	onlambda.Receive(functions.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait
 	}, thinkclient.Part, cloudfiles.Part, func(env *onlambda.Env, c *serve.Config) {
-		if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" { // at which venues answer bookings
+		// Venues send answers to bookings to this URL.
+		if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" {
 			c.GatewayURL = func(context.Context) (string, error) { return url, nil }
 		}
 	})
@@ -57,7 +57,6 @@ func open(env *onlambda.Env) *work {
 	return w
 }
 
-// receive handles a message by its queue.
 func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
 	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, First: time.Now()}
 	if ms, err := strconv.ParseInt(m.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64); err == nil {
@@ -73,7 +72,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
 	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
-		err = nil // it comes again, which is not a fault
+		err = nil // redelivery is not a fault
 	}
 	return done, err
 }

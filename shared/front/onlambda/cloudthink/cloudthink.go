@@ -1,8 +1,8 @@
-// Package cloudthink is functions/think: it asks models, Lambda functions, MCP servers and
-// programs with a secret for the function that answers calls.
+// Package cloudthink implements functions/think, which asks models, Lambda functions, MCP servers
+// and programs that need a secret, on behalf of the function that answers calls.
 //
-// The invariants: it has no seed and no right on rows. It reads agents itself, so a
-// request cannot choose where a secret goes. It ends at the deadline of the request.
+// The function has no seed and no permission on rows. It reads agents itself, so a request cannot
+// choose where a secret is sent. It ends at the deadline of the request.
 package cloudthink
 
 import (
@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 )
 
-// Run serves requests of package think. It does not return.
 func Run() { onlambda.RunThink(part) }
 
 func part(env *onlambda.Env, c *serve.Config) {
@@ -34,7 +33,8 @@ func part(env *onlambda.Env, c *serve.Config) {
 		} {
 			maps.Copy(all, some)
 		}
-		// Without the mock, unless it is on, and without servers of the host's own machine.
+		// The kinds include the mock only if it is enabled, and no servers on the host's own
+		// machine.
 		maps.DeleteFunc(all, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
 			return !slices.Contains(env.ThinkKinds(), kind)
 		})

@@ -1,8 +1,9 @@
-// Package cloudweb serves the pages of a host for browsers as functions/web. It reads other functions of the stage as any
-// client of the public API does.
+// Package cloudweb implements functions/web, which serves a host's pages for browsers. It reads
+// other functions of the stage like any client of the public API.
 //
-// The invariants: it only reads, and sends no credential of a reader. A function that it reads counts the reader's
-// address, as if the reader had asked. It sends the edge's secret to functions of the stage only.
+// The function only reads, and it forwards no credential of a reader. The functions that it reads
+// count the reader's address as if the reader had sent the request. It sends the edge's secret only
+// to functions of the stage.
 package cloudweb
 
 import (
@@ -20,11 +21,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve serves the pages behind a Function URL. It does not return.
 func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
 
-// Handler returns the handler of the pages. Without an edge it finds nothing, because the links of a page lead to paths
-// of several functions, which only an edge has at one URL.
+// Handler returns the handler of the pages. Without an edge it answers 404, because the links of a
+// page lead to paths of several functions, which only an edge combines at one URL.
 func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	if len(s.Secrets) == 0 {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -34,12 +34,11 @@ func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	return web.Handler(web.Config{API: newStage(s, log), Log: log, Now: func() time.Time { return time.Now().Round(0) }})
 }
 
-// readTime bounds one read, so that several of a page end before the function does.
+// readTime limits one read, so that all reads of a page end before the function's timeout.
 const readTime = 8 * time.Second
 
-// stage reads the functions of a stage.
 type stage struct {
-	urls   map[string]string // base URLs, by name
+	urls   map[string]string // base URLs of functions by name
 	secret string
 	client *http.Client
 	log    *slog.Logger
@@ -50,12 +49,13 @@ func newStage(s onlambda.Settings, log *slog.Logger) *stage {
 	transport.Proxy = nil
 	return &stage{s.Handlers, s.Secrets[0], &http.Client{
 		Transport: transport, Timeout: readTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the secret is for this URL
+		// The secret must not be sent to another URL.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, log}
 }
 
-// ServeHTTP answers a read as the function does to which the edge leads its path.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The edge would route the path to the same function.
 	f := functions.Route(r.URL.Path).To
 	url, ok := s.urls[f.Name]
 	if !ok || r.Method != http.MethodGet {
@@ -73,7 +73,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(reply.StatusCode)
-	_, _ = io.Copy(w, reply.Body) // what is missing cannot be parsed
+	_, _ = io.Copy(w, reply.Body) // an incomplete answer cannot be parsed
 }
 
 func (s *stage) read(r *http.Request, url string) (*http.Response, error) {

@@ -1,4 +1,4 @@
-// Package finder is search by Lambda Invoke: New is the client, and Answer the handler in
+// Package finder searches by Lambda Invoke. New is the client, and Answer is the handler in
 // functions/search, which has the index.
 package finder
 
@@ -24,7 +24,7 @@ type asked struct {
 	Find *search.Request `json:"find"`
 }
 
-// found is the answer: what was found, in its order, or why the request is refused.
+// found is the answer: the ids of the matches in their order, or the refusal of the request.
 type found struct {
 	IDs     []identity.ID `json:"ids"`
 	Next    string        `json:"next"`
@@ -33,7 +33,6 @@ type found struct {
 
 type refusal struct{ Detail, Field, Want, Got string }
 
-// Answer handles searches and logs one line for each.
 func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var a asked
@@ -53,7 +52,8 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 			if p.Kind == problem.Malformed {
 				out.Refused, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
 			} else {
-				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text()) // Lambda reports it as FunctionError
+				// Lambda reports the error as FunctionError.
+				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text())
 			}
 		}
 		log.LogAttrs(context.WithoutCancel(ctx), level, "find", append(attrs, slog.Int("matches", len(out.IDs)), slog.String(obs.Verdict, verdict))...)
@@ -61,13 +61,11 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 	}
 }
 
-// Lambda is the used part of AWS Lambda.
+// Lambda contains the used method of the AWS Lambda client.
 type Lambda interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
-// New returns a client of the function with this ARN. The function returns ids only; the
-// client reads the registrations from the registry r.
 func New(client Lambda, function string, r *registry.Registry) serve.Find {
 	return func(ctx context.Context, q search.Request) (search.Page, error) {
 		var page search.Page
@@ -89,6 +87,7 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 		if no := f.Refused; no != nil {
 			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}
 		}
+		// The function returns only ids, so the registrations are read from the registry.
 		all, err := r.GetMany(ctx, f.IDs)
 		if err != nil {
 			return page, err

@@ -1,8 +1,10 @@
-// Package functions is the table of a host's Lambda functions: what each does, how large it is, what starts it, what it
-// is told, and what it may cost. The stacks, the functions themselves, the commands and their tests read it.
+// Package functions contains the table of a host's Lambda functions: the purpose, size, triggers,
+// variables and cost limits of each function. The stacks, the functions themselves, the commands
+// and their tests use the table.
 //
-// The table is plain data, and this package imports only the standard library, so that the command can read it without
-// the AWS SDK. Rights are not in the table: infra/stacks grants them by hand.
+// The table is plain data, and the package imports only the standard library, so that commands can
+// use the table without the AWS SDK. The table does not contain permissions, which infra/stacks
+// grants explicitly.
 package functions
 
 import (
@@ -11,94 +13,93 @@ import (
 	"strings"
 )
 
-// Function is one function: a directory of functions/ and how it runs.
+// Function is a Lambda function, whose program is a directory of functions/.
 type Function struct {
-	Name        string // of its directory, and the end of its name in AWS
-	Description string // one line, which AWS shows
+	Name        string // name of the directory, and suffix of the name in AWS
+	Description string // one line for the AWS console
 
 	Memory  int // MB
 	Timeout int // seconds
-	Disk    int // MB of the temporary directory; zero means the free 512
+	Disk    int // MB of the temporary directory; zero means the free 512 MB
 
-	// What starts the function. A function with none of these is invoked by other functions.
-	URL     bool   // requests of its Function URL
-	Streams bool   // the URL's answers are streams
-	Every   int    // minutes between two runs by a schedule; zero means no schedule
-	Jobs    string // what a run does: names of serve.Server.Jobs, in their order
+	// Triggers of the function. A function without a trigger is invoked by other functions.
+	URL     bool   // requests to its Function URL
+	Streams bool   // the answers of the URL are streams
+	Every   int    // minutes between two scheduled runs; zero means no schedule
+	Jobs    string // jobs of a run in order, by their names in serve.Server.Jobs
 	Rule    string // name of the schedule's rule; "" means the function's name
 	Event   string // JSON that the rule sends; "" means EventBridge's own event
-	Stream  string // changes of a table: Rows or Docs
+	Stream  string // changes of a table, which is Rows or Docs
 	Queues  string // messages of queues, separated by spaces
-	Step    bool   // the gate's state machine
+	Step    bool   // steps of the gate's state machine
 
-	// Environment variables besides the settings (package setting) and a URL's variables, separated by spaces. The
-	// function does not start without Needs. A stage may lack Takes.
+	// Environment variables in addition to the settings (package setting) and the variables of a
+	// URL, separated by spaces. The function does not start without Needs. A stage may lack Takes.
 	Needs, Takes string
 
-	Charges  bool // it has to do with accounts; what it may do is in its role
-	Identity bool // it uses the identity of the host
+	Charges  bool // the function handles accounts; its role has the permissions
+	Identity bool // the function uses the host's identity
 
-	// Instances is the least reserved concurrency. Zero reserves nothing. Share is the part of the worst day, in
-	// percent, that buys more of them.
+	// Instances is the minimum reserved concurrency. Zero reserves no concurrency. Share is the
+	// percentage of the worst day's cost that buys additional instances.
 	Instances int
 	Share     float64
 	Idle      Idle
 
-	// Patient reports that throttled requests of f raise no alarm, because a reader tries again.
+	// Patient suppresses the alarm for throttled requests, because readers retry.
 	Patient bool
 	Alarm   Alarm
 	Check   Check
 }
 
-// Idle is the cost of one run in a stage where nothing is due.
+// Idle is the cost of a run if the stage has no due work.
 type Idle struct{ ReadUnits, Milliseconds, StreamRequests, Listings int }
 
-// Alarm is the alarm for failures: answers of a URL with 5xx, or errors of a function without a URL.
+// Alarm is the alarm for failures: 5xx answers of a URL, or errors of a function without a URL.
 type Alarm struct {
 	Name    string
-	Says    string // what it means, and what to do
-	Least   int    // failures that raise it
-	Minutes int    // within which they are counted
-	Missed  bool   // runs that the schedule failed to start count, too
+	Says    string // meaning of the alarm, and advice
+	Least   int    // minimum number of failures that raises the alarm
+	Minutes int    // period in which failures are counted
+	Missed  bool   // runs that the schedule could not start count as failures
 }
 
-// Check is the check of `vacancy doctor --host aws` for a function that nobody waits for. Failing says what a failure leaves undone.
+// Check is the check of `vacancy doctor --host aws` for a function without waiting callers. Failing
+// names the work that a failure leaves undone.
 type Check struct{ Name, Failing string }
 
-// Tables whose streams start functions.
 const (
 	Rows = "rows"
 	Docs = "docs"
 )
 
-// Queues.
 const (
-	Tasks  = "tasks"  // turns that run in the background, and dispatches of bookings
+	Tasks  = "tasks"  // background turns, and dispatches of bookings
 	Pushes = "pushes" // notices of events to push
 )
 
 // Timeouts in seconds.
 const (
-	// HandlerSeconds is below the 30 seconds of CloudFront, so that callers get our answer.
+	// HandlerSeconds is below CloudFront's limit of 30 seconds, so that callers get the function's
+	// own answer.
 	HandlerSeconds = 28
-	// TurnSeconds is for turns of a2a/task.MaxWork: 14 minutes, and time to end.
+	// TurnSeconds allows turns of a2a/task.MaxWork, which is 14 minutes, and time to end them.
 	TurnSeconds = 15 * 60
-	// ThinkSeconds is for one turn of a model, and time to answer.
+	// ThinkSeconds allows one turn of a model, and time to answer.
 	ThinkSeconds = 14*60 + 20
-	// StepSeconds is for a step of the gate, which its machine gives up two seconds later.
+	// StepSeconds allows one step of the gate. The state machine gives up two seconds later.
 	StepSeconds = 10
 )
 
-// Variables that several functions have.
+// Variables of several functions.
 const (
 	tables = "VACANCY_ROWS VACANCY_DOCS"
 	sealed = tables + " VACANCY_SEAL_KEY"
 	edge   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE"
-	// objects are the variables of functions that read and write files in workspaces.
+	// objects lists the variables of functions that read and write files in workspaces.
 	objects = " VACANCY_BLOBS VACANCY_PUTS VACANCY_GETS"
 )
 
-// Environment lists the environment variables by which its stack tells f what the stage has.
 func (f Function) Environment() []string {
 	all := strings.Fields(f.Needs + " " + f.Takes)
 	if f.URL {
@@ -107,18 +108,14 @@ func (f Function) Environment() []string {
 	return all
 }
 
-// Requires reports whether f does not start without a variable.
 func (f Function) Requires(variable string) bool {
 	return slices.Contains(strings.Fields(f.Needs), variable)
 }
 
-// Has reports whether f has an environment variable.
 func (f Function) Has(variable string) bool { return slices.Contains(f.Environment(), variable) }
 
-// Receives lists the queues whose messages start f.
 func (f Function) Receives() []string { return strings.Fields(f.Queues) }
 
-// Scheduled reports whether only a schedule starts f.
 func (f Function) Scheduled() bool { return f.Every > 0 && !f.URL }
 
 // Invoked reports whether only other functions start f.
@@ -126,22 +123,20 @@ func (f Function) Invoked() bool {
 	return !f.URL && f.Every == 0 && f.Stream == "" && f.Queues == "" && !f.Step
 }
 
-// Logs reports whether f logs its requests, with their metrics.
 func (f Function) Logs() bool { return f.URL || f.Invoked() || f.Queues != "" }
 
-// AlarmsOnThrottle reports whether refused requests of f raise the alarm functions-throttled. Functions of the gate are retried.
-// An alarm takes at most ten metrics: Think and Worker have alarms of their own, and jobs end long before their next run.
+// AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. An
+// alarm has at most ten metrics. Think and Worker have alarms of their own, the gate's functions
+// are retried, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
 	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == "" && !f.Patient
 }
 
-// RuleName is the name of the rule that starts f.
 func (f Function) RuleName() string { return cmp.Or(f.Rule, f.Name) }
 
-// URLOutput is the output of the stack functions that holds the URL of f.
+// URLOutput returns the name of the output of the functions stack that contains the URL of f.
 func (f Function) URLOutput() string { return strings.ToUpper(f.Name[:1]) + f.Name[1:] + "Url" }
 
-// Names lists the names of all functions.
 func Names() (names []string) {
 	for _, f := range All() {
 		names = append(names, f.Name)
@@ -149,7 +144,6 @@ func Names() (names []string) {
 	return names
 }
 
-// Named finds a function by its name.
 func Named(name string) (f Function, ok bool) {
 	all := All()
 	i := slices.IndexFunc(all, func(f Function) bool { return f.Name == name })

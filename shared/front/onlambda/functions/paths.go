@@ -6,30 +6,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/protocol"
 )
 
-// Path is a pattern of paths that CloudFront leads to a function.
+// Path is a pattern of paths that CloudFront routes to a function.
 type Path struct {
 	Pattern string
 	To      Function
-	Sees    string // origin request policy: which headers of a request reach the function
-	Kept    string // cache policy for answers to GET; "" caches nothing
+	Sees    string // origin request policy, which selects the forwarded headers
+	Kept    string // cache policy for answers to GET; "" disables caching
 }
 
 // Cache policies of several paths.
 const (
-	Keyed  = "agents" // caches agent cards for a second, under the caller's key
+	Keyed  = "agents" // caches agent cards for a second, separately for each caller's key
 	Public = "public" // caches public answers for as long as Cache-Control allows
 )
 
-// Default gets the paths without a pattern.
+// Default routes the paths without a pattern.
 var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 
-// Paths lists the patterns. CloudFront takes the first that matches:
-//   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
-//   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
-//   - Protocols whose clients append their paths to a vacant's or to the host's base URL have patterns of their own (protocol.All).
-//   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns; answers that are cheap
-//     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
-//     vacants.
+// Paths returns the patterns. CloudFront uses the first pattern that matches:
+//   - Callers append the paths of signed calls to any base URL, so their patterns come first. No
+//     admin route ends with these paths.
+//   - Searches are cached for as long as their answers allow, because most are repeated. Other
+//     answers of the registry may depend on the reader's proof, so only the log is cached. Registry
+//     serves all other paths below /v1/.
+//   - Protocols whose clients append paths to a vacant's or the host's base URL have their own
+//     patterns (protocol.All).
+//   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns, so
+//     answers that are cheap to compute have none: health, and the epoch roots for the reference's
+//     tools. Agent serves both, like all other paths of vacants.
 func Paths() []Path {
 	all := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},
@@ -64,7 +68,6 @@ func Paths() []Path {
 	}...)
 }
 
-// Route returns how CloudFront serves a path.
 func Route(path string) Path {
 	for _, p := range Paths() {
 		if matches(p.Pattern, path) {
@@ -74,8 +77,8 @@ func Route(path string) Path {
 	return Default
 }
 
-// matches reports whether a path matches a pattern of CloudFront, in which * stands for any characters.
 func matches(pattern, path string) bool {
+	// In CloudFront's patterns, * matches any sequence of characters.
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]
 	if len(parts) == 1 {

@@ -1,7 +1,8 @@
 package functions
 
-// All lists the functions: agent first, worker after gateway and web after the handlers that it reads, because the stack
-// tells others their URLs.
+// All lists the functions in the order in which the stack defines them. A function whose URL is
+// passed to other functions comes before them: agent is first, worker follows gateway, and web
+// follows the handlers that it reads.
 func All() []Function {
 	return []Function{
 		Agent, Message, Admin, Export, Registry, Search, Graduate, Gateway, Web, Worker, Think,
@@ -10,15 +11,17 @@ func All() []Function {
 	}
 }
 
-// Memory determines the share of a core: 256 MB are a seventh. A call needs about two milliseconds of it between its waits
-// for DynamoDB, and the programs need less than 64 MB, so more would be paid for waiting. Search and Indexer take 512,
-// because their index is on disk: 244 MB for 100,000 cards, besides the one that replaces it, and for Indexer also the
-// archive and the merge. Think takes no part in a call and needs as much as its callers, for TLS and JSON. Graduate and
-// functions that nobody waits for have Lambda's minimum.
+// Memory determines the share of a CPU core: 256 MB get a seventh. A call needs about two
+// milliseconds of CPU between its waits for DynamoDB, and the programs need less than 64 MB, so
+// more memory would only make the waits more expensive. Search and Indexer have 512 MB, because
+// their index is on disk: 244 MB for 100,000 cards, plus the index that replaces it, and for
+// Indexer also the archive and the merge. Think is not part of a call's latency and needs as much
+// as its callers, for TLS and JSON. Graduate and functions without waiting callers have Lambda's
+// minimum.
 //
-// An instance of Message or Agent serves at most ten calls a second, and two or three if their agents take a third of a
-// second; a stream takes one instance. Functions without a share never need a second instance. Worker needs two instances
-// for each of its queues.
+// An instance of Message or Agent serves at most ten calls per second, or two to three if their
+// agents take a third of a second. A stream occupies one instance. Functions without a share never
+// need a second instance. Worker needs two instances for each of its queues.
 
 // Handlers.
 var (
@@ -38,7 +41,8 @@ var (
 		Charges: true, Instances: 1, Share: 21,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
-	// Admin also writes a canary for the tamper detector. Of the functions that may write rows, it has the fewest requests.
+	// Admin also writes a canary for the tamper detector, because it has the fewest requests of all
+	// functions that may write rows.
 	Admin = Function{
 		Name: "admin", Description: "the admin API, for the operator's key",
 		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
@@ -85,9 +89,9 @@ var (
 	}
 )
 
-// Web reads what Agent, Message, Registry and Search tell everybody, at their URLs and for the reader's address, so their
-// rate limits count the reader. It opens no table. CloudFront keeps its answers, and readers of pages can wait, so it has no
-// share.
+// Web reads the public answers of Agent, Message, Registry and Search at their URLs, with the
+// reader's address, so that their rate limits apply to the reader. It opens no table. It has no
+// share, because CloudFront caches its answers, and readers of pages can wait.
 var Web = Function{
 	Name: "web", Description: "pages for browsers, made of what the public API tells; only behind an edge",
 	Memory: 128, Timeout: HandlerSeconds, URL: true,
@@ -96,9 +100,9 @@ var Web = Function{
 	Alarm: Alarm{"web-fails", "Pages are answered with 5xx. Run vacancy tail --host aws --function web and vacancy doctor --host aws.", 5, 5, false},
 }
 
-// Functions for the handlers.
+// Functions that work for the handlers.
 var (
-	// Worker counts the turns that run in their shares.
+	// Worker counts running turns in their shares.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
@@ -117,9 +121,9 @@ var (
 	}
 )
 
-// Jobs, which nobody waits for.
+// Jobs, which have no waiting callers.
 var (
-	// Sweeper reads 16 partitions of each kind of reminder, of two minutes, and the offsets.
+	// Sweeper reads the offsets and, for each kind of reminder, 16 partitions of two minutes.
 	Sweeper = Function{
 		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute, and deletes bytes without a file, every hour",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts files",
@@ -128,7 +132,7 @@ var (
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
 	}
-	// Meter reads the stream itself, of which one or two shards are open.
+	// Meter reads the stream itself. One or two shards of it are open.
 	Meter = Function{
 		Name: "meter", Description: "folds rows into usage, every minute, and exports the usage of past days",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",
@@ -167,8 +171,8 @@ var (
 	}
 )
 
-// Steps of the gate, which only its state machine starts, and Record, which stores the outcome of an attempt. They reserve
-// nothing, because attempts limit them.
+// Steps of the gate, which only its state machine starts, and Record, which stores the outcome of
+// an attempt. They have no reserved concurrency, because the number of attempts is limited.
 var (
 	Consent = Function{
 		Name: "consent", Description: "first step of the gate: both signatures, and the child's manifest",

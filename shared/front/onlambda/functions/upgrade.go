@@ -1,12 +1,11 @@
 package functions
 
-// UpgradeEvent is the event by which `vacancy deploy` has Admin upgrade the documents of a stage. One
-// invocation upgrades what it can in its time; the event is sent again until Upgraded.Version is
-// Upgraded.Current.
+// UpgradeEvent is the event by which `vacancy deploy` makes Admin upgrade the documents of a stage.
+// One invocation upgrades as many documents as its time allows. The command sends the event again
+// until Upgraded.Version equals Upgraded.Current.
 const UpgradeEvent = `{"upgrade":true}`
 
-// Upgraded is the answer to UpgradeEvent.
 type Upgraded struct {
-	Version int `json:"version"` // of the documents
+	Version int `json:"version"` // version of the documents
 	Current int `json:"current"` // version that the function reads and writes
 }

@@ -1,8 +1,7 @@
-// Package thinkclient lets a Lambda function ask models through functions/think, the
-// only function that opens secrets and contains providers' libraries.
+// Package thinkclient lets a Lambda function ask models through functions/think, the only function
+// that opens secrets and contains the providers' libraries.
 //
-// The invariant: a request that may have run is not sent again, because a model may have
-// been paid for it.
+// A request that may have run is not repeated, because a model may have been paid for it.
 package thinkclient
 
 import (
@@ -24,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Part adds the models of a stage to a function.
 func Part(env *onlambda.Env, c *serve.Config) {
 	if env.Think == "" {
 		return
@@ -33,8 +31,8 @@ func Part(env *onlambda.Env, c *serve.Config) {
 	c.ThinkerKinds = env.ThinkKinds()
 }
 
-// New returns the invocation of a function by its name or ARN. A throttled request is sent
-// once more, because it has not run.
+// New returns a function that invokes a Lambda function by its name or ARN. It repeats a throttled
+// request once, because a throttled request has not run.
 func New(cfg aws.Config, function string) think.Invoke {
 	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
@@ -49,7 +47,8 @@ func New(cfg aws.Config, function string) think.Invoke {
 		case throttled(err):
 			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
 		case err != nil:
-			// Not shown is that AWS answered: an agent's loop would take the answer for its model's, and ask again.
+			// The error does not reveal that AWS answered. An agent's loop would otherwise treat it
+			// as an answer of the model and retry.
 			err = awsapi.Failure(ctx, err)
 			p := problem.Of(err)
 			return nil, problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
@@ -60,7 +59,7 @@ func New(cfg aws.Config, function string) think.Invoke {
 	}
 }
 
-// throttleWait is the median wait before a throttled request is sent again.
+// throttleWait is the median wait before a throttled request is repeated.
 const throttleWait = 250 * time.Millisecond
 
 func throttled(err error) bool {

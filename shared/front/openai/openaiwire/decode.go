@@ -15,44 +15,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Request is a request of one of the APIs.
+// Request is a decoded request of one of the APIs.
 type Request struct {
 	API   API
 	Model string
-	// Asked is the last message, which has a text or images.
+	// Asked is the last message. It has a text or images.
 	Asked Said
-	// Told are the messages before, the oldest first: all texts of the system, and as much of the
-	// newest conversation as an agent's memory holds. It is not nil.
+	// Told contains the earlier messages, from the oldest to the newest: all system texts, and as
+	// many of the newest messages as fit into an agent's memory. It is never nil.
 	Told []Said
-	// Left is the number of older messages that are not in Told.
+	// Left is the number of older messages that were left out of Told.
 	Left int
 
 	Stream bool
-	// Usage: the stream of a completion has a chunk with the usage.
+	// Usage is true if the stream of a completion must contain a chunk with the usage.
 	Usage bool
-	// Stops: the request has a text at which its answer shall stop.
+	// Stops is true if the request contains a stop sequence.
 	Stops bool
-	// Came is the hash of the body, in hex.
+	// Came is the SHA-256 of the body in hexadecimal.
 	Came string
 }
 
-// Said is a message with its role. Only messages of the user have images.
+// Said is a message with its role. Only user messages can have images.
 type Said struct {
 	Role, Text string
 	Images     []Image
-	// Answer is the id of an earlier answer of this API that is the message. Resolve replaces it
-	// with the text of the answer.
+	// Answer is the id of an earlier answer of this API, if the message refers to one. Resolve
+	// replaces it with the text of that answer.
 	Answer string
 }
 
-// Image is an image with its bytes, or the URL of one.
+// Image is an image, either as data or as a URL.
 type Image struct {
-	MediaType string // "" with a URL
+	MediaType string // empty if the image is a URL
 	Data      []byte
 	URL       string
 }
 
-// The roles of messages. Messages of functions have the role of tools.
+// Roles of messages. Messages of functions get the role of tools.
 const (
 	user      = "user"
 	assistant = "assistant"
@@ -62,19 +62,19 @@ const (
 	function  = "function"
 )
 
-// Limits of what is told to the agent beside the last message, as of its memory.
+// Limits of Told, which are the limits of an agent's memory.
 const (
 	maxTold = 2 * call.MaxExchanges // messages of the conversation
 	maxSize = call.MaxRemembered    // bytes of all messages together
 )
 
-// Decode reads the body of a request. The error, of kind Malformed, NotJSON or TooLarge, names the
+// Decode decodes the body of a request. Its error is Malformed, NotJSON or TooLarge, and names the
 // member.
 func Decode(api API, body []byte) (*Request, error) {
 	sum := sha256.Sum256(body)
 	r := reading{Request: &Request{API: api, Came: hex.EncodeToString(sum[:]), Told: []Said{}}}
 	limits := canon.DefaultLimits()
-	limits.Bytes, limits.Lenient = len(body), true // who read it has bounded it
+	limits.Bytes, limits.Lenient = len(body), true // the caller has already limited the body
 	r.d = canon.NewDecoder(body, limits)
 	table, messages := api.Members(), api.messages()
 	err := r.d.Document(func(key string) error {
@@ -100,16 +100,16 @@ func Decode(api API, body []byte) (*Request, error) {
 	return r.Request, r.divide(r.all, r.instructions)
 }
 
-// reading is a request that is being read.
+// reading is the state of Decode.
 type reading struct {
 	*Request
-	d             *canon.Decoder
-	all           []Said
-	instructions  string
-	came, options bool // the messages and the options of the stream were read
+	d            *canon.Decoder
+	all          []Said
+	instructions string
+	// The messages were read, and the stream options were read.
+	came, options bool
 }
 
-// read reads a member that counts.
 func (r *reading) read(key string) (err error) {
 	d := r.d
 	switch key {
@@ -155,8 +155,8 @@ func (r *reading) read(key string) (err error) {
 	return err
 }
 
-// Resolve replaces the earlier answers among the messages with their texts, which find returns by the
-// ids of the answers.
+// Resolve replaces the references to earlier answers with the texts of those answers. find returns
+// the text of an answer by its id.
 func (q *Request) Resolve(find func(id string) (string, error)) error {
 	found := map[string]string{}
 	for i := range q.Told {
@@ -182,8 +182,8 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 	return q.divide(all, "")
 }
 
-// divide divides the messages into the last one, which is asked, and what is told before. The
-// instructions of a request are told first.
+// divide splits the messages into the last one, which is asked, and the earlier ones, which are
+// told. The instructions of a request are told first.
 func (q *Request) divide(all []Said, instructions string) error {
 	last, messages := len(all)-1, q.API.messages()
 	switch {
@@ -208,7 +208,7 @@ func (q *Request) divide(all []Said, instructions string) error {
 	if instructions != "" {
 		q.Told = append(q.Told, Said{Role: system, Text: instructions})
 	}
-	// The newest messages of the conversation that fit. What is left out is the oldest part of it.
+	// The newest messages of the conversation that fit are told. The oldest ones are left out.
 	first, n := len(all), 0
 	for i := last - 1; i >= 0; i-- {
 		if !all[i].isSystem() && !all[i].isEmpty() {
@@ -235,7 +235,7 @@ func (m *Said) isSystem() bool { return m.Role == system || m.Role == developer 
 
 func (m *Said) isEmpty() bool { return m.Text == "" && len(m.Images) == 0 && m.Answer == "" }
 
-// Warnings tells the client what its request asked for in vain.
+// Warnings returns the requested features that were ignored, for the client.
 func (q *Request) Warnings() (all []string) {
 	if q.Left > 0 {
 		all = append(all, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messages(), q.Left, maxTold, maxSize))
@@ -246,7 +246,6 @@ func (q *Request) Warnings() (all []string) {
 	return all
 }
 
-// below is an error about a member of the value at a path.
 func below(path string, err error) error {
 	if err == nil {
 		return nil
@@ -256,8 +255,9 @@ func below(path string, err error) error {
 
 const knownRoles = "one of user, assistant, system, developer, tool"
 
-// readMessage reads a message, or an item of the input of Responses. A call of a tool and its result become
-// texts, because the agent told of them has other tools. An item of a kind that has no text is empty.
+// readMessage reads a message, or an item in the input of Responses. It turns tool calls and their
+// results into texts, because the agent has other tools. An item of a kind without a text becomes
+// an empty message.
 func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 	if d.Kind() != canon.Object {
 		return m, problem.Invalid("", "an object with role and content", d.Kind().String())
@@ -337,7 +337,6 @@ func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 	return m, nil
 }
 
-// textOf reads a text, or another value as JSON.
 func textOf(d *canon.Decoder) (string, error) {
 	if d.Kind() == canon.String {
 		return d.String()
@@ -346,7 +345,6 @@ func textOf(d *canon.Decoder) (string, error) {
 	return string(raw), err
 }
 
-// callOf returns the text of a call of a tool, or "" if v is none.
 func callOf(v canon.Value) string {
 	for _, key := range []string{"function", "custom"} {
 		if of, ok := v.Get(key); ok {
@@ -368,7 +366,6 @@ func callText(name, input string) string {
 	return fmt.Sprintf("[called the tool %s with %s]", name, cmp.Or(input, "nothing"))
 }
 
-// readContent reads a text, or parts of text and images.
 func readContent(d *canon.Decoder) (string, []Image, error) {
 	if d.Kind() != canon.Array {
 		text, err := d.String()
@@ -388,7 +385,6 @@ func readContent(d *canon.Decoder) (string, []Image, error) {
 	return strings.Join(texts, "\n"), images, err
 }
 
-// readPart reads a part with a text or an image.
 func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	if d.Kind() != canon.Object {
 		return "", nil, problem.Invalid("", "an object with type and text or image_url", d.Kind().String())
@@ -407,13 +403,13 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 		case key == imageURL && d.Kind() == canon.Object:
 			err = d.Object(func(key string) (err error) {
 				if key != "url" {
-					return d.Skip() // the model's server decides on the detail
+					return d.Skip() // the server of the model chooses the detail
 				}
 				url, err = d.String()
 				return err
 			})
 			err = below(imageURL, err)
-		default: // of a part of another type
+		default: // a member of a part of another type
 			err = d.Skip()
 		}
 		return err
@@ -434,8 +430,8 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	return "", nil, problem.Invalid("type", "text or image_url, or in Responses input_text or input_image", fmt.Sprintf("%.40q", kind))
 }
 
-// readImage reads the URL of an image, which may have its bytes in base64 of either alphabet. Clients spell data
-// URLs differently.
+// readImage parses the URL of an image. A data URL may use either base64 alphabet, because clients
+// encode data URLs differently.
 func readImage(url string) (*Image, error) {
 	const want = "data:image/TYPE;base64,BYTES, or a public https URL without user and password"
 	head, rest, _ := strings.Cut(url, ",")

@@ -10,23 +10,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Bodies of requests, for descriptions: Decode reads them.
+// Bodies of requests, for API descriptions. Decode reads the actual requests.
 type (
-	// ResponsesBody is the body of a request of Responses. Input is a text, or a list of Asked.
+	// ResponsesBody is the body of a Responses request. Input is a string or a list of Asked.
 	ResponsesBody struct {
 		Model        string `json:"model,omitempty"`
 		Input        any    `json:"input"`
 		Instructions string `json:"instructions,omitempty"`
 		Stream       bool   `json:"stream,omitempty"`
 	}
-	// Body has the members that count. Members has the others.
+	// Body contains the members that Decode uses. Members lists all members.
 	Body struct {
 		Model    string         `json:"model,omitempty"`
 		Messages []Asked        `json:"messages"`
 		Stream   bool           `json:"stream,omitempty"`
 		Options  *StreamOptions `json:"stream_options,omitempty"`
 	}
-	// Asked is a message of a request, with a text. Parts of text are read too.
+	// Asked is a message with a text. Decode also reads lists of parts.
 	Asked struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
@@ -36,49 +36,49 @@ type (
 	}
 )
 
-// Completion is the answer to a request, or a chunk of it.
+// Completion is a complete answer or a chunk of an answer.
 type Completion struct {
-	ID          string   `json:"id"`
-	Object      string   `json:"object"`
-	Created     int64    `json:"created"`
-	Model       string   `json:"model"`
-	Fingerprint string   `json:"system_fingerprint"` // hash of the envelope that signs the request
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	// Fingerprint is the hash of the envelope that signs the request.
+	Fingerprint string   `json:"system_fingerprint"`
 	Choices     []Choice `json:"choices"`
 	Usage       *Usage   `json:"usage,omitempty"`
 	Proof       *Proof   `json:"vacancy,omitempty"`
 }
 
-// The objects of completions.
+// Object types of completions.
 const (
 	whole = "chat.completion"
 	chunk = "chat.completion.chunk"
 )
 
-// Choice is the answer of a completion. A whole one has Message, a chunk Delta.
+// Choice is the answer in a completion. A complete answer has Message, and a chunk has Delta.
 type Choice struct {
 	Index   int      `json:"index"`
 	Message *Message `json:"message,omitempty"`
 	Delta   *Delta   `json:"delta,omitempty"`
-	// Finish is the reason that the answer ends: stop, or length if it ends early.
+	// Finish is the reason why the answer ended: stop, or length if it may be incomplete.
 	Finish *string `json:"finish_reason"`
-	// Logprobs is null.
+	// Logprobs is always null.
 	Logprobs *struct{} `json:"logprobs"`
 }
 
-// Message is a whole answer.
+// Message is a complete answer.
 type Message struct {
 	Role    string  `json:"role"`
 	Content string  `json:"content"`
-	Refusal *string `json:"refusal"` // null
+	Refusal *string `json:"refusal"` // always null
 }
 
-// Delta is the next piece of an answer.
 type Delta struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
 }
 
-// Usage is the usage that the agent reported, in tokens; zeros without a report.
+// Usage is the usage in tokens that the agent reported. Without a report, all values are zero.
 type Usage struct {
 	Prompt     uint64   `json:"prompt_tokens"`
 	Completion uint64   `json:"completion_tokens"`
@@ -86,12 +86,11 @@ type Usage struct {
 	Details    *Details `json:"prompt_tokens_details,omitempty"`
 }
 
-// Details divides the tokens of a prompt.
 type Details struct {
 	Cached uint64 `json:"cached_tokens"`
 }
 
-// usageOf returns a reported usage as clients read it. u may be nil.
+// usageOf returns a reported usage in the form for clients. u may be nil.
 func usageOf(u *call.Usage) *Usage {
 	if u == nil {
 		return &Usage{}
@@ -103,32 +102,30 @@ func usageOf(u *call.Usage) *Usage {
 	return out
 }
 
-// Proof names the receipt of the call, if it had a price, and has the metadata of the envelope that
-// signs the answer. Warnings tell what the request asked for in vain.
+// Proof contains the receipt of the call, if the call had a price, and the metadata of the envelope
+// that signs the answer. Warnings lists the requested features that were ignored.
 type Proof struct {
 	Receipt  string          `json:"receipt,omitempty"`
 	Envelope json.RawMessage `json:"envelope"`
 	Warnings []string        `json:"warnings,omitempty"`
 }
 
-// IsIncomplete reports whether an answer with a cut may lack its end.
 func IsIncomplete(c call.Cut) bool {
 	return c == call.CutLength || c == call.CutBudget || c == call.CutUnknown
 }
 
-// Answer is an answer, as far as it has come. Both APIs are made of it.
+// Answer is an answer or the part of it that exists so far. Both APIs render it.
 type Answer struct {
-	ID      string // of the task
+	ID      string // id of the task
 	Created int64
 	Model   string
 	Request string // hash of the envelope that signs the request
 	Text    string
 	Cut     call.Cut
 	Usage   *call.Usage // may be nil
-	Proof   *Proof      // nil before the end
+	Proof   *Proof      // nil before the end of the answer
 }
 
-// Whole returns the body of a whole answer.
 func (api API) Whole(a *Answer) any {
 	if api == Responses {
 		return a.response(completed)
@@ -139,7 +136,6 @@ func (api API) Whole(a *Answer) any {
 	return out
 }
 
-// completion is a completion without choices.
 func (a *Answer) completion(object string) Completion {
 	return Completion{ID: "chatcmpl-" + a.ID, Object: object, Created: a.Created, Model: a.Model, Fingerprint: a.Request, Choices: []Choice{}}
 }
@@ -147,7 +143,8 @@ func (a *Answer) completion(object string) Completion {
 func (a *Answer) finish() *string {
 	reason := "stop"
 	if IsIncomplete(a.Cut) {
-		reason = "length" // the one reason of OpenAI's for an answer that may be incomplete
+		// OpenAI has only this reason for an answer that may be incomplete.
+		reason = "length"
 	}
 	return &reason
 }
@@ -155,11 +152,10 @@ func (a *Answer) finish() *string {
 // Stream renders an answer as server-sent events. Each method returns the next events.
 type Stream struct {
 	API
-	Usage bool // a completion has a chunk with the usage
+	Usage bool // a completion ends with a chunk that contains the usage
 	next  int  // number of the next event
 }
 
-// Begin begins an answer.
 func (s *Stream) Begin(a *Answer) []byte {
 	if s.API == Responses {
 		var b []byte
@@ -174,7 +170,7 @@ func (s *Stream) Begin(a *Answer) []byte {
 	return s.delta(a, Delta{Role: assistant, Content: new(string)})
 }
 
-// Piece is a piece of an answer, whose Text has it already.
+// Piece returns the events for a piece of an answer. a.Text must already contain the piece.
 func (s *Stream) Piece(a *Answer, text string) []byte {
 	if s.API == Responses {
 		e := a.partEvent("response.output_text.delta")
@@ -190,7 +186,6 @@ func (s *Stream) delta(a *Answer, d Delta) []byte {
 	return appendData(nil, out)
 }
 
-// End ends an answer.
 func (s *Stream) End(a *Answer) (b []byte) {
 	if s.API == Responses {
 		whole := a.response(completed)
@@ -214,10 +209,10 @@ func (s *Stream) End(a *Answer) (b []byte) {
 	return append(appendData(b, final), "data: [DONE]\n\n"...)
 }
 
-// Fail ends an answer whose rest does not come.
+// Fail returns the events that end an incomplete answer with an error.
 func (s *Stream) Fail(a *Answer, err error) []byte {
 	if s.API == Responses {
-		// Some clients read only one of the two events.
+		// Some clients read only one of these two events.
 		e, r := FailureOf(err).Error, a.response(failed)
 		r.Error = &ResponseError{e.Code, e.Message}
 		return s.event(s.event(nil, event{Type: "error", Error: &e}), event{Type: "response.failed", Response: r})
@@ -225,32 +220,28 @@ func (s *Stream) Fail(a *Answer, err error) []byte {
 	return appendData(nil, FailureOf(err))
 }
 
-// appendData appends a server-sent event of JSON.
 func appendData(b []byte, v any) []byte {
-	data, _ := httpapi.Encode(v) // texts encode
+	data, _ := httpapi.Encode(v) // strings always encode
 	return append(append(append(b, "data: "...), data...), '\n')
 }
 
-// Model is a vacant in a list of models.
 type Model struct {
-	ID      string `json:"id"` // its name
+	ID      string `json:"id"` // the vacant's name
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	Owner   string `json:"owned_by"`
 }
 
-// ModelList is the answer to GET Models.
 type ModelList struct {
 	Object string  `json:"object"`
 	Data   []Model `json:"data"`
 }
 
-// Failure is the body of an error.
 type Failure struct {
 	Error Error `json:"error"`
 }
 
-// Error is an error as clients of OpenAI's API read it.
+// Error is an error in the form of OpenAI's API.
 type Error struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -258,7 +249,6 @@ type Error struct {
 	Code    string  `json:"code"`
 }
 
-// FailureOf returns the body of an error.
 func FailureOf(err error) Failure {
 	p := problem.Of(err)
 	e := Error{Message: p.Text(), Type: "invalid_request_error", Code: p.Kind.String()}
@@ -285,14 +275,14 @@ func FailureOf(err error) Failure {
 	return Failure{e}
 }
 
-// Headers by which a client says that it sends a request again, and RetryHeader, which tells it whether to.
+// IdempotencyHeader and RetryCountHeader mark a repeated request. RetryHeader tells the client
+// whether to retry.
 const (
 	IdempotencyHeader = "Idempotency-Key"
 	RetryCountHeader  = "X-Stainless-Retry-Count"
 	RetryHeader       = "X-Should-Retry"
 )
 
-// Fail answers with an error.
 func Fail(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
 	body, encErr := httpapi.Encode(FailureOf(err))

@@ -9,28 +9,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rule tells how Decode treats a member.
+// Rule is the way in which Decode treats a member.
 type Rule string
 
-// The rules.
 const (
 	Counts  Rule = "counts"
 	Ignored Rule = "ignored"
 	Refused Rule = "refused"
 )
 
-// Member is a member of a request.
 type Member struct {
 	Name string
 	Rule Rule
-	// Note says what the member does here, or why it does nothing.
+	// Note is the effect of the member, or the reason why it has none.
 	Note string
-	// Allowed are the values of a refused member, in JSON, that ask for nothing and are ignored.
+	// Allowed lists the values of a refused member, in JSON, that are ignored because they request
+	// no feature.
 	Allowed []string
 }
 
-// Members returns the members of an API that OpenAI documents, by their rules. Members that are not in
-// the table are ignored.
+// Members returns all members of an API that OpenAI documents. Decode ignores members that are not
+// in the table.
 func (api API) Members() []Member {
 	if api == Responses {
 		return responsesMembers()
@@ -101,7 +100,6 @@ func responsesMembers() []Member {
 	)
 }
 
-// member returns a member of an API by its name.
 func (api API) member(name string) Member {
 	all := api.Members()
 	return all[slices.IndexFunc(all, func(m Member) bool { return m.Name == name })]
@@ -116,7 +114,7 @@ const (
 	textFormat   = `{"type":"text"}`
 )
 
-// Table returns Members as a table in Markdown.
+// Table returns the members as a Markdown table.
 func (api API) Table() string {
 	var b strings.Builder
 	b.WriteString("| Member | Rule | |\n|---|---|---|\n")
@@ -130,7 +128,7 @@ func (api API) Table() string {
 	return b.String()
 }
 
-// check refuses the value of a refused member, unless it asks for nothing.
+// check refuses the value of a refused member unless the value is null or allowed.
 func (m Member) check(d *canon.Decoder) error {
 	v, err := d.Value()
 	if err != nil || v.Kind() == canon.Null {

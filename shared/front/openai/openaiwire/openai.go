@@ -1,9 +1,10 @@
-// Package openaiwire has the forms of OpenAI's chat completions and Responses: what a request's members mean
-// here, and the answers, events, models and errors that clients of these APIs read.
+// Package openaiwire defines the forms of OpenAI's chat completions and Responses APIs: the meaning
+// of a request's members on this host, and the answers, events, models and errors that clients
+// read.
 //
-// It knows no vacant and makes no call. The invariants: members that decide what is asked are read
-// strictly, a member that asks for something an agent cannot promise is refused, and every other
-// member is ignored. A text of the caller never becomes a text of the agent's owner.
+// The package does not use vacants or make calls. It reads members that determine the question
+// strictly, refuses members that request a feature which an agent cannot guarantee, and ignores all
+// other members. A caller's text never becomes a text of the agent's owner.
 package openaiwire
 
 import (
@@ -13,16 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// API is a form of requests and answers.
 type API uint8
 
-// The APIs.
 const (
 	Chat      API = iota // chat completions
-	Responses            // Responses, without stored answers
+	Responses            // Responses without stored answers
 )
 
-// messages returns the name of the member with the messages.
 func (api API) messages() string {
 	if api == Responses {
 		return "input"
@@ -30,15 +28,14 @@ func (api API) messages() string {
 	return "messages"
 }
 
-// The paths, below a vacant or at the host.
+// Paths below a vacant or at the host.
 const (
-	Base          = "/v1" // of the URLs that clients are given
+	Base          = "/v1" // prefix of the base URLs that clients get
 	Completions   = Base + "/chat/completions"
 	ResponsesPath = Base + "/responses"
 	Models        = Base + "/models"
 )
 
-// Of returns the API whose requests are sent to a path.
 func Of(path string) (api API, ok bool) {
 	switch path {
 	case Completions:
@@ -49,15 +46,15 @@ func Of(path string) (api API, ok bool) {
 	return 0, false
 }
 
-// groups are the first segments of the paths of OpenAI's API. This host answers paths that it does not
-// serve as OpenAI answers an unknown path.
+// groups contains the first segments of the paths of OpenAI's API. For paths in these groups that
+// the host does not serve, the host answers like OpenAI.
 var groups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
 
-// unversioned are the paths that a client with a base URL without Base sends its requests to.
+// unversioned contains the paths to which a client sends its requests if its base URL lacks Base.
 var unversioned = []string{"/chat/completions", "/responses", "/models", "/completions", "/embeddings"}
 
-// IsPath reports whether a path, below a vacant or at the host, is one of OpenAI's, or one that a client
-// with a slightly wrong base URL uses.
+// IsPath reports whether a path, below a vacant or at the host, belongs to OpenAI's API, or is
+// requested by a client with a slightly wrong base URL.
 func IsPath(path string) bool {
 	rest := path
 	for {
@@ -83,17 +80,16 @@ func IsPath(path string) bool {
 	return false
 }
 
-// coded is an error with a code of OpenAI's.
+// coded is an error with an error code of OpenAI.
 type coded struct {
 	error
 	code string
 }
 
-// Unwrap returns the problem.
 func (c coded) Unwrap() error { return c.error }
 
-// NotFound is the error for a request whose path IsPath reports and nothing serves. It does not depend on
-// whether a vacant is there. base is the URL of the host.
+// NotFound returns the error for a path of OpenAI's API that the host does not serve. The error
+// does not depend on whether the vacant exists. base is the host's base URL.
 func NotFound(method, path, base string) error {
 	_, asked := Of(path)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// Response is an answer of Responses. Members that this host does not set have the values of an answer
-// without them, because typed clients require most.
+// Response is an answer of the Responses API. Members that this host does not use have their
+// neutral values, because typed clients require most members.
 type Response struct {
 	ID           string            `json:"id"`
 	Object       string            `json:"object"`
@@ -15,23 +15,24 @@ type Response struct {
 	Status       string            `json:"status"`
 	Error        *ResponseError    `json:"error"`
 	Incomplete   *Incomplete       `json:"incomplete_details"`
-	Instructions *string           `json:"instructions"` // null
+	Instructions *string           `json:"instructions"` // always null
 	Model        string            `json:"model"`
 	Output       []Item            `json:"output"`
 	Parallel     bool              `json:"parallel_tool_calls"`
-	Previous     *string           `json:"previous_response_id"` // null
+	Previous     *string           `json:"previous_response_id"` // always null
 	Store        bool              `json:"store"`
-	Temperature  *float64          `json:"temperature"` // null
+	Temperature  *float64          `json:"temperature"` // always null
 	ToolChoice   string            `json:"tool_choice"`
 	Tools        []struct{}        `json:"tools"`
-	TopP         *float64          `json:"top_p"` // null
+	TopP         *float64          `json:"top_p"` // always null
 	Usage        *ResponseUsage    `json:"usage"`
 	Metadata     map[string]string `json:"metadata"`
-	Fingerprint  string            `json:"system_fingerprint,omitempty"` // hash of the envelope that signs the request
-	Proof        *Proof            `json:"vacancy,omitempty"`
+	// Fingerprint is the hash of the envelope that signs the request.
+	Fingerprint string `json:"system_fingerprint,omitempty"`
+	Proof       *Proof `json:"vacancy,omitempty"`
 }
 
-// The statuses of answers and of their items.
+// Statuses of answers and their items.
 const (
 	inProgress = "in_progress"
 	completed  = "completed"
@@ -39,18 +40,18 @@ const (
 	failed     = "failed"
 )
 
-// ResponseError tells why an answer failed.
+// ResponseError is the reason why an answer failed.
 type ResponseError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Incomplete tells why an answer may lack its end.
+// Incomplete is the reason why an answer may lack its end.
 type Incomplete struct {
 	Reason string `json:"reason"`
 }
 
-// Item is the message that an answer has.
+// Item is the message in an answer.
 type Item struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
@@ -67,7 +68,8 @@ type Part struct {
 	Logprobs    []struct{} `json:"logprobs"`
 }
 
-// ResponseUsage is the usage that the agent reported, in tokens; zeros without a report.
+// ResponseUsage is the usage in tokens that the agent reported. Without a report, all values are
+// zero.
 type ResponseUsage struct {
 	Input         uint64        `json:"input_tokens"`
 	InputDetails  Details       `json:"input_tokens_details"`
@@ -76,12 +78,12 @@ type ResponseUsage struct {
 	Total         uint64        `json:"total_tokens"`
 }
 
-// OutputDetails divides the tokens of an answer. Agents report no tokens of reasoning.
+// OutputDetails divides the tokens of an answer. Agents do not report reasoning tokens.
 type OutputDetails struct {
 	Reasoning uint64 `json:"reasoning_tokens"`
 }
 
-// event is an event of a streamed answer.
+// event is an event in a streamed answer.
 type event struct {
 	Type         string      `json:"type"`
 	Number       int         `json:"sequence_number"`
@@ -99,7 +101,8 @@ type event struct {
 
 const itemPrefix = "msg_"
 
-// AnswerTask returns the id of the task whose answer is an item, for an item of this API.
+// AnswerTask returns the id of the task whose answer is the item. ok is false if this API did not
+// create the item.
 func AnswerTask(item string) (id string, ok bool) { return strings.CutPrefix(item, itemPrefix) }
 
 func (a *Answer) response(status string) *Response {
@@ -111,7 +114,8 @@ func (a *Answer) response(status string) *Response {
 		return r
 	}
 	if IsIncomplete(a.Cut) {
-		r.Status, r.Incomplete = incomplete, &Incomplete{"max_output_tokens"} // the one reason for an answer without its end
+		// Responses has only this reason for an answer that may lack its end.
+		r.Status, r.Incomplete = incomplete, &Incomplete{"max_output_tokens"}
 	}
 	r.Output = []Item{*a.item(r.Status)}
 	u := call.Usage{}
@@ -122,7 +126,6 @@ func (a *Answer) response(status string) *Response {
 	return r
 }
 
-// item is the item of an answer. It has no content while the answer is in progress.
 func (a *Answer) item(status string) *Item {
 	i := &Item{ID: itemPrefix + a.ID, Type: "message", Status: status, Role: assistant, Content: []Part{}}
 	if status != inProgress {
@@ -135,12 +138,10 @@ func textPart(text string) Part {
 	return Part{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []struct{}{}}
 }
 
-// partEvent is an event about the text of the item.
 func (a *Answer) partEvent(kind string) event {
 	return event{Type: kind, ItemID: itemPrefix + a.ID, OutputIndex: new(int), ContentIndex: new(int)}
 }
 
-// event appends an event.
 func (s *Stream) event(b []byte, e event) []byte {
 	e.Number = s.next
 	s.next++

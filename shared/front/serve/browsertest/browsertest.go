@@ -1,4 +1,4 @@
-// Package browsertest lists the requests by which web pages attack programs that listen on loopback.
+// Package browsertest lists requests by which web pages attack programs that listen on loopback.
 package browsertest
 
 import "strings"
@@ -6,14 +6,14 @@ import "strings"
 // Request is a request that a page of another site makes a browser send.
 type Request struct {
 	Name, Method, Host string
-	// Header has the lines by which browsers mark the request, and its Content-Type. A Content-Type
-	// of application/json is possible only to pages that a rebound name makes part of the site.
+	// Header contains the headers by which browsers mark the request, and its Content-Type. Only a
+	// page that DNS rebinding made part of the site can send a Content-Type of application/json.
 	Header [][2]string
 }
 
-// Attacks returns the requests that pages of other sites can send to a program at addr, for example
-// 127.0.0.1:8080. None of them may have an effect or an answer that the page can read.
 func Attacks(addr string) (all []Request) {
+	// addr is an address such as 127.0.0.1:8080. No request may have an effect, or an answer that
+	// the page can read.
 	_, port, _ := strings.Cut(addr, ":")
 	add := func(name, method, host string, header ...string) {
 		r := Request{Name: name, Method: method, Host: host}

@@ -1,5 +1,5 @@
-// Package settingtest shows which values the readers of settings accept: the readers of
-// a stage's context, of a function's environment and of a host's flags.
+// Package settingtest lists the values that the readers of settings accept: the readers of a
+// stage's context, of a function's environment and of a host's flags.
 package settingtest
 
 import (
@@ -18,7 +18,7 @@ const (
 	function    = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 )
 
-// texts are tried as the value of every setting.
+// texts contains the values that Table tries for every setting.
 var texts = []string{
 	"", "0", "1", "-1", "+5", "5", "007", "1e3", "0x10", "0.25", "0.255", "10.5", "$5", "ten",
 	"23", "24", "48", "300", "301", "1000", "1001", "10000", "10001", "1000000", "1000001", "87600", "87601",
@@ -30,9 +30,9 @@ var texts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// Table shows for each name which texts read accepts, and its errors for the other texts. An
-// error that only repeats the whole text is shown with TEXT for it, and the error of most
-// texts without them.
+// Table returns, for each name, the texts that read accepts and its errors for the other texts. In
+// errors, it replaces the tried text by TEXT. The most frequent error is listed for "other texts"
+// instead of the single texts.
 func Table(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -66,7 +66,6 @@ func Table(names []string, read func(name, text string) error) string {
 	return b.String()
 }
 
-// Golden compares a text with a golden file, which update writes again.
 func Golden(t testing.TB, path, got string, update bool) {
 	t.Helper()
 	if update {
@@ -83,7 +82,6 @@ func Golden(t testing.TB, path, got string, update bool) {
 	}
 }
 
-// shown is a text, or its beginning and its length.
 func shown(text string) string {
 	if len(text) > 60 {
 		return fmt.Sprintf("%.30q…%d", text, len(text))

@@ -1,4 +1,4 @@
-// Package standalonetest runs the host of one process in tests.
+// Package standalonetest runs a host in one process for tests.
 package standalonetest
 
 import (
@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 )
 
-// Run serves a host, with an index of its own, until the test ends. Run returns when the host is ready, and
-// closes the host at the end.
 func Run(t testing.TB, h *standalone.Host, r standalone.Running) {
+	// Run returns when the host is ready. The host is closed at the end of the test.
 	t.Helper()
 	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
 	if err != nil {
