@@ -88,6 +88,7 @@ call: Edit {"file_path":".vault/old.md","old_string":"CANARY-ABSENT","new_string
 		`call: Write {"file_path":".vault/report.md","content":"CANARY-WRITTEN"}
 call: Write {"file_path":".vault/sk-ant-api03-CANARYcanaryCANARY0123456789.md","content":"x"}
 call: Write {"file_path":"src/x.md","content":"x"}
+call: Write {"file_path":"src/sk-ant-api03-CANARYcanaryCANARY0123456789.md","content":"x"}
 call: Write {"file_path":".vault-evil/x","content":"x"}
 call: Write {"file_path":".VAULT/x","content":"x"}
 call: Write {"file_path":".vault\u0301/x","content":"x"}
@@ -136,7 +137,7 @@ call: Bash {"command":"ls"}`,
 	if strings.Contains(log, "CANARY") {
 		t.Errorf("the log has contents or a secret:\n%s", log)
 	}
-	if n := strings.Count(log, "write_blocked"); n < 13 {
+	if n := strings.Count(log, "write_blocked"); n < 14 {
 		t.Errorf("%d writes are logged as denied:\n%s", n, log)
 	}
 	after := h.Do("GET", "/v1/tasks/"+d.Ref.ID+"/log?after=3", h.key, "")
@@ -365,20 +366,30 @@ func TestATaskNamesAFileOfItsWorkspace(t *testing.T) {
 	}
 }
 
-// The account is checked before each write.
+// The account and the key are checked before each write.
 func TestTheTaskOfASuspendedAccountWritesNothing(t *testing.T) {
-	h := openTeam(t, false)
-	h.gate = func() {
-		_, err := h.Billing.Suspend(h.Context(), h.acme.ID, true, "")
-		h.Must(err)
+	for says, change := range map[string]func(h *teamHost) error{
+		"suspended": func(h *teamHost) error {
+			_, err := h.Billing.Suspend(h.Context(), h.acme.ID, true, "")
+			return err
+		},
+		"was revoked": func(h *teamHost) error {
+			keys, err := h.Billing.Keys(h.Context(), h.acme.ID)
+			h.Must(err)
+			_, err = h.Billing.RevokeKey(h.Context(), nil, h.acme.ID, keys[0].ID)
+			return err
+		},
+	} {
+		h := openTeam(t, false)
+		h.gate = func() { h.Must(change(h)) }
+		gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+		h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
+		h.Work()
+		if d, text := h.run(`{"agent":"lead","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, says) {
+			t.Errorf("the task is %s: %s, want %s", d.Task.Status.State, text, says)
+		}
+		h.want(map[string]string{"a": "x"})
 	}
-	gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
-	h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
-	h.Work()
-	if _, text := h.run(`{"agent":"lead","task":"go"}`); !strings.Contains(text, "suspended") {
-		t.Errorf("the answer is %s", text)
-	}
-	h.want(map[string]string{"a": "x"})
 }
 
 // held returns the tasks that hold locks.

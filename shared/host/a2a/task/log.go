@@ -42,7 +42,7 @@ type LogEvent struct {
 // LogData describes an event. Members that do not apply are absent.
 type LogData struct {
 	Path    string           `json:"path,omitempty"`
-	Size    *int             `json:"size,omitempty"`
+	Size    *int64           `json:"size,omitempty"`
 	Hash    string           `json:"sha256,omitempty"`
 	Reason  string           `json:"reason,omitempty"`
 	Tool    string           `json:"tool,omitempty"`

@@ -1,11 +1,14 @@
 package task
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // A log ends with one event that says so, and the task goes on.
@@ -31,6 +34,15 @@ func TestALogHasALimit(t *testing.T) {
 	r.dispatch.IsOwn = false
 	if r.logEvent(LogRead, LogData{}); len(r.log.waiting) != 0 {
 		t.Error("the task of a stranger has a log")
+	}
+}
+
+// The longest events of a document fit into it.
+func TestADocumentHoldsItsEvents(t *testing.T) {
+	long := strings.Repeat("<", 800) // which JSON escapes
+	b, err := json.Marshal(slices.Repeat([]LogEvent{{MaxLogEvents, time.Now(), LogBlocked, LogData{Path: long, Reason: long}}}, maxLogDoc))
+	if err != nil || len(b) > store.MaxData*3/4 {
+		t.Errorf("a document has %d bytes, %v", len(b), err)
 	}
 }
 

@@ -128,8 +128,7 @@ func (s *session) mayRead(path string) bool {
 // record logs that the agent has read or written a file, whose version it knows from now on.
 func (s *session) record(t task.LogType, f *workspace.File) {
 	s.known.Store(f.Path, f.Hash)
-	size := int(f.Size)
-	s.work.Log(t, task.LogData{Path: redact(f.Path), Size: &size, Hash: f.Hash})
+	s.work.Log(t, task.LogData{Path: redact(f.Path), Size: &f.Size, Hash: f.Hash})
 }
 
 func (s *session) blocked(path, reason string) {
