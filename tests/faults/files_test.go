@@ -135,8 +135,8 @@ func TestALockAndALogConsumeFewWriteUnits(t *testing.T) {
 	plain, plainTurn := measure("plain")
 	locked, lockedTurn := measure("locks")
 	_, busyTurn := measure("calls")
-	if took := locked - plain; took <= 0 || took > 2 {
-		t.Errorf("a lock is taken by %v write units, want at most 2", took)
+	if took := locked - plain; took <= 0 || took > 4 { // the locks of the workspace, and their number
+		t.Errorf("a lock is taken by %v write units, want at most 4", took)
 	}
 	if gave := lockedTurn - plainTurn; gave != 0 {
 		t.Errorf("a lock is given back by %v write units, want none", gave)

@@ -61,7 +61,7 @@ func (l *limited) Get(ctx context.Context, key string) (blob.Object, error) {
 	return l.Blobs.Get(ctx, key)
 }
 
-// limit is a token bucket. A zero rate is no limit.
+// limit is a token bucket. With a zero rate it accepts all requests.
 type limit struct {
 	rate edge.Rate
 	what string
