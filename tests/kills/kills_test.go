@@ -140,7 +140,8 @@ func isBeside(name string, sc scenario, folded bool) bool {
 		}
 	}
 	named := slices.ContainsFunc(sc.points(), func(p point) bool { return p.Call == name })
-	if sc.ends != "" && strings.HasPrefix(name, "Doc task ") { // a turn looks each second whether it was canceled
+	// A turn checks each second whether it was canceled, and writes its log.
+	if sc.ends != "" && (strings.HasPrefix(name, "Doc task ") || strings.HasPrefix(name, "Commit task ")) {
 		return !named
 	}
 	reads := slices.ContainsFunc([]string{"Rows req", "Doc price", "Doc v", "Doc acct", "Docs use", "Docs bookevent"}, func(prefix string) bool {
