@@ -193,7 +193,7 @@ var table = []scenario{
 	}, {
 		request: "a dispatch of a task that waits for a lock", in: inDev,
 		prepare: filing, warm: holds, make: aTaskThatWrites, again: waitAgain, until: "Commit locks",
-		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks, Doc locks 2,
+		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks,
 			Doc task 2, Commit locks > waits`,
 	}, {
 		request: "a cancel of a task that holds a lock", in: inDev,
