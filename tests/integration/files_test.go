@@ -115,7 +115,7 @@ func (s *deployed) worked(by *tenant, base, agent, workspaceURL string) {
 		got = do("GET", "/"+id, "")
 		return got["status"] == "completed" || got["status"] == "failed"
 	})
-	if got["status"] != "completed" || !strings.Contains(fmt.Sprint(got["artifacts"]), "docs/report.md") {
+	if got["status"] != "completed" || !strings.Contains(fmt.Sprint(got["result"]), "docs/report.md") {
 		t.Errorf("the task is %v", got)
 	}
 	if locks := do("GET", "/locks", ""); strings.Contains(fmt.Sprint(locks["locks"]), id) {
@@ -179,10 +179,9 @@ func TestOnlyFewRolesMayUseTheObjectsOfFiles(t *testing.T) {
 		return policy.Request{Action: action, Resource: arn + "/" + workspace.Prefix + "0123/4567"}
 	}
 	names := policy.Request{Action: "s3:ListBucket", Resource: arn, Context: map[string][]string{"s3:prefix": {workspace.Prefix}}}
-	full := []string{"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"}
+	writes := []string{"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
 	may := map[string][]string{
-		functions.Agent.Name: full, functions.Admin.Name: full,
-		functions.Worker.Name:  {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
+		functions.Agent.Name: writes, functions.Admin.Name: writes, functions.Worker.Name: writes,
 		functions.Sweeper.Name: {"s3:DeleteObject", "s3:ListBucket"},
 	}
 	for _, f := range functions.All() {

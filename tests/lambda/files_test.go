@@ -3,6 +3,7 @@
 package lambda
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
 		client := s3.NewClient(aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 		return workspace.Config{
 			Store: store.Updater{Store: s, Rand: rand.Reader}, Blobs: func() (blob.Blobs, error) { return s3.New(client, sampleBucket, rand.Reader), nil },
-			Vault: host.Vault, AlsoRemove: locks.Remove, Now: time.Now,
+			Vault: host.Vault, MayWrite: func(context.Context, string) error { return nil }, AlsoRemove: locks.Remove, Now: time.Now,
 		}
 	}
 	c := open(host.Store(host.Endpoint), env)
