@@ -75,6 +75,12 @@ func TestFilesAreObjectsOfTheBucket(t *testing.T) {
 				t.Errorf("PUT beyond the limit of an instance = %d %s", r.Status, r.Body)
 			}
 		}
+		objects.mu.Lock()
+		clear(objects.kept)
+		objects.mu.Unlock()
+		if r := send(side.first, "GET", at, side.key, "", ""); r.Status != 500 {
+			t.Errorf("GET %s without its object = %d %s, want 500", at, r.Status, r.Body)
+		}
 		if r := send(side.first, "DELETE", at, side.key, "", ""); r.Status != 204 {
 			t.Errorf("DELETE %s = %d %s", at, r.Status, r.Body)
 		}
@@ -153,7 +159,9 @@ func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
 	objects.mu.Lock()
 	objects.kept[workspace.Prefix+"0123/4567"] = object3{at: time.Now().Add(-25 * time.Hour)}
 	objects.mu.Unlock()
-	sweeper := workspace.New(open(storeOf(t, "sweeper", host), judge(t, "sweeper", host, env)))
+	c = open(storeOf(t, "sweeper", host), judge(t, "sweeper", host, env))
+	c.Now = func() time.Time { return time.Now().Add(time.Hour) } // no backup reads the removed workspace any more
+	sweeper := workspace.New(c)
 	if deleted, err := sweeper.Sweep(t.Context()); err != nil || deleted != 2 {
 		t.Errorf("Sweep() = %d, %v; want the object of the removed workspace and the old one", deleted, err)
 	}

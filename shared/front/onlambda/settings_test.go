@@ -79,7 +79,7 @@ func TestEachVariableHasItsMember(t *testing.T) {
 	got, err := read(functions.Function{Name: "admin", URL: true, Takes: strings.Join(all, " ")}, full())
 	want := Settings{
 		Stage: "dev", Tables: dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
-		URL: "https://vacants.example.org", Secrets: []string{secret, before}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL,
+		URL: "https://vacants.example.org", Secrets: []string{secret, before}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}, Puts: edge.Rate{PerSecond: 0.5, Burst: 60}, Gets: edge.Rate{PerSecond: 4, Burst: 480}, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL,
 		Turns: 6, RowsStream: streamARN, Searcher: searchARN, Machine: gateARN,
 		Handlers: map[string]string{
 			"agent": "https://agent.lambda-url.us-east-1.on.aws", "message": "https://message.lambda-url.us-east-1.on.aws",

@@ -196,7 +196,11 @@ type readOnlyKey struct{}
 func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
-		if isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool); isReadOnly && call.IsOwnWork(ctx) {
+		isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool)
+		if w := task.WorkOf(ctx); w != nil && w.Mode == string(definition.ReadOnly) { // a plan sets no key
+			isReadOnly = true
+		}
+		if isReadOnly && call.IsOwnWork(ctx) {
 			of.Mode = definition.ReadOnly
 		}
 		return

@@ -77,10 +77,12 @@ func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[strin
 		return nil, nil, err
 	}
 	all, policies, err := t.Locks.List(ctx, ref.Owner)
-	if ref.Name == workspace.Test {
-		all = slices.DeleteFunc(all, func(l locks.Lock) bool { return l.Workspace != workspace.Test })
-		maps.DeleteFunc(policies, func(name string, _ locks.Policy) bool { return name != workspace.Test })
+	isHidden := func(name string) bool {
+		_, err := workspace.RefOf(c.Payer, name)
+		return err != nil
 	}
+	all = slices.DeleteFunc(all, func(l locks.Lock) bool { return isHidden(l.Workspace) })
+	maps.DeleteFunc(policies, func(name string, _ locks.Policy) bool { return isHidden(name) })
 	return all, policies, err
 }
 

@@ -54,14 +54,14 @@ func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 		if number == 0 {
 			count.Expires = w.now().Add(orphanAge) // Sweep may find no blob
 		}
-		CountDocs.Put(tx, count, removed) // refuses writes that have begun
+		CountDocs.Put(tx, count, -w.now().Unix()) // refuses writes that have begun
 		tx.Add(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
 		return nil
 	}))
 }
 
 // deleteFiles deletes the documents of a removed workspace.
-func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
+func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) error {
 	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.All(id), store.MaxWrites) {
 		if err == nil {
 			err = w.Store.Update(ctx, func(_ context.Context, tx *store.Tx) error {
@@ -77,7 +77,7 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
 	}
 	return w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, CountDocs.Key(id))
-		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, removed)
+		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, number)
 		return err
 	})
 }
@@ -94,8 +94,10 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
 		switch {
 		case err != nil:
-		case number == removed:
-			err = w.deleteFiles(ctx, id)
+		case number < 0 && w.now().Before(time.Unix(-number, 0).Add(backupTime)):
+			return nil // a backup that began before the removal reads the blobs
+		case number < 0:
+			err = w.deleteFiles(ctx, id, number)
 		default:
 			listed, err = c.verify(ctx, id, listed, orphanAge)
 		}
@@ -191,7 +193,7 @@ func (c *Verification) Verify(ctx context.Context) error {
 // file that was written since the blobs were listed may seem to be damaged.
 func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, count, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
-	if err != nil || number == removed {
+	if err != nil || number < 0 {
 		return nil, err
 	}
 	sizes := map[string]int64{}

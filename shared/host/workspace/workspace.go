@@ -410,7 +410,7 @@ func (w *Workspaces) decide(ctx context.Context, from store.Reader, ws *opened, 
 	}
 	files, bytes := unpack(number + next.weight() - before.weight())
 	switch is := before.isFile(); {
-	case number == removed:
+	case number < 0:
 		err = errNone(ws.ref.Name)
 	case q.If.Absent && is:
 		err = changed("no file, or If-Match with the ETag of the file that is to be replaced", "a file")

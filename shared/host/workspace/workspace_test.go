@@ -748,6 +748,10 @@ func TestARemovedWorkspaceHasNoKeyAndNoFiles(t *testing.T) {
 	if found := w.verify(); found != nil {
 		t.Errorf("verify found %v before the sweep", found)
 	}
+	if deleted := w.sweep(); deleted != 0 {
+		t.Errorf("Sweep() = %d while a backup may read the blobs, want none", deleted)
+	}
+	w.pass(time.Hour)
 	if deleted := w.sweep(); deleted != 61 || len(w.keys()) > 0 {
 		t.Errorf("Sweep() = %d, and blobs are %q, want none", deleted, w.keys())
 	}
@@ -794,6 +798,7 @@ func TestSweepCompletesARemoval(t *testing.T) {
 		w.write("b", "x")
 		w.must((&locks.Locks{Store: w.updater(), Now: w.now}).SetPolicy(t.Context(), main, locks.Queue))
 		w.must(w.Remove(t.Context(), main))
+		w.pass(time.Hour)
 		w.faults.calls, w.faults.fail = 0, call
 		_, err := w.Sweep(t.Context())
 		done := w.faults.calls < call

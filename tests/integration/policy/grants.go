@@ -5,6 +5,7 @@ import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 // InLambda lists grants that the tests on LocalStack do not use, as "FUNCTION SID" and "FUNCTION SID ACTION". A whole run of
 // tests/lambda uses each of them, or fails.
 var InLambda = []string{
+	"admin FileNames", "admin FileNames s3:ListBucket", "agent FileNames", "agent FileNames s3:ListBucket",
 	"agent Seal", "agent Seal kms:Encrypt",
 	"checkpointer Seal", "checkpointer Seal kms:Encrypt",
 	"commit Rows dynamodb:GetItem",

@@ -311,8 +311,9 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 // a reason that lasts, the task fails, and l.head is not Working afterwards. The error is ErrAgain or ErrWaiting if the
 // turn cannot begin yet.
 func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
-	waits := false
+	waits, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		l.head.Dispatch.Warnings = slices.Clip(warnings)
 		waits, err = e.takeLock(ctx, tx, l.ref, l.head.Dispatch)
 		return err
 	})

@@ -64,7 +64,12 @@ func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, err
 	docs := LogDocs.All(r.message())
 	docs.First = logKey(r, after+1).Sort
 	events, err := readEntries[LogEvent](ctx, e, docs)
-	return slices.DeleteFunc(events, func(e LogEvent) bool { return e.N <= after }), err
+	return slices.DeleteFunc(events, func(e LogEvent) bool {
+		// A document may repeat events of the one before it, if the runner did not learn that these were stored.
+		isRead := e.N <= after
+		after = max(after, e.N)
+		return isRead
+	}), err
 }
 
 // logKey returns the key of the document whose last event has a number.

@@ -504,7 +504,7 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
-	step := call.ToolStep{ID: c.ID, Name: Name(c.Name), Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
+	step := call.ToolStep{ID: c.ID, Name: r.redact(Name(c.Name), maxName), Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
 	call.Report(ctx, call.Provisional{Detail: step})
 	defer func() {
 		outcome, said := call.ToolOK, text
