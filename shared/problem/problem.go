@@ -75,6 +75,7 @@ const (
 	QuotaReached
 	NotAcceptable
 	Precondition
+	NoWorker
 )
 
 // Row contains the public representations of a Kind.
@@ -163,6 +164,7 @@ var rows = map[Kind]Row{
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
 	Precondition:           {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
+	NoWorker:               {"no_worker", http.StatusInternalServerError, -32052, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
 func (k Kind) Row() Row { return rows[k] }
@@ -171,7 +173,7 @@ func (k Kind) Row() Row { return rows[k] }
 // except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
 		return true
 	}
 	return false
