@@ -75,7 +75,6 @@ const (
 	QuotaReached
 	NotAcceptable
 	Precondition
-	NoWorker
 )
 
 // Row contains the public representations of a Kind.
@@ -164,7 +163,6 @@ var rows = map[Kind]Row{
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
 	Precondition:           {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
-	NoWorker:               {"no_worker", http.StatusInternalServerError, -32052, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
 func (k Kind) Row() Row { return rows[k] }
@@ -173,7 +171,7 @@ func (k Kind) Row() Row { return rows[k] }
 // except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
 		return true
 	}
 	return false

@@ -11,10 +11,10 @@ import (
 // maxLines limits the production lines of each part of the project. A limit may fall. A feature that
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
-	"cmd/":          35_000,
-	"shared/front/": 30_550,
-	"shared/host/":  75_450,
-	"":              32_500, // the rest
+	"cmd/":          30_700,
+	"shared/front/": 30_000,
+	"shared/host/":  74_400,
+	"":              32_250, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {

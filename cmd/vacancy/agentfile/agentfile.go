@@ -37,35 +37,21 @@ type Options struct {
 	Root string
 	// Substrate, unless "", replaces the file's provider, base_url and model.
 	Substrate string
-	// Program, unless "", is a program on this machine that reads the settings instead of a host: Gemini, Claude or
-	// OtherProgram.
-	Program string
 }
-
-// The programs on this machine.
-const (
-	Gemini       = "gemini"
-	Claude       = "claude"
-	OtherProgram = "other"
-)
 
 // File is an agent's file.
 type File struct {
 	Name  string // the file's name without its ending
 	Agent definition.Agent
-	// Settings are the settings of the file that a program on this machine may have, sorted. ApprovalMode is one of
-	// them that a host lacks.
-	Settings     []string
-	ApprovalMode string
 }
 
 // Read reads an agent's file. Beside NAME.md, PROVIDER/NAME.md is the one for a
-// provider, or PROGRAM/NAME.md for a program. The error names the file, and the key that is wrong.
+// provider. The error names the file, and the key that is wrong.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
 	f, err := o.read(filepath.Join(dir, "."), name)
 	if err == nil {
-		own := filepath.Join(cmp.Or(o.Program, f.Agent.Provider, "."), name)
+		own := filepath.Join(cmp.Or(f.Agent.Provider, "."), name)
 		if own != name && exists(filepath.Join(dir, own)) {
 			f, err = o.read(filepath.Join(dir, "."), own)
 		}
@@ -96,14 +82,11 @@ func exists(file string) bool {
 // reader reads one agent.
 type reader struct {
 	beside, root *os.Root // root is nil without Options.Root
-	program      string
 	warnings     []string
-	settingNames []string // of a program
-	approval     string
 }
 
 func (o Options) read(dir, name string) (f File, err error) {
-	r := &reader{program: o.Program}
+	r := &reader{}
 	if r.beside, err = os.OpenRoot(dir); err != nil {
 		return f, asText(err)
 	}
@@ -130,9 +113,9 @@ func (o Options) read(dir, name string) (f File, err error) {
 	if err != nil {
 		return f, err
 	}
-	a.System = r.prompt(cmp.Or(o.Program, a.Provider), filepath.ToSlash(name), persona)
+	a.System = r.prompt(a.Provider, filepath.ToSlash(name), persona)
 	a.Warnings = r.warnings
-	return File{Agent: a, Settings: r.settingNames, ApprovalMode: r.approval}, a.Check()
+	return File{Agent: a}, a.Check()
 }
 
 // asText is an error of the system whose text a person may read.
@@ -171,7 +154,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
 	"lock_paths":    (*reader).folders,
-	"approval_mode": (*reader).approvalMode, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
+	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
 	"name": (*reader).name, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
@@ -198,16 +181,9 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		return a, unknownKeys(unknown)
 	}
 	for _, key := range names {
-		take, forProgram := keys[key], slices.Contains(programKeys, key)
-		if r.program != "" && forProgram {
-			r.settingNames = append(r.settingNames, key)
-		}
+		take := keys[key]
 		switch {
 		case string(front[key]) == "null":
-		case r.program != "" && !forProgram:
-			if key != "description" && key != "provider" {
-				r.warn("%s: not used, because a program on this machine does the turns", key)
-			}
 		case take == nil:
 			agent[key] = front[key]
 		default:
@@ -220,9 +196,6 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		if err := agent.setSubstrate(override); err != nil {
 			return a, err
 		}
-	}
-	if r.program != "" {
-		r.setProvider(agent)
 	}
 	if err := agent.chooseTier(); err != nil {
 		return a, err
@@ -242,29 +215,6 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	spec, err := a.Spec()
 	a.Provider = spec.Kind
 	return a, err
-}
-
-// programKeys are the settings that a program on this machine may have.
-var programKeys = []string{
-	"model", "fallback_model", "tier", "mode", "max_turns", "budget", "effort", "output_format", "approval_mode", "allowed_tools", "tools",
-	"disallowed_tools", "include_dirs",
-}
-
-// setProvider sets the provider of the models of a program. A model of another provider is replaced by the tier's.
-func (r *reader) setProvider(m members) {
-	provider, prefix := substrate.KindAnthropic, "claude-"
-	switch r.program {
-	case Gemini:
-		provider, prefix = substrate.KindGemini, "gemini-"
-	case OtherProgram:
-		prefix = ""
-	}
-	var model string
-	if err := json.Unmarshal(m["model"], &model); err == nil && !strings.Contains(model, prefix) {
-		r.warn("model: expected a name with %s, got %.40q; the model of the tier is used", prefix, model)
-		delete(m, "model")
-	}
-	m.set("provider", provider)
 }
 
 // chooseTier removes the tier of an agent with a model, and sets the default tier MEDIUM
@@ -370,18 +320,6 @@ func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-// approvalMode takes a setting that only programs on this machine have.
-func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
-	if r.program == "" {
-		return r.unused(nil, key, value)
-	}
-	modes := []string{"default", "auto_edit", "yolo", "plan"}
-	if json.Unmarshal(value, &r.approval) != nil || !slices.Contains(modes, r.approval) {
-		return &problem.Error{Kind: problem.Usage, Field: key, Want: "one of " + strings.Join(modes, ", "), Got: fmt.Sprintf("%.40s", value)}
-	}
-	return nil
-}
-
 // name warns of a name in the front matter, which other hosts' files have.
 func (r *reader) name(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
@@ -479,7 +417,7 @@ func (r *reader) allowed(a members, key string, value json.RawMessage) error {
 	}
 	var before []string
 	_ = json.Unmarshal(a["allowed_tools"], &before)
-	if slices.Contains(all, "Bash") && r.program == "" {
+	if slices.Contains(all, "Bash") {
 		r.warn("%s: Bash is not offered, because a host runs no commands", key)
 	}
 	for _, one := range all {
@@ -530,20 +468,13 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 // folders takes the folders below the root, and warns of others.
 func (r *reader) folders(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
-	var kept []string
+	kept := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return !definition.IsPath(one) })
 	for _, one := range all {
-		isBelow := definition.IsPath(one)
-		if isBelow && r.program != "" && r.root != nil {
-			_, missing := r.root.Stat(one) // also if a link leads out of the root
-			isBelow = missing == nil
-		}
-		if isBelow {
-			kept = append(kept, one)
-		} else {
+		if !definition.IsPath(one) {
 			r.warn("%s: %s is not below the root; it is left out", key, one)
 		}
 	}
-	if len(all) > 0 && len(kept) == 0 && r.program == "" && key == "include_dirs" && err == nil {
+	if len(all) > 0 && len(kept) == 0 && key == "include_dirs" && err == nil {
 		kept = []string{definition.SharedFolder} // without a folder the agent would read all folders
 	}
 	if len(kept) > 0 {

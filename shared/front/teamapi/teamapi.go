@@ -105,7 +105,6 @@ type (
 		Budget       *money.Amount `json:"budget,omitempty"` // micro-dollars
 		Effort       string        `json:"effort,omitempty"`
 		OutputFormat string        `json:"output_format,omitempty"`
-		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // besides the agent's own
 	}
 	// Answering is the answer to a question of a task.
 	Answering struct {
@@ -262,7 +261,7 @@ func (d *api) routes(s op.Server) []op.Route {
 		op.OnTwin(s, Dispatch, func(ctx context.Context, in Dispatching) (team.Started, error) {
 			b := &in.Body
 			return d.Dispatch(ctx, callerOf(ctx), team.Request{
-				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat, Servers: b.MCPServers,
+				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat,
 				MaxTurns: b.MaxTurns, Budget: b.Budget, Key: in.Key,
 			})
 		}),
