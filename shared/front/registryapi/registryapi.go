@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -32,8 +31,6 @@ type Config struct {
 	// Vacants stores revocations and manifests, which also change the records of
 	// hosted vacants.
 	Vacants *vacants.Directory
-	// Reviews counts reviews of the host's vacants.
-	Reviews *reviews.Service
 	// Log is the transparency log of the registry's events. Without it there are no routes of the log.
 	Log Log
 	// URL returns the host's base URL, for which callers may sign their proofs.
@@ -50,7 +47,7 @@ type Config struct {
 // Registry returns the handler of everything but search and the gate.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(slices.Concat(d.routes(), d.reviewRoutes(), logRoutes(c.Log))...))
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
 }
 
 func (d *api) routes() []op.Route {
@@ -135,7 +132,7 @@ func (RevocationList) Ranges() map[string]op.Range {
 
 // Operations lists the operations of the registry, of search and of the gate.
 func Operations() []op.Spec {
-	return op.Specs(slices.Concat((&api{}).routes(), (&api{}).reviewRoutes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
+	return op.Specs(slices.Concat((&api{}).routes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
 }
 
 type api struct {

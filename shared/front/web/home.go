@@ -31,7 +31,7 @@ type hit struct {
 	State      string
 	Price      string
 	Tags       []string
-	Score      float64
+	Reputation string
 }
 
 // link is the vacant in the address of its page.
@@ -61,7 +61,7 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 				s.hits.Add(key, h)
 			}
 		}
-		h.Name, h.State, h.Score = m.Name, string(m.State), m.Score
+		h.Name, h.State = m.Name, string(m.State)
 		hits = append(hits, h)
 	}
 	return hits

@@ -43,10 +43,9 @@ type CallResult struct {
 	printsLate   bool // late outcomes go to the standard output, and not into notes
 
 	// For a call to a match of a search.
-	Chosen     *matchResult        `json:"chosen,omitempty"`
-	Candidates []candidateResult   `json:"candidates,omitempty"` // with --explain
-	Tried      []triedResult       `json:"tried,omitempty"`
-	Dropped    []discovery.Dropped `json:"dropped,omitempty"`
+	Chosen  *matchResult        `json:"chosen,omitempty"`
+	Tried   []triedResult       `json:"tried,omitempty"`
+	Dropped []discovery.Dropped `json:"dropped,omitempty"`
 }
 
 type timing struct {

@@ -105,7 +105,7 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 		}
 		return choices, err
 	})
-	return showOutcome(a, self, out, false, err)
+	return showOutcome(a, self, out, err)
 }
 
 // fits fetches matches page by page and compares them with the prompt.
