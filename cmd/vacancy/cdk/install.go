@@ -33,7 +33,7 @@ var (
 	lockfile []byte
 )
 
-// Install installs the pinned command line in the cache directory dir, unless it is already there.
+// Install installs the pinned command line in the cache directory dir. If it is installed, Install does nothing.
 // npm downloads it once (about 10 MB) and checks its digest. The directory's name contains a digest
 // of the recipe, so each version has its own install. If Install must download, it writes a line to
 // progress.

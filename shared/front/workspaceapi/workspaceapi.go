@@ -35,26 +35,26 @@ const (
 
 // Requests and answers.
 type (
-	// One names a workspace.
-	One struct {
+	// WorkspaceName is the part of a request that selects a workspace.
+	WorkspaceName struct {
 		Workspace string `path:"workspace"`
 	}
 	// FileList selects files whose paths begin with Prefix.
 	FileList struct {
-		One
+		WorkspaceName
 		Prefix string `query:"prefix"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
 	// Target names a file. IfMatch is the ETag that the file must have, * if it must exist, or "".
 	Target struct {
-		One
+		WorkspaceName
 		Path    string `path:"path"`
 		IfMatch string `header:"If-Match"`
 	}
 	// ReadTarget names a file that is read, unless it has the ETag IfNoneMatch.
 	ReadTarget struct {
-		One
+		WorkspaceName
 		Path        string `path:"path"`
 		IfNoneMatch string `header:"If-None-Match"`
 	}
@@ -92,7 +92,7 @@ func (f *Written) Reply(h http.Header) int {
 // The operations. Without If-Match, WriteFile only creates a file.
 var (
 	List       = twin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
-	Remove     = twin[One, op.None]("DELETE", onePath, "removes a workspace, with all its files")
+	Remove     = twin[WorkspaceName, op.None]("DELETE", onePath, "removes a workspace, with all its files")
 	ListFiles  = twin[FileList, Files]("GET", filesPath, "lists the files of a workspace, by path")
 	ReadFile   = twin[ReadTarget, op.Blob]("GET", filePath, "reads a file of a workspace")
 	WriteFile  = twin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
@@ -119,10 +119,10 @@ func payerOf(ctx context.Context) *call.Payer {
 	return nil
 }
 
-func (o One) name() string { return o.Workspace }
+func (o WorkspaceName) name() string { return o.Workspace }
 
-// on is op.OnTwin for an operation on a workspace of the caller.
-func on[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
+// onWorkspace returns the route of an operation on a workspace of the caller.
+func onWorkspace[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
 	return op.OnTwin(s, t, func(ctx context.Context, in In) (none Out, err error) {
 		ref, err := workspace.RefOf(payerOf(ctx), in.name())
 		if err != nil {
@@ -135,7 +135,7 @@ func on[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out],
 // Routes returns the routes of a server.
 func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	const bytes = "application/octet-stream"
-	read := on(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
+	read := onWorkspace(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
 		f, err := w.Stat(ctx, ref, in.Path)
 		if err != nil {
 			return op.Blob{}, err
@@ -154,7 +154,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 		return b, err
 	})
 	read.Out, read.Gives, read.Answer = nil, []string{bytes}, "The bytes, as an attachment with an ETag. With If-None-Match, 304 if it is the ETag."
-	write := on(s, WriteFile, func(ctx context.Context, ref workspace.Ref, in NewFile) (Written, error) {
+	write := onWorkspace(s, WriteFile, func(ctx context.Context, ref workspace.Ref, in NewFile) (Written, error) {
 		cond, err := condition(in.IfMatch)
 		if err != nil {
 			return Written{}, err
@@ -177,17 +177,17 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 			}
 			return all, err
 		}),
-		on(s, Remove, func(ctx context.Context, ref workspace.Ref, _ One) (none op.None, err error) {
+		onWorkspace(s, Remove, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
 			if p := payerOf(ctx); p != nil && p.Subject != "" {
 				return none, problem.New(problem.Forbidden, "a token may not remove a workspace: expected a key of the account")
 			}
 			return none, w.Remove(ctx, ref)
 		}),
-		on(s, ListFiles, func(ctx context.Context, ref workspace.Ref, in FileList) (Files, error) {
+		onWorkspace(s, ListFiles, func(ctx context.Context, ref workspace.Ref, in FileList) (Files, error) {
 			files, next, err := w.List(ctx, ref, in.Prefix, int(min(cmp.Or(in.Limit, defaultPage), maxPage)), in.Cursor)
 			return Files{append([]workspace.File{}, files...), next}, err
 		}),
-		on(s, DeleteFile, func(ctx context.Context, ref workspace.Ref, in Target) (none op.None, err error) {
+		onWorkspace(s, DeleteFile, func(ctx context.Context, ref workspace.Ref, in Target) (none op.None, err error) {
 			cond, err := condition(in.IfMatch)
 			if err != nil {
 				return none, err

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
 )
@@ -89,6 +90,7 @@ call: Edit {"file_path":".vault/old.md","old_string":"CANARY-ABSENT","new_string
 call: Write {"file_path":".vault/sk-ant-api03-CANARYcanaryCANARY0123456789.md","content":"x"}
 call: Write {"file_path":"src/x.md","content":"x"}
 call: Write {"file_path":"src/sk-ant-api03-CANARYcanaryCANARY0123456789.md","content":"x"}
+call: sk-ant-api03-CANARYcanaryCANARY0123456789 {}
 call: Write {"file_path":".vault-evil/x","content":"x"}
 call: Write {"file_path":".VAULT/x","content":"x"}
 call: Write {"file_path":".vault\u0301/x","content":"x"}
@@ -321,6 +323,28 @@ call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 	if log := h.sessionLog(d.Ref.ID); !strings.Contains(log, `"write_text_file","data":{"path":".vault/b1"`) {
 		t.Errorf("the log of the task lacks the write of the agent that it asked:\n%s", log)
 	}
+}
+
+// A plan has no tools, and the children that it asks have the mode of its task.
+func TestChildrenOfAPlanHaveTheModeOfItsTask(t *testing.T) {
+	h := openTeam(t, false)
+	parent := h.Create(vacants.Spec{By: vacants.Operator(), Name: "planner", Capability: "plans", Tenant: "acme", Substrate: "echo"})
+	child := script([]string{`call: Write {"file_path":"src/{input}","content":"x"}
+call: Write {"file_path":".vault/{input}","content":"x"}`, "text: {result}"}, nil)
+	child.Mode = definition.ReadWrite
+	_, _, err := h.Vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "writer", Capability: "writes", Agent: &child})
+	h.Must(err)
+	_, _, err = h.Vacants.SetPlan(h.Context(), vacants.Operator(), parent.ID, plan.Plan{
+		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}, Delegate: []plan.Delegation{{Child: "writer", Task: "{input}"}},
+	})
+	h.Must(err)
+	h.Work()
+	if _, text := h.run(`{"agent":"planner","task":"a","mode":"read-only"}`); !strings.Contains(text, "allows it only below .vault/") {
+		t.Errorf("the answer is %s", text)
+	}
+	h.want(map[string]string{".vault/a": "x"})
+	h.run(`{"agent":"planner","task":"b","mode":"read-write"}`)
+	h.want(map[string]string{".vault/a": "x", "src/b": "x", ".vault/b": "x"})
 }
 
 // include_dirs names the folders that an agent may read.

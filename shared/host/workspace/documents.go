@@ -31,8 +31,7 @@ type document struct {
 }
 
 // CountDocs contains the number of workspaces of an owner, and the counts of files and bytes of a workspace, which are
-// one number (pack). A removed workspace has the negative time of its
-// removal, in seconds, until its files are deleted.
+// one number (pack). A removed workspace has the negative time of its removal, in seconds, until its files are deleted.
 var CountDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.Joined},
 	Codec: store.Count(),

@@ -2,9 +2,12 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -28,6 +31,8 @@ const (
 	tombstoneTime = 2 * backupTime
 	// verifyAge is the age from which on verify reports a blob without a document.
 	verifyAge = 2 * orphanAge
+
+	deletesAtOnce = 8
 )
 
 func blobKey(id, name string) string { return Prefix + id + "/" + name }
@@ -90,6 +95,7 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		return 0, store.Problem(err)
 	}
 	c := Verification{Documents: w.Store.Store, Now: w.now(), Found: func(_, _, _ string) {}}
+	var failed []error // of single workspaces; the others are swept
 	err = eachWorkspace(ctx, blobs, func(id string, listed []blob.Info) error {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
 		switch {
@@ -101,15 +107,23 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		default:
 			listed, err = c.verify(ctx, id, listed, orphanAge)
 		}
-		for _, b := range listed {
-			if err == nil {
-				err = blobs.Delete(ctx, b.Key)
-				deleted++
-			}
+		if err != nil {
+			failed = append(failed, err)
+			return ctx.Err()
 		}
-		return err
+		var group errgroup.Group
+		group.SetLimit(deletesAtOnce)
+		for _, b := range listed {
+			group.Go(func() error { return blobs.Delete(ctx, b.Key) })
+		}
+		if err := group.Wait(); err != nil {
+			failed = append(failed, err)
+			return ctx.Err()
+		}
+		deleted += len(listed)
+		return nil
 	})
-	return deleted, store.Problem(err)
+	return deleted, store.Problem(errors.Join(append(failed, err)...))
 }
 
 // eachWorkspace calls fn for each workspace that has blobs. The blobs are listed before fn reads documents, because a blob

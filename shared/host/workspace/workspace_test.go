@@ -869,6 +869,30 @@ func TestSweepKeepsBlobsThatADamagedDocumentMayNeed(t *testing.T) {
 	}
 }
 
+// The sweep goes on with the next workspace if it fails in one.
+func TestSweepGoesOnAfterAFailure(t *testing.T) {
+	other := workspace.Ref{Owner: main.Owner, Name: "other"}
+	for call := 1; ; call++ {
+		w := newWorld(t)
+		w.write("a", "x")
+		_, err := w.Write(t.Context(), other, workspace.Write{Path: "a", Data: []byte("x")})
+		w.must(err)
+		w.must(w.Remove(t.Context(), main))
+		w.must(w.Remove(t.Context(), other))
+		w.pass(time.Hour)
+		first := w.keys()[:1]
+		w.faults.calls, w.faults.fail = 0, call
+		_, err = w.Sweep(t.Context())
+		if w.faults.calls < call {
+			t.Fatal("no sweep has deleted the blob of the second workspace after a failure in the first")
+		}
+		w.faults.fail = 0
+		if err != nil && slices.Equal(w.keys(), first) {
+			return
+		}
+	}
+}
+
 func TestVerifyReportsDamage(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "x")

@@ -120,7 +120,7 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 		return err
 	}
 	// A local host may not be running, so its admin API receives the request. A remote host
-	// receives it at its public gate. Without an edge, the gate has the URL of its own function.
+	// receives it at its public gate. A stage that has no edge publishes the URL of the function.
 	var view graduation.View
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)

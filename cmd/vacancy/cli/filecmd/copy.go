@@ -146,7 +146,7 @@ func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed,
 	if err != nil {
 		return changed{}, err
 	}
-	listed, err := list(ctx, c, workspaceapi.FileList{One: f.One})
+	listed, err := list(ctx, c, workspaceapi.FileList{WorkspaceName: f.WorkspaceName})
 	if err != nil {
 		return changed{}, err
 	}
@@ -158,11 +158,11 @@ func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed,
 		if err != nil {
 			return err
 		}
-		in := workspaceapi.NewFile{Target: workspaceapi.Target{One: f.One, Path: path}, Body: string(data)}
+		in := workspaceapi.NewFile{Target: workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: path}, Body: string(data)}
 		if hash := remote[path]; hash != "" {
 			in.IfMatch = workspaceapi.Tag(hash)
 		}
-		_, err = patient(workspaceapi.WriteFile)(ctx, c, in)
+		_, err = retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
 		if problem.Is(err, problem.Precondition) {
 			err = problem.New(problem.Conflict, "%s was changed in workspace %s since this command began; run the same command again", path, f.Workspace)
 		}
@@ -180,8 +180,8 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 		return changed{}, err
 	}
 	defer root.Close()
-	local, remote := map[string]string{}, map[string]string{}
-	listed, err := list(ctx, c, workspaceapi.FileList{One: f.One, Prefix: f.only})
+	local, remote, compared := map[string]string{}, map[string]string{}, map[string]fs.FileInfo{}
+	listed, err := list(ctx, c, workspaceapi.FileList{WorkspaceName: f.WorkspaceName, Prefix: f.only})
 	if err != nil {
 		return changed{}, err
 	}
@@ -195,8 +195,9 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 		}
 		remote[file.Path] = file.Hash
 		info, err := findLocal(root, file.Path)
+		compared[file.Path] = info
 		if info != nil {
-			local[file.Path] = "" // of a file with another size
+			local[file.Path] = "" // the sizes differ, unless the hash replaces it below
 		}
 		if info != nil && info.Size() == file.Size {
 			var data []byte
@@ -208,9 +209,16 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 		}
 	}
 	return f.copy(ctx, remote, local, "the folder", func(path string) error {
-		b, err := patient(workspaceapi.ReadFile)(ctx, c, workspaceapi.ReadTarget{One: f.One, Path: path})
+		b, err := retryWhenLimited(workspaceapi.ReadFile)(ctx, c, workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: path})
 		if err != nil {
 			return err
+		}
+		info, err := findLocal(root, path)
+		if err != nil {
+			return err
+		}
+		if before := compared[path]; (info == nil) != (before == nil) || info != nil && (info.Size() != before.Size() || !info.ModTime().Equal(before.ModTime())) {
+			return problem.New(problem.Conflict, "%s was changed in the folder since this command began; run the same command again", path)
 		}
 		return writeLocal(root, path, b.Data)
 	})

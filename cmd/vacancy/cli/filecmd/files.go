@@ -23,7 +23,7 @@ import (
 // fileAPI is the API of a workspace, which a flag names.
 type fileAPI struct {
 	teamcmd.API
-	workspaceapi.One
+	workspaceapi.WorkspaceName
 }
 
 // Flags implements kit.API.
@@ -32,15 +32,15 @@ func (f *fileAPI) Flags(cmd *cobra.Command) {
 	f.API.Flags(cmd)
 }
 
-// patience is the number of times that a request waits for a rate limit of the host.
-const patience = 6
+// maxTries limits how often a request is sent while a rate limit of the host refuses it.
+const maxTries = 6
 
-// patient returns an operation that waits while the host takes no more requests.
-func patient[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+// retryWhenLimited returns an operation that waits while the host takes no more requests.
+func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (out Out, err error) {
 		for try := 1; ; try++ {
 			out, err = teamcmd.CallerOf(t)(ctx, c, in)
-			if !problem.Is(err, problem.TooMany) || try == patience {
+			if !problem.Is(err, problem.TooMany) || try == maxTries {
 				return out, err
 			}
 			if err := cloud.Wait(ctx, time.Second<<(try-1)); err != nil {
@@ -53,7 +53,7 @@ func patient[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 // list returns the files of all pages.
 func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (all []workspace.File, err error) {
 	for in.Limit = 1000; ; {
-		page, err := patient(workspaceapi.ListFiles)(ctx, c, in)
+		page, err := retryWhenLimited(workspaceapi.ListFiles)(ctx, c, in)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ to the operator. Writing the first file creates a workspace.`,
 			Example: "  vacancy files ls\n  vacancy files ls .vault/",
 			Op:      kit.CallerFunc[workspaceapi.FileList, []workspace.File](list), API: f,
 			Request: func(q kit.Asked) (workspaceapi.FileList, error) {
-				return workspaceapi.FileList{One: f.One, Prefix: kit.OptionalArgument(q.Args)}, nil
+				return workspaceapi.FileList{WorkspaceName: f.WorkspaceName, Prefix: kit.OptionalArgument(q.Args)}, nil
 			},
 			Object: func(all []workspace.File) any { return map[string]any{"files": append([]workspace.File{}, all...)} },
 			Print: func(w io.Writer, all []workspace.File) {
@@ -94,10 +94,10 @@ to the operator. Writing the first file creates a workspace.`,
 			Use: "cat PATH", Short: "Print a file",
 			Long:    "Print a file of a workspace. With --json it is an object with the bytes in base64.",
 			Example: "  vacancy files cat .vault/report.md",
-			Op:      patient(workspaceapi.ReadFile), API: f,
+			Op:      retryWhenLimited(workspaceapi.ReadFile), API: f,
 			Request: func(q kit.Asked) (workspaceapi.ReadTarget, error) {
 				path = q.Args[0]
-				return workspaceapi.ReadTarget{One: f.One, Path: path}, nil
+				return workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: path}, nil
 			},
 			Object: func(b op.Blob) any { return map[string]any{"path": path, "data": b.Data} },
 			Print:  func(_ io.Writer, b op.Blob) { _, _ = io.WriteString(a.Out, a.AnswerText(string(b.Data))) },
@@ -120,13 +120,13 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 			} else {
 				data, err = os.ReadFile(q.Args[0])
 			}
-			return workspaceapi.NewFile{Target: workspaceapi.Target{One: f.One, Path: q.Args[1]}, Body: string(data)}, err
+			return workspaceapi.NewFile{Target: workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: q.Args[1]}, Body: string(data)}, err
 		},
 		Op: kit.CallerFunc[workspaceapi.NewFile, workspaceapi.Written](func(ctx context.Context, c op.Client, in workspaceapi.NewFile) (workspaceapi.Written, error) {
-			out, err := patient(workspaceapi.WriteFile)(ctx, c, in)
+			out, err := retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
 			if problem.Is(err, problem.Precondition) && replace {
 				in.IfMatch = "*"
-				return patient(workspaceapi.WriteFile)(ctx, c, in)
+				return retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
 			}
 			return out, err
 		}),
@@ -172,12 +172,12 @@ seals them is destroyed. Nobody can read them after that.`,
 				err = a.Ask(ctx, fmt.Sprintf("Remove workspace %s with all its files? Type its name:", kit.Printable(f.Workspace)), f.Workspace)
 			}
 			if all && err == nil {
-				_, err = patient(workspaceapi.Remove)(ctx, c, f.One)
+				_, err = retryWhenLimited(workspaceapi.Remove)(ctx, c, f.WorkspaceName)
 				d.Workspace = f.Workspace
 			}
 			for _, path := range paths {
 				if err == nil {
-					_, err = patient(workspaceapi.DeleteFile)(ctx, c, workspaceapi.Target{One: f.One, Path: path})
+					_, err = retryWhenLimited(workspaceapi.DeleteFile)(ctx, c, workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: path})
 				}
 			}
 			d.Files = paths

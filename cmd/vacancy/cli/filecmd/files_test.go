@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// fakeHost has files, and refuses busy requests because of a rate limit.
+// fakeHost serves files. It refuses as many requests as busy says, because of a rate limit.
 type fakeHost struct {
 	files  map[string]string
 	busy   int
@@ -84,7 +84,7 @@ func run(t *testing.T, h *fakeHost, f copier, dir, stdin string, pull bool) (cha
 	t.Helper()
 	var errs bytes.Buffer
 	a := &kit.App{In: bufio.NewReader(strings.NewReader(stdin)), Out: io.Discard, Err: &errs}
-	f.App, f.fileAPI = a, &fileAPI{One: workspaceapi.One{Workspace: workspace.Main}}
+	f.App, f.fileAPI = a, &fileAPI{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.Main}}
 	do := f.push
 	if pull {
 		do = f.pull
@@ -135,6 +135,25 @@ func TestPushRefusesWhatAWorkspaceCannotHave(t *testing.T) {
 		}
 		if len(h.writes) > 0 {
 			t.Errorf("push wrote %q", h.writes)
+		}
+	}
+}
+
+// A local file that is changed after the question stays.
+func TestPullKeepsALateChange(t *testing.T) {
+	for name, tt := range map[string]struct {
+		local map[string]string
+		yes   bool
+	}{"a changed file": {map[string]string{"a.md": "mine"}, true}, "a new file": {nil, false}} {
+		dir := writeFolder(t, tt.local)
+		h := &fakeHost{files: map[string]string{"a.md": "theirs"}, before: func(string) {
+			if err := os.WriteFile(filepath.Join(dir, "a.md"), []byte("my late change"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}}
+		_, _, err := run(t, h, copier{yes: tt.yes}, dir, "", true)
+		if got, _ := os.ReadFile(filepath.Join(dir, "a.md")); !problem.Is(err, problem.Conflict) || string(got) != "my late change" {
+			t.Errorf("%s: pull = %v, and the file is %q", name, err, got)
 		}
 	}
 }
@@ -198,13 +217,13 @@ func TestPullFollowsNoLinkThatAppears(t *testing.T) {
 
 func TestRequestsWaitForARateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &fakeHost{files: map[string]string{"a": "text"}, busy: patience - 1}
-		in := workspaceapi.ReadTarget{One: workspaceapi.One{Workspace: workspace.Main}, Path: "a"}
-		if b, err := patient(workspaceapi.ReadFile)(t.Context(), h, in); err != nil || string(b.Data) != "text" {
+		h := &fakeHost{files: map[string]string{"a": "text"}, busy: maxTries - 1}
+		in := workspaceapi.ReadTarget{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.Main}, Path: "a"}
+		if b, err := retryWhenLimited(workspaceapi.ReadFile)(t.Context(), h, in); err != nil || string(b.Data) != "text" {
 			t.Errorf("ReadFile = %q, %v", b.Data, err)
 		}
-		h.busy = patience
-		if _, err := patient(workspaceapi.ReadFile)(t.Context(), h, in); !problem.Is(err, problem.TooMany) {
+		h.busy = maxTries
+		if _, err := retryWhenLimited(workspaceapi.ReadFile)(t.Context(), h, in); !problem.Is(err, problem.TooMany) {
 			t.Errorf("ReadFile = %v", err)
 		}
 	})

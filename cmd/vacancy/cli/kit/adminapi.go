@@ -46,7 +46,7 @@ func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error
 }
 
 // RunningAdmin returns the admin API of a remote host, or of the host that runs in the data
-// directory. The error is serve.ErrNoHost if no host runs there.
+// directory. If no host runs over that directory, the error is serve.ErrNoHost.
 func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	noClose := func() error { return nil }
 	at, err := a.Find(w)

@@ -52,7 +52,7 @@ type App struct {
 	// neither is set, roots is nil, which means the system's authorities.
 	roots *x509.CertPool
 	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
-	// without --log. With logJSON, every line on standard error is JSON.
+	// without --log. If it is logJSON, every line on standard error is JSON.
 	logForm string
 
 	program string         // words with which a person starts this program
@@ -135,8 +135,8 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
 		err = problem.Wrap(problem.Canceled, err, "interrupted")
 	}
-	// If a flag cannot be parsed, a later --json was not read. The error is then printed as JSON,
-	// too.
+	// If a flag cannot be parsed, a later --json was not read, but it also decides the form of the
+	// error.
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}

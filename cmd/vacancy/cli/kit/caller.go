@@ -26,7 +26,7 @@ func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration)
 
 // Revisit warns if the address of a target led to another vacant at an earlier call, and returns
 // the id of that vacant, or nil. It stores the addresses in the person's directory. If that fails,
-// there is no warning.
+// it does not warn.
 func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	dir, err := a.DataHomeDir()
 	if err != nil {

@@ -23,7 +23,7 @@ func ClusterFlag(flags *pflag.FlagSet, cluster *string) {
 
 func (a *App) OpenCluster(ctx context.Context, cluster string) (*opensearch.Index, error) {
 	cfg := opensearch.Config{URL: cluster, Username: a.Env[clusterUser], Password: a.Env[clusterPassword]}
-	// The path names the index. Without a path, the adapter's default is used.
+	// The path names the index. If it is empty, the adapter uses its default.
 	if at, err := url.Parse(cluster); err == nil && at.Path != "" {
 		cfg.Name = strings.Trim(at.Path, "/")
 		at.Path, at.RawPath = "", ""

@@ -16,7 +16,7 @@ type Group struct {
 	Commands func(*App) []*cobra.Command
 }
 
-// Parent makes cmd the parent of commands. Without one of them, cmd shows its help.
+// Parent makes cmd the parent of commands. If a person names none of them, cmd shows its help.
 func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = a.KnownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

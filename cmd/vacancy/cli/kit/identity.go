@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultIdentity is the name of the identity that is created when a call needs an identity and the
-// person has none.
+// defaultIdentity is the name of the identity that is created at the first call that needs an
+// identity.
 const defaultIdentity = "default"
 
 func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {

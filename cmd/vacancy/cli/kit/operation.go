@@ -154,8 +154,7 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
 }
 
 // AccountAPI returns the API of accounts. If a usage line begins with TENANT or [TENANT], operators
-// name the account with this argument. Without it, the key in the environment chooses its own
-// account.
+// name the account with this argument. Otherwise the key in the environment selects the account.
 func AccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

@@ -94,8 +94,8 @@ func trouble(err error) doctor.Trouble {
 	return doctor.Unreachable
 }
 
-// who asks AWS for the identity and reads AWS's clock from the answer. Refusals contain the time
-// too.
+// who asks AWS for the identity and reads AWS's clock from the answer, which may be a
+// refusal.
 func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {

@@ -87,6 +87,37 @@ func TestAShortTurnWritesItsLogOnce(t *testing.T) {
 	}
 }
 
+// A runner that does not learn that its log was stored stores the events again, with later ones. A reader sees each once.
+func TestALogThatIsStoredTwiceIsReadOnce(t *testing.T) {
+	l := newLogged(t)
+	var lost store.Key // of a document that is stored, and whose writes the store never acknowledges
+	l.store.set(func(writes []store.Write) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p, ok := writes[0].(store.Put)
+		switch {
+		case !ok || !strings.HasPrefix(p.Key.Sort, "log#") || lost != (store.Key{}) && p.Key != lost:
+			return nil
+		case p.Key != lost:
+			if err := l.store.Store.Commit(l.t.Context(), writes...); err != nil {
+				return err
+			}
+			lost = p.Key
+		}
+		return store.ErrUnavailable
+	})
+	l.between = func(calls int) {
+		if calls == 2 {
+			await.Until(t, "the first events are stored", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return lost != (store.Key{})
+			})
+		}
+	}
+	l.run()
+}
+
 // While a turn runs, its log is written once a second at most.
 func TestALogIsWrittenOnceASecondAtMost(t *testing.T) {
 	const each = 500 * time.Millisecond

@@ -503,8 +503,12 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 }
 
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
-	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
-	step := call.ToolStep{ID: c.ID, Name: r.redact(Name(c.Name), maxName), Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
+	i, name := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name }), Name(c.Name)
+	if i < 0 {
+		name = r.redact(name, maxName) // a model may put anything into the name of a tool that does not exist
+	}
+	end, refused := call.BeginTool(ctx, name, r.kept(c.Arguments)), false
+	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
 	call.Report(ctx, call.Provisional{Detail: step})
 	defer func() {
 		outcome, said := call.ToolOK, text
@@ -526,7 +530,6 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 			err = problem.Wrap(problem.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "the tool failed")
 		}
 	}()
-	i := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name })
 	var tool *Tool
 	if i >= 0 {
 		tool = &r.Offer.Tools[i]

@@ -152,8 +152,14 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 		return store.Problem(err)
 	}
 	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, held))
-	if err != nil || v.Policy != Queue && v.Policy != Reject {
+	if err != nil {
 		return store.Problem(err)
+	}
+	if before.Version > 0 { // also with the policy Warn, because another may be set before the commit
+		tx.Add(store.Add{Key: before.Key, Min: before.Number, Max: before.Number})
+	}
+	if v.Policy != Queue && v.Policy != Reject {
+		return nil
 	}
 	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == r.ID || !e.overlaps([]string{path}) })
 	if others, err = l.unfinished(ctx, others); err != nil {
@@ -162,7 +168,6 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	if len(others) > 0 {
 		return problem.Within(problem.Conflict, path, others[0].refusal(ref.Name))
 	}
-	tx.Add(store.Add{Key: before.Key, Min: before.Number, Max: before.Number})
 	return nil
 }
 

@@ -283,6 +283,24 @@ func TestALockThatIsTakenBetweenReadAndWrite(t *testing.T) {
 
 // Tasks behind a holder whose runner died, and behind one that reached its deadline, get the lock in their order. Those
 // that lost it write nothing more.
+func TestAPolicyThatIsSetBetweenReadAndWrite(t *testing.T) {
+	w := newWorld(t, "")
+	w.want(false, 1, true, "docs")
+	isSet := false
+	_, err := w.files.Write(t.Context(), main, workspace.Write{Path: "src/a", Data: []byte("x"), Also: func(ctx context.Context, tx *store.Tx) error {
+		err := w.Guard(ctx, tx, main, refOf(1), "src/a")
+		if err == nil && !isSet {
+			isSet = true
+			w.must(w.SetPolicy(ctx, main, locks.Queue))
+			w.want(false, 2, true, "src")
+		}
+		return err
+	}})
+	if !locks.IsChanged(err) {
+		t.Errorf("Write() = %v, want changed locks", err)
+	}
+}
+
 func TestAQueueBehindAHolderThatDied(t *testing.T) {
 	w := newWorld(t, locks.Queue)
 	w.want(false, 1, true, ".vault/")
