@@ -61,11 +61,8 @@ const (
 	maxPage     = 100
 )
 
-// Access admits keys with the scope agents, and readAccess keys that have the scope read, too.
-var (
-	Access     = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
-	readAccess = billing.Demand{Scope: billing.ScopeAgents, And: billing.ScopeRead, Test: true, Active: true}
-)
+// Access admits keys with the scope agents. Operations that read tasks also demand the scope read.
+var Access = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
 
 // Requests and answers.
 type (
@@ -169,7 +166,7 @@ var (
 	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
 	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
 	SetPolicy  = twin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
-	ReadLog    = op.NewTwin(op.Op[Reading, op.Blob]{Method: "GET", Path: TasksPath + "/{id}/log", Access: op.Access{Key: readAccess}, Doc: "reads the log of a dispatched task"})
+	ReadLog    = twin[Reading, op.Blob]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task")
 	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
@@ -177,7 +174,11 @@ var (
 const maxBody = 512 << 10
 
 func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: Access}, Status: status, Limit: maxBody, Doc: doc})
+	demand := Access
+	if method == "GET" && strings.HasPrefix(path, TasksPath) {
+		demand.And = billing.ScopeRead
+	}
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, Limit: maxBody, Doc: doc})
 }
 
 type api struct {

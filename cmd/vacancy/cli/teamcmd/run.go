@@ -43,8 +43,9 @@ The task continues if this command is interrupted: "vacancy task show" prints th
 If the agent asks a question, --interactive asks you for the answer. Otherwise the command ends with
 the question, and "vacancy task answer" answers it.
 
-The account of the key in $VACANCY_KEY pays, and the key needs the scope agents. If there is no key,
-the operator of the host dispatches the task. The vacant must then have no tenant and no price.
+The account of the key in $VACANCY_KEY pays, and the key needs the scopes agents and read. If there
+is no key, the operator of the host dispatches the task. The vacant must then have no tenant and no
+price.
 The exit code is 1 if the task fails or is cancelled.`,
 		Example: `  vacancy run writer "Summarize docs/plan.md"
   vacancy run writer --plan plan.md --mode read-only --max-turns 8

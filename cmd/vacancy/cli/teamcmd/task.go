@@ -60,8 +60,8 @@ func TaskCommand(a *kit.App) *cobra.Command {
 		Use:   "task",
 		Short: "Manage tasks that were dispatched to agents",
 		Long: `Manage tasks that were dispatched to agents, by "vacancy run" or by a client of MCP. The tasks
-belong to the account of the key in $VACANCY_KEY, which needs the scope agents. Without a key they
-belong to the operator.`,
+belong to the account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a
+key they belong to the operator.`,
 		Example: "  vacancy task list\n  vacancy task show 0123456789abcdef0123456789abcdef",
 	},
 		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
