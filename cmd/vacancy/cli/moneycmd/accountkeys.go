@@ -117,7 +117,6 @@ keys with the scope vacants.`,
 	}.Command(a)
 }
 
-// keyLine describes a key: its id, its start, its scopes, its name, its maker and its bounds.
 func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
 	return kit.Join("  ",
@@ -136,7 +135,8 @@ func joinScopes(scopes []billing.Scope, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// formatMaker names the maker of a key or a link, unless it is unknown or the operator.
+// formatMaker formats the maker of a key or link. It returns "" if the maker is unknown or the
+// operator.
 func formatMaker(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }
