@@ -8,17 +8,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Docs contains two documents for each workspace with a lock or a policy: its locks, and the number of their last change.
-// A write refers to the second, which is small, because the first has an entry for each task that waits.
+// Docs contains the locks of each workspace with a lock or a policy.
 var Docs = store.Kind[list]{
-	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*#*", Verify: store.Unread},
+	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.Unread},
 	Codec: store.JSON[list](1),
 }
 
-const (
-	held   = "held"
-	number = "number"
-)
+// NumberDocs contains a number for each workspace, which every change of its locks increments. A write refers to it, and
+// not to the locks themselves, which have an entry for each task that waits.
+var NumberDocs = store.Kind[int64]{
+	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.Unread},
+	Codec: store.Count(),
+}
 
 type list struct {
 	Policy Policy  `json:"policy,omitempty"` // "" means Warn
