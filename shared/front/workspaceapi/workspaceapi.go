@@ -175,7 +175,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 			return all, err
 		}),
 		onWorkspace(s, Remove, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
-			if p := payerOf(ctx); p != nil && p.Subject != "" {
+			if p := payerOf(ctx); p != nil && p.Issuer != "" {
 				return none, problem.New(problem.Forbidden, "a token may not remove a workspace: expected a key of the account")
 			}
 			return none, w.Remove(ctx, ref)

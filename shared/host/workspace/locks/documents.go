@@ -8,18 +8,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Docs contains two documents for each workspace with a lock or policy: the locks, and the number
-// of their last change. A write depends only on the second document, which stays small, whereas the
-// first has an entry for each waiting task.
+// Docs contains the locks of each workspace with a lock or a policy.
 var Docs = store.Kind[list]{
-	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*#*", Verify: store.Unread},
+	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.Unread},
 	Codec: store.JSON[list](1),
 }
 
-const (
-	held   = "held"
-	number = "number"
-)
+// NumberDocs contains a number for each workspace, which every change of the locks increments. Writes
+// depend on this number and not on the document of the locks, which may be large because it has an
+// entry for each waiting task.
+var NumberDocs = store.Kind[int64]{
+	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.Unread},
+	Codec: store.Count(),
+}
 
 type list struct {
 	Policy Policy  `json:"policy,omitempty"` // "" means Warn

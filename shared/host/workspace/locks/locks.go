@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ type Lock struct {
 
 func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
 	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
-	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
+	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 	if err == nil {
 		v.Locks, err = l.unfinished(ctx, v.Locks)
 	}
@@ -75,7 +76,8 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	case len(others) == 0 || v.Policy != Queue && v.Policy != Reject:
 		e.Since = l.Now().UTC().Truncate(time.Microsecond)
 		Docs.Put(tx, doc, v)
-		return warnings, false, changeNumber(ctx, tx, ref)
+		changeNumber(tx, ref)
+		return warnings, false, nil
 	case v.Policy == Reject && isNew:
 		return nil, false, others[0].refusal(ref.Name)
 	case isNew:
@@ -86,11 +88,8 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 
 // changeNumber changes the lock number of a workspace, so that writes that have passed Guard but
 // are not committed yet fail.
-func changeNumber(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
-	_, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, number))
-	d.Number++
-	Docs.Put(tx, d, list{})
-	return err
+func changeNumber(tx *store.Tx, ref workspace.Ref) {
+	tx.Add(store.Add{Key: NumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
 
 func (e *entry) String() string {
@@ -143,17 +142,16 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
 	// The number is read before the locks. If both change in between, the commit fails.
-	_, before, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, number))
+	number, d, err := NumberDocs.Get(ctx, l.Store.Store, NumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.Problem(err)
 	}
-	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, held))
+	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.Problem(err)
 	}
-	if before.Version > 0 { // also under the policy Warn, because the policy may change before the commit
-		tx.Add(store.Add{Key: before.Key, Min: before.Number, Max: before.Number})
-	}
+	// Add the condition also under the policy Warn, because the policy may change before the commit.
+	tx.Add(store.Add{Key: d.Key, Min: number, Max: number})
 	if v.Policy != Queue && v.Policy != Reject {
 		return nil
 	}
@@ -171,7 +169,7 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 // retried.
 func IsChanged(err error) bool {
 	full := new(store.BoundsError)
-	return errors.As(err, &full) && Docs.Matches(full.Key)
+	return errors.As(err, &full) && NumberDocs.Matches(full.Key)
 }
 
 func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies map[string]Policy, err error) {
@@ -181,9 +179,6 @@ func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies ma
 			return nil, nil, store.Problem(err)
 		}
 		parts, _ := Docs.Parts(d.Key)
-		if parts[2] != held {
-			continue
-		}
 		v, err := Docs.Parse(d)
 		if err == nil {
 			policies[parts[1]] = cmp.Or(v.Policy, Warn)
@@ -205,19 +200,20 @@ func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) erro
 		return problem.Invalid("policy", "warn, queue or reject", fmt.Sprintf("%.40q", string(p)))
 	}
 	return store.Problem(l.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
+		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err != nil {
 			return err
 		}
 		v.Policy = p // tasks that hold or wait for locks continue
 		Docs.Put(tx, d, v)
-		return changeNumber(ctx, tx, ref)
+		changeNumber(tx, ref)
+		return nil
 	}))
 }
 
 func Remove(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
-	for _, part := range []string{held, number} {
-		d, err := tx.Doc(ctx, Docs.Key(ref.Owner, ref.Name, part))
+	for _, key := range []store.Key{Docs.Key(ref.Owner, ref.Name), NumberDocs.Key(ref.Owner, ref.Name)} {
+		d, err := tx.Doc(ctx, key)
 		if err != nil {
 			return err
 		}
