@@ -153,7 +153,8 @@ type (
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// NameList asks for a page of reserved names. Without Tenant, they are the operator's names.
+	// NameList requests a page of reserved names. If Tenant is empty, they are the operator's
+	// names.
 	NameList struct {
 		OfTenant
 		Cursor string `query:"cursor"`

@@ -312,8 +312,8 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		// f is called by reflection. With a closure per operation, every program would contain the
-		// code once per operation.
+		// f is called by reflection. If each operation had a closure, every program would contain
+		// the code once per operation.
 		results := reflect.ValueOf(f).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, by)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
 			return challenge(w, r, err, spec.Access)

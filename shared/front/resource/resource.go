@@ -39,7 +39,7 @@ type Metadata struct {
 }
 
 type Config struct {
-	// Base returns the host's base URL, or "" if the host has none. Without a base URL, Handler
+	// Base returns the host's base URL, or "" if the host has none. If the URL is "", Handler
 	// answers 404.
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.CountingIssuers).

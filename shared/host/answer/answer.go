@@ -190,9 +190,9 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 // readOnlyKey is the key of a bool in a context: an agent in mode read-only makes the calls of the context.
 type readOnlyKey struct{}
 
-// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's agent. An agent that an
-// agent of the same account in mode read-only asks in a task has that mode, too. The budget of the
-// task is applied where money is spent (call.ModelTurn).
+// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's
+// agent. If an agent in mode read-only asks an agent of the same account in a task, that agent also
+// has mode read-only. The budget of the task is applied where money is spent (call.ModelTurn).
 func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
@@ -255,7 +255,7 @@ func (c composite) answer(ctx context.Context, q substrate.Request) (string, err
 }
 
 // Offer returns the tools that id's agent would be offered in a call now, and the tools that it
-// would not be. It asks the agent's MCP servers, and not its model. The tools do not run.
+// would not be. It asks only the agent's MCP servers, not its model, and does not run the tools.
 func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error) {
 	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
 	if err != nil {

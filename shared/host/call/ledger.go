@@ -90,7 +90,7 @@ type Payer struct {
 	Key     string       `json:"key"`               // id of the key or subject
 	Cap     money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
 	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
+	Test    bool         `json:"test,omitempty"`    // calls of a test key are not charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
 	// subjects together. Agents says that the token has the scope agents.
 	Issuer    string       `json:"issuer,omitempty"`

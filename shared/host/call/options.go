@@ -72,8 +72,8 @@ type Held struct {
 // Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     Cut                // why Reply ends early; "" for a whole answer
-	Failure error              // why; nil if nobody knows
+	Cut     Cut                // reason why Reply is incomplete; "" for a complete answer
+	Failure error              // reason for the void; nil if it is unknown
 	Paid    *Paid              // nil if the call has no price, or is voided
 	// Spent is the cost of a first request with its walk: payments of its account, and the models that
 	// the budget of its task bounds. Only the process that runs the call knows it.

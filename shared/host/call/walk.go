@@ -233,8 +233,8 @@ func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amou
 	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, asking: true}, nil
 }
 
-// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called again.
-// If t is nil, Settle does nothing.
+// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called
+// again. If t is nil, Settle has no effect.
 func (t *ModelTurn) Settle(cost money.Amount) {
 	if t == nil {
 		return

@@ -88,7 +88,7 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 // win.
 const MaxExploration = 0.25
 
-// CappedUCB is UCB with three changes:
+// CappedUCB computes UCB with three changes:
 //
 //   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
 //     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack

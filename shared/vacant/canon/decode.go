@@ -366,8 +366,8 @@ func (d *Decoder) skip() (err error) {
 // strictly, even in a lenient decoder.
 func (d *Decoder) Raw() ([]byte, error) { return d.bytesOf(d.skip) }
 
-// Span is like Raw, but in a lenient decoder it checks only the grammar and the depth of the value.
-// It is for values that another decoder reads, or that are passed on.
+// Span works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
+// value. It is for values that another decoder reads, or that are passed on.
 func (d *Decoder) Span() ([]byte, error) {
 	raw, err := d.bytesOf(d.Skip)
 	d.skipped = 0 // unlike a skipped member, a member read by Span must not occur twice

@@ -309,9 +309,9 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// host starts a host in this process, unless one runs in the data directory. With --join, it waits
-// for the host of another command instead. ended receives the error with which the host in this
-// process ended, and is then closed. If another command runs the host, ended is nil.
+// host starts a host in this process, unless one runs in the data directory. If --join is set, it
+// waits for the host of another command instead. ended receives the error with which the host in
+// this process ended, and is then closed. If another command runs the host, ended is nil.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)

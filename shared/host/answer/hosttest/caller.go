@@ -30,7 +30,7 @@ func (h *Fixture) Caller() *Caller {
 	return &Caller{Fixture: h, Key: k}
 }
 
-// Pair is the pair of the caller and the demo vacant.
+// Pair returns the pair of the caller and the demo vacant.
 func (c *Caller) Pair() call.Pair { return call.Pair{Caller: c.Key.ID(), Vacant: c.Demo.ID} }
 
 func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Envelope {
@@ -62,7 +62,7 @@ func (c *Caller) Call(text string) call.Outcome {
 // Sign returns the next call, which Call would send.
 func (c *Caller) Sign(text string) *envelope.Envelope { return c.sign(c.seq+1, c.prev, text) }
 
-// Last is the last envelope.
+// Last returns the caller's most recent envelope.
 func (c *Caller) Last() *envelope.Envelope { return c.last }
 
 // Reset resets the chain.

@@ -77,7 +77,7 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	return h
 }
 
-// Now is the host's clock.
+// Now returns the time of the host's clock.
 func (h *Fixture) Now() time.Time { return h.Time }
 
 // Open restarts the host with another URL.

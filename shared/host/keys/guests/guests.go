@@ -2,7 +2,7 @@
 // derived key, so that the calls have rows and chains like all others.
 //
 // A guest's key is derived from a secret of the host, together with the vacant's id and the context
-// id of the conversation, so every instance can compute it and none stores it. Only the host can
+// id of the conversation, so every instance can compute it without storing it. Only the host can
 // create a context id that Own accepts, so guests cannot join conversations of others by guessing.
 package guests
 

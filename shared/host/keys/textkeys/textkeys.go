@@ -24,7 +24,7 @@ import (
 // MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// mostCached limits the keys in memory. With a longer retention in days, a host reads older keys
+// mostCached limits the keys in memory. If the retention has more days, a host reads older keys
 // repeatedly.
 const mostCached = 64
 
