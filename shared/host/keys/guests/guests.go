@@ -58,13 +58,11 @@ func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string)
 	return identity.KeyFromSeed(seed)
 }
 
-// KeyOf returns the key of an owner in a conversation with a vacant.
 func (k *Keys) KeyOf(ctx context.Context, vacant identity.ID, owner, conversation string) (*identity.Key, error) {
 	return k.Key(ctx, vacant, owner+"\x1f"+conversation)
 }
 
-// The parts of a context id of the host's making: prefix, then random bytes and their
-// tag.
+// A context id created by the host consists of the prefix, random bytes and the tag of these bytes.
 const (
 	contextPrefix = "ctx-"
 	randomSize    = 16
