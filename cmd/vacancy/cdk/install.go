@@ -3,7 +3,7 @@ package cdk
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed" // for the two files of npm
+	_ "embed" // embeds the two npm files
 	"errors"
 	"fmt"
 	"io"

@@ -35,7 +35,7 @@ type Subject struct {
 	Issuer Issuer
 	// ID is the hash of the issuer's URL and Name, which has call.SubjectSize bytes in hex.
 	ID     string
-	Name   string // as spelled by the issuer
+	Name   string // subject as spelled by the issuer
 	Scopes []Scope
 }
 

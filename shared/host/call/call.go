@@ -262,7 +262,7 @@ type request struct {
 	handsOff    bool          // Options.Handoff takes the call
 	until       time.Time     // when the behaviour must have ended; zero without such a time
 	cut         Cut           // reason for which the answer ends early; "" for a complete answer
-	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
+	tools       []ToolTexts   // texts of the agent's tool calls, if they are stored
 	root        *request      // root of the call's walk; nil if the call is the root
 	asker       *request      // request whose vacant makes the call; nil if the call is the root
 	walk        walk          // cost of the walk of a root

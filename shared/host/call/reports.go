@@ -546,7 +546,7 @@ const MaxToolArguments = 4 << 10
 
 // ToolStep is the beginning or the end of a call of a tool. It is a Detail of Provisional.
 type ToolStep struct {
-	ID   string `json:"id"` // of the call, in its turn of the model
+	ID   string `json:"id"` // id of the tool call within a turn of the model
 	Name string `json:"name"`
 	// Arguments are the beginning of the arguments, without what looks like a secret. At the end of the call they are "".
 	Arguments string      `json:"arguments,omitempty"`

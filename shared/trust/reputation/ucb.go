@@ -84,8 +84,8 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 // MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
 // 0.85, so that a new vacant gets its first calls: among a hundred vacants, it beats a vacant with
 // 100 reviews and a mean of 0.7, and loses to one with 100 reviews and a mean of 0.8. A bonus
-// without a limit would grow with the number of vacants, so whoever creates the most vacants would
-// win.
+// without a limit would grow with the number of vacants, so the party that creates the most vacants
+// would win.
 const MaxExploration = 0.25
 
 // CappedUCB computes UCB with three changes:

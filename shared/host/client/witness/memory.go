@@ -91,7 +91,7 @@ func write(path string, data []byte) error {
 	if err != nil {
 		return unwritten(err)
 	}
-	defer os.Remove(f.Name()) // without effect after the rename
+	defer os.Remove(f.Name()) // has no effect after the rename
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()

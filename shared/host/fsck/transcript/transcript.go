@@ -46,7 +46,7 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
-	Prev     identity.Hash // as in the signed message
+	Prev     identity.Hash // value in the signed message
 	Text     Text
 	Fate     Fate
 	Decision Decision // decision of an answered or void call
