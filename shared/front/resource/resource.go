@@ -128,7 +128,8 @@ func called(base string, names ...string) (all []string) {
 	if len(names) > 0 {
 		return all
 	}
-	// The host's URLs do not cover everything below its base URL, because its vacants are there.
+	// The host's URLs do not cover everything below its base URL, because the base URL also
+	// contains its vacants.
 	for i, f := range forms {
 		if all = append(all, base+f.path); i > 0 {
 			all[i] += "/"

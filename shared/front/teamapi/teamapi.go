@@ -117,7 +117,8 @@ type (
 	Agents struct {
 		Agents []team.Agent `json:"agents"`
 	}
-	// Locks contains the locks that tasks hold, and the policies of the workspaces.
+	// Locks contains the locks that tasks hold, and the policies of the workspaces that have had a
+	// lock or a policy.
 	Locks struct {
 		Locks    []locks.Lock            `json:"locks"`
 		Count    int                     `json:"count"`

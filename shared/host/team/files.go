@@ -67,7 +67,7 @@ func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, err
 }
 
 // HeldLocks returns the locks that tasks hold in the caller's workspaces, oldest first, and the
-// policies of these workspaces.
+// policies of the workspaces that have had a lock or a policy.
 func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[string]locks.Policy, error) {
 	if t.Locks == nil {
 		return []locks.Lock{}, nil, nil

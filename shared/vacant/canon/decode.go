@@ -48,7 +48,7 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
-		// Overlong forms and encoded surrogates are invalid too. Other readers decode them
+		// Overlong forms and encoded surrogates are also invalid. Other readers decode them
 		// differently (PROTOCOL §6.2).
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:

@@ -79,7 +79,7 @@ func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[st
 	return o.Command(f.App)
 }
 
-// copy sends the files of from that are missing in to or have another hash there. It asks for
+// copy sends the files of from that are missing or have another hash in to. It asks for
 // confirmation if files would be replaced, unless --yes is set. from and to map paths to hashes.
 func (f *copier) copy(ctx context.Context, from, to map[string]string, where string, send func(path string) error) (r changed, err error) {
 	r = changed{Written: []string{}, Skipped: f.skipped}

@@ -410,7 +410,7 @@ func (w *watching) set(ctx context.Context) error {
 }
 
 // rejoin checks whether the host of another command still runs. When that host runs again, rejoin
-// hosts the agent there.
+// makes it host the agent.
 func (w *watching) rejoin(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.next) {

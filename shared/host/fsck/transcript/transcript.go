@@ -117,7 +117,7 @@ type reader struct {
 }
 
 // decide finds the decisions. The row of a call contains the response tip when it was accepted.
-// Decisions of this call and of later calls are after this tip, so the search starts there.
+// Decisions of this call and of later calls are after this tip, so the search starts at the tip.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
