@@ -7,7 +7,7 @@
 // lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are the versions of the edge's
 // secret that the edge sends and that the functions still accept.
 //
-// With -plan, the command writes the templates without the code of the functions, for `vacancy
+// If -plan is set, the command writes the templates without the code of the functions, for `vacancy
 // deploy --plan`.
 package main
 

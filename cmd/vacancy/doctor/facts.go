@@ -192,8 +192,7 @@ type Gate struct {
 type Visit struct {
 	Absent bool // the URL is unknown
 	Edge   bool // CloudFront is in front of the functions
-	// Raw contains the answers of the Function URLs to requests that bypass CloudFront, by
-	// function.
+	// Raw contains each function's answer to a request that bypasses CloudFront.
 	Raw    map[string]Answer
 	Health Answer
 	// Agent is the answer for the agent card at the host's own address.

@@ -10,8 +10,8 @@ import (
 )
 
 // Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. With is
-// the second parent of a D4, by name or id. It must also be on this host, because both parents
-// sign.
+// the name or id of the second parent of a D4. This parent must also be on this host, because both
+// parents sign.
 type Spawning struct {
 	Path       composite.BirthPath `json:"path"`
 	Name       string              `json:"name"`

@@ -1,5 +1,5 @@
-// Package caller authenticates requests that vacants send without an envelope, by the header of
-// package readproof.
+// Package caller authenticates requests that vacants send without an envelope. It verifies the
+// proof in their headers (package readproof).
 //
 // A proof is valid only for the request, body and host that it was signed for, and only while its
 // key is not revoked.

@@ -128,7 +128,6 @@ type Raw[T any] []byte
 
 // Document is a Raw of any type.
 type Document interface {
-	// DocumentType returns the type of the document.
 	DocumentType() reflect.Type
 }
 

@@ -95,7 +95,7 @@ func serve(routes ...op.Route) *client {
 
 func echo(_ context.Context, in request) (heard, error) { return heard{in}, nil }
 
-// What a client sends is what the function gets, whatever the texts are.
+// The function gets the request of the client unchanged, whatever its texts are.
 func TestARequestArrivesAsItWasSent(t *testing.T) {
 	c := serve(op.On(op.Server{Operator: true}, everything, echo))
 	check := func(in request) bool {
@@ -147,7 +147,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// Dots alone would be another path.
+// A segment that consists of dots would change the path.
 func TestASegmentOfDotsIsNoWayUp(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "..."} {
 		path, err := everything.At(request{Name: name})

@@ -133,7 +133,7 @@ var languages = []Language{
 	{"mcp", "", "", func(s string) string { return string(canon.AppendString(nil, s)) }},
 }
 
-// Each file is the template of a language, by the language's name.
+// programFiles contains a template for each language. A file has the name of its language.
 //
 //go:embed programs
 var programFiles embed.FS

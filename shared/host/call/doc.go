@@ -3,8 +3,8 @@
 // signs the messages of their callers and calls Begin and Run, or Accept and Resume for turns in
 // the background.
 //
-// An envelope is accepted at most once and run at most once. A request is decided at most once, by
-// an answer or a void. An answer is sent only after its row is stored. Each decision is one
+// An envelope is accepted at most once and run at most once. An answer or a void decides a
+// request, and at most once. An answer is sent only after its row is stored. Each decision is one
 // conditional write at the next position of a stream, so that these invariants hold under crashes,
 // races, wrong clocks and lost acknowledgements.
 //
@@ -18,8 +18,8 @@
 //     makes the vacant's signer ready (fetchVacant).
 //  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future,
 //     not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, decide).
-//  5. It seals the text and appends the request row after the tip (appendRequest). With this row,
-//     the call is accepted. If the decision used only cached data, revocation is checked
+//  5. It seals the text and appends the request row after the tip (appendRequest). This row
+//     accepts the call. If the decision used only cached data, revocation is checked
 //     concurrently with the write, and a revoked call is voided before it runs (appendChecked).
 //  6. If another writer took the position, it reads and decides again (accept). If the outcome is
 //     unknown, it repeats the same write at the same position (commit).

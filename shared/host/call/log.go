@@ -23,7 +23,7 @@ type Log struct {
 	answered, refused, failed, canceled atomic.Uint64
 }
 
-// Counts are the numbers of calls that ended in a process, by outcome. Canceled counts accepted
+// Counts are the numbers of calls that ended in a process, per outcome. Canceled counts accepted
 // calls with the outcome problem.Refused. Only Answered, Failed and Canceled are stored.
 type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 

@@ -32,7 +32,7 @@ const (
 	Kind           Check = "kind"      // a reset has the form of a reset, and a call does not
 	Form           Check = "form"      // forms that are never accepted: a call with ROLE_AGENT, an answer with another role, a request with an idempotency key of a reply
 	Hash           Check = "hash"      // hash of the envelope
-	Signature      Check = "signature" // signature of a request by the caller, of an answer by the vacant, of an entry by the owner
+	Signature      Check = "signature" // a request is signed by the caller, an answer by the vacant, and an entry by the owner
 
 	// These checks apply to logbooks and documents.
 	Document Check = "document" // the document can be decoded

@@ -1,6 +1,6 @@
 // Package team lets an account or the operator dispatch tasks to its agents, watch the tasks,
-// answer their questions and read their results. It is independent of protocols; front/mcpserver
-// and front/teamapi serve it.
+// answer their questions and read their results. It is independent of the protocols of
+// its handlers, front/mcpserver and front/teamapi.
 //
 // A caller finds only its own tasks, and only in its own mode, test or live. The error for a hidden
 // agent or task is the same as for a missing one. A dispatch returns before the agent begins. Only

@@ -290,7 +290,7 @@ func (r *run) names(ctx context.Context) error {
 			return err
 		}
 	}
-	spellings := map[string][]store.Key{} // keys of names with capitals, by the name in lower case
+	spellings := map[string][]store.Key{} // keys of names with capitals, keyed by the name in lower case
 	for d, err := range store.All(ctx, r.Store, vacants.NameDocs.All()) {
 		if err != nil {
 			return store.Problem(err)

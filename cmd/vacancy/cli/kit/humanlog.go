@@ -212,7 +212,7 @@ type cappedLines struct {
 	mu     sync.Mutex
 	second time.Time
 	lines  int            // call lines in this second
-	more   map[string]int // number of calls that were not written, by verdict
+	more   map[string]int // numbers of calls that were not written, keyed by verdict
 	timer  *time.Timer
 }
 

@@ -17,9 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Receipt fetches the receipt of a call from self to target, by the position of the call. Position
-// 0 stands for the last answered call that had a price. The receipt's signature is not verified
-// yet.
+// Receipt fetches the receipt of the call from self to target at a position. Position 0 stands for
+// the last answered call that had a price. Receipt does not verify the signature.
 func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
 	name := Printable(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")

@@ -34,8 +34,8 @@ var (
 		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
-	// LogDocs contains the sealed logs of dispatched tasks, by the number of the last event in each
-	// document. They sort after the head.
+	// LogDocs contains the sealed logs of dispatched tasks. The key of each document ends with the
+	// number of its last event. The documents sort after the head.
 	LogDocs = store.Kind[[]byte]{
 		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.Unread},
 		Codec: store.Bytes(),
@@ -62,7 +62,7 @@ var (
 		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.Unread},
 		Codec: store.JSON[dispatchedTask](1),
 	}
-	// RunningDocs contains the numbers of running background turns, by share and day.
+	// RunningDocs contains the numbers of running background turns, per share and day.
 	RunningDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),

@@ -34,12 +34,14 @@ const (
 // transitions contains the states that may follow each state. A reader of a task whose runner has
 // died fails the task (abandoned, in record.go).
 var transitions = map[State][]State{
-	// Work takes the lease; no worker came in time, or the call was refused; Cancel.
+	// Work takes the lease. The task fails if no worker came in time or the call was refused.
+	// Cancel cancels it.
 	Submitted: {Working, Failed, Canceled},
-	// The answer, in the state that its agent requested (Ending); the turn or its runner failed;
-	// Cancel.
+	// The answer sets the state that its agent requested (Ending). The task fails if the turn or its
+	// runner failed. Cancel cancels it.
 	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
-	// The next message (Start, Begin); the task is too old or past its deadline; Cancel.
+	// The next message submits the task (Start, Begin). The task fails if it is too old or past its
+	// deadline. Cancel cancels it.
 	InputRequired: {Submitted, Working, Failed, Canceled},
 	AuthRequired:  {Submitted, Working, Failed, Canceled},
 	Completed:     nil, Canceled: nil, Failed: nil, Rejected: nil,

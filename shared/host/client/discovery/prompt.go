@@ -14,7 +14,7 @@ type Fit struct {
 	Match
 	Fit   float64  // 0 to 1, share of the total weight of the prompt's words that occur in any vacant
 	Value float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
-	Words []string // matching words of the prompt, by descending weight
+	Words []string // matching words of the prompt in order of descending weight
 }
 
 // Limits of a prompt. Further words are ignored.
