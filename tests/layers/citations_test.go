@@ -54,17 +54,13 @@ func TestCitationsResolve(t *testing.T) {
 		if strings.HasSuffix(f.path, "layers/citations_test.go") {
 			continue
 		}
-		src, err := os.ReadFile(filepath.Join("..", "..", f.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range citation.FindAllStringSubmatch(string(src), -1) {
+		for _, m := range citation.FindAllStringSubmatch(string(f.src), -1) {
 			count++
 			if !pages[m[1]][m[2]] || m[3] != "" && !pages[m[1]][m[3]] {
 				t.Errorf("%s cites %q, which is not there", f.path, m[0])
 			}
 		}
-		for _, m := range dialects.FindAllString(string(src), -1) {
+		for _, m := range dialects.FindAllString(string(f.src), -1) {
 			t.Errorf("%s cites %q, a document that is not in the repository", f.path, m)
 		}
 	}

@@ -3,6 +3,7 @@
 package layers
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -62,21 +64,30 @@ func cdk(path string) bool {
 
 type file struct {
 	path    string // relative to the module's root
+	src     []byte
 	pkg     string
 	test    bool
 	imports []string
 	doc     bool
 }
 
-func source(t *testing.T) (files []file) {
-	t.Helper()
+// production reports whether f is neither a test nor in a package that only tests import.
+func (f file) production() bool {
+	return !f.test && !strings.HasPrefix(f.path, "tests/") && !strings.HasSuffix(filepath.Dir(f.path), "test")
+}
+
+var readSource = sync.OnceValues(func() (files []file, err error) {
 	top := filepath.Join("..", "..")
 	for _, dir := range []string{"cmd", "functions", "infra", "localstack", "shared", "tests"} {
 		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, src, parser.ImportsOnly|parser.ParseComments)
 			if err != nil {
 				return err
 			}
@@ -85,20 +96,29 @@ func source(t *testing.T) (files []file) {
 				return err
 			}
 			rel = filepath.ToSlash(rel)
-			one := file{path: rel, pkg: module + filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(rel, "_test.go"), doc: f.Doc != nil}
-			for _, im := range f.Imports {
+			f := file{path: rel, src: src, pkg: module + filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(rel, "_test.go"), doc: parsed.Doc != nil}
+			for _, im := range parsed.Imports {
 				name, err := strconv.Unquote(im.Path.Value)
 				if err != nil {
 					return err
 				}
-				one.imports = append(one.imports, name)
+				f.imports = append(f.imports, name)
 			}
-			files = append(files, one)
+			files = append(files, f)
 			return nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
+	}
+	return files, nil
+})
+
+func source(t *testing.T) []file {
+	t.Helper()
+	files, err := readSource()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(files) < 50 {
 		t.Fatalf("found %d files, want the whole project", len(files))
@@ -255,11 +275,7 @@ func TestFunctionsAreSmallAndImportNoFunction(t *testing.T) {
 				t.Errorf("%s imports %s", f.path, im)
 			}
 		}
-		b, err := os.ReadFile(filepath.Join("..", "..", f.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(b), "\n"); !f.test && n > 60 {
+		if n := bytes.Count(f.src, []byte("\n")); !f.test && n > 60 {
 			t.Errorf("%s has %d lines, want at most 60", f.path, n)
 		}
 	}
@@ -364,11 +380,7 @@ func TestAHostCommitsByTheUpdater(t *testing.T) {
 		if f.test || !host || strings.HasSuffix(filepath.Dir(f.path), "test") {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join("..", "..", f.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range commit.FindAllStringSubmatch(string(b), -1) {
+		for _, m := range commit.FindAllStringSubmatch(string(f.src), -1) {
 			seen[f.path] = true
 			if m[1] != "updater()" && !slices.Contains(committers, f.path) {
 				t.Errorf("%s commits by %s; store.Updater retries and settles unknown outcomes", f.path, m[1])

@@ -2,8 +2,6 @@ package layers
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,17 +21,13 @@ func TestTheProjectDoesNotGrow(t *testing.T) {
 		if f.test {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(f.path)))
-		if err != nil {
-			t.Fatal(err)
-		}
 		part := ""
 		for name := range maxLines {
 			if strings.HasPrefix(f.path, name) && len(name) > len(part) {
 				part = name
 			}
 		}
-		lines[part] += bytes.Count(b, []byte("\n"))
+		lines[part] += bytes.Count(f.src, []byte("\n"))
 	}
 	for part, limit := range maxLines {
 		if lines[part] > limit {
