@@ -38,6 +38,7 @@ type shape struct {
 }
 
 var shapes = []shape{
+	{"control plane", "admin API", regexp.MustCompile(`(?i)\bcontrol plane\b`), nil},
 	{
 		"X is what", "a verb, as in: CompleteUntil returns the time before which usage has every row",
 		regexp.MustCompile(`(?m)^[A-Z]\w*(?:(?:,| and|, and) \w+)* (?:is|are) (?:until |since |by |for |from |in |to |at )?(?:what|whom|who|whose|when|where|why)\b|\b(?:is|are|was|were|be) (?:(?:until|since|by|for|from) )?(?:what|whom|who|whose|until when|since when)\b`),
