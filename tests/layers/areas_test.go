@@ -56,15 +56,11 @@ func area(pkg string) (name string, ok bool) {
 
 func TestAnAreaReachesDownOnly(t *testing.T) {
 	steps := areas(t)
-	for _, f := range source(t) {
-		from, ok := area(f.pkg)
-		if f.test || !ok { // a test may import a user of its package
-			continue
-		}
-		for _, im := range f.imports {
-			if to, ok := area(im); ok && to != from && steps[to] >= steps[from] {
-				t.Errorf("%s, of the area %s on step %d, imports %s of step %d", f.path, from, steps[from], im, steps[to])
-			}
+	for f, im := range imports(t) {
+		from, isArea := area(f.pkg)
+		to, ok := area(im)
+		if isArea && ok && !f.test && to != from && steps[to] >= steps[from] { // a test may import a user of its package
+			t.Errorf("%s, of the area %s on step %d, imports %s of step %d", f.path, from, steps[from], im, steps[to])
 		}
 	}
 }

@@ -163,14 +163,10 @@ const searches = "shared/front/mcpserver/registry.go"
 // A host that used discovery's Client would call without the rules of the vacant
 // that acts.
 func TestHostsDoNotCallAsClients(t *testing.T) {
-	for _, f := range source(t) {
-		if f.test || f.path == searches || !strings.HasPrefix(f.path, "shared/front/") && !strings.HasPrefix(f.path, "functions/") {
-			continue
-		}
-		for _, im := range f.imports {
-			if strings.HasPrefix(im, module+"shared/host/client/dispatch") || strings.HasPrefix(im, module+"shared/host/client/discovery") {
-				t.Errorf("%s imports %s, which is for a person's own machine", f.path, im)
-			}
+	for f, im := range imports(t) {
+		host := !f.test && f.path != searches && (strings.HasPrefix(f.path, "shared/front/") || strings.HasPrefix(f.path, "functions/"))
+		if host && (strings.HasPrefix(im, module+"shared/host/client/dispatch") || strings.HasPrefix(im, module+"shared/host/client/discovery")) {
+			t.Errorf("%s imports %s, which is for a person's own machine", f.path, im)
 		}
 	}
 }

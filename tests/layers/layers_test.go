@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -126,30 +127,37 @@ func source(t *testing.T) []file {
 	return files
 }
 
-func TestAPackageImportsItsOwnLayerOrALowerOne(t *testing.T) {
-	for _, f := range source(t) {
-		if f.test {
-			continue // a test may import a user of its package
-		}
-		for _, im := range f.imports {
-			switch {
-			case layer(f.pkg) > 0 && layer(im) > layer(f.pkg):
-				t.Errorf("%s (layer %d) imports %s (layer %d)", f.path, layer(f.pkg), im, layer(im))
-			case common(f.pkg) && strings.HasPrefix(im, module) && !common(im):
-				t.Errorf("%s imports %s, although every layer may import it", f.path, im)
-			case strings.HasPrefix(f.pkg, module+"shared/") && strings.HasPrefix(im, module) && !strings.HasPrefix(im, module+"shared/"):
-				t.Errorf("%s imports %s, and the core imports only the core", f.path, im)
+// imports yields each import of each file.
+func imports(t *testing.T) iter.Seq2[file, string] {
+	return func(yield func(file, string) bool) {
+		for _, f := range source(t) {
+			for _, im := range f.imports {
+				if !yield(f, im) {
+					return
+				}
 			}
 		}
 	}
 }
 
+func TestAPackageImportsItsOwnLayerOrALowerOne(t *testing.T) {
+	for f, im := range imports(t) {
+		switch {
+		case f.test: // a test may import a user of its package
+		case layer(f.pkg) > 0 && layer(im) > layer(f.pkg):
+			t.Errorf("%s (layer %d) imports %s (layer %d)", f.path, layer(f.pkg), im, layer(im))
+		case common(f.pkg) && strings.HasPrefix(im, module) && !common(im):
+			t.Errorf("%s imports %s, although every layer may import it", f.path, im)
+		case strings.HasPrefix(f.pkg, module+"shared/") && strings.HasPrefix(im, module) && !strings.HasPrefix(im, module+"shared/"):
+			t.Errorf("%s imports %s, and the core imports only the core", f.path, im)
+		}
+	}
+}
+
 func TestOnlyAdaptersImportTheAWSSDK(t *testing.T) {
-	for _, f := range source(t) {
-		for _, im := range f.imports {
-			if strings.HasPrefix(im, "github.com/aws/") && !cdk(im) && !adapter(f.pkg) {
-				t.Errorf("%s imports %s", f.path, im)
-			}
+	for f, im := range imports(t) {
+		if strings.HasPrefix(im, "github.com/aws/") && !cdk(im) && !adapter(f.pkg) {
+			t.Errorf("%s imports %s", f.path, im)
 		}
 	}
 }
@@ -240,26 +248,20 @@ var engines = map[string]string{
 }
 
 func TestOnlyTheCDKAppImportsTheCDK(t *testing.T) {
-	for _, f := range source(t) {
-		for _, im := range f.imports {
-			if infrastructure(f.pkg) {
-				continue
-			}
-			if cdk(im) || infrastructure(im) && im != module+"infra/bundle" && im != module+"infra/policies" { // neither imports the CDK
-				t.Errorf("%s imports %s", f.path, im)
-			}
+	withoutCDK := []string{module + "infra/bundle", module + "infra/policies"}
+	for f, im := range imports(t) {
+		if !infrastructure(f.pkg) && (cdk(im) || infrastructure(im) && !slices.Contains(withoutCDK, im)) {
+			t.Errorf("%s imports %s", f.path, im)
 		}
 	}
 }
 
 func TestOnlyItsAdapterImportsAnEngine(t *testing.T) {
-	for _, f := range source(t) {
-		for _, im := range f.imports {
-			for engine, homes := range engines {
-				isHome := func(home string) bool { return f.pkg == module+home || strings.HasPrefix(f.pkg, module+home+"/") }
-				if !f.test && !strings.HasPrefix(f.path, "tests/") && strings.HasPrefix(im, engine) && !slices.ContainsFunc(strings.Fields(homes), isHome) {
-					t.Errorf("%s imports %s, which is for %s", f.path, im, homes)
-				}
+	for f, im := range imports(t) {
+		for engine, homes := range engines {
+			isHome := func(home string) bool { return f.pkg == module+home || strings.HasPrefix(f.pkg, module+home+"/") }
+			if !f.test && !strings.HasPrefix(f.path, "tests/") && strings.HasPrefix(im, engine) && !slices.ContainsFunc(strings.Fields(homes), isHome) {
+				t.Errorf("%s imports %s, which is for %s", f.path, im, homes)
 			}
 		}
 	}
@@ -299,11 +301,8 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 // of a host need the admin API, and the list of all operations.
 func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
 	assemblies := []string{module + "shared/front/serve", module + "shared/front/standalone", module + "shared/front/onlambda", module + "shared/front/operations"}
-	for _, f := range source(t) {
-		if f.test || !strings.HasPrefix(f.path, "shared/") || slices.Contains(assemblies, f.pkg) {
-			continue
-		}
-		if slices.Contains(f.imports, module+"shared/front/admin") {
+	for f, im := range imports(t) {
+		if im == module+"shared/front/admin" && !f.test && strings.HasPrefix(f.path, "shared/") && !slices.Contains(assemblies, f.pkg) {
 			t.Errorf("%s imports the admin API", f.path)
 		}
 	}
@@ -312,12 +311,10 @@ func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
 // Protocols have what they share in front/plain, so that a protocol can be added and removed by itself.
 func TestNoProtocolImportsAnother(t *testing.T) {
 	protocols := []string{"agp"}
-	for _, f := range source(t) {
-		for _, im := range f.imports {
-			name, ok := strings.CutPrefix(im, module+"shared/front/")
-			if ok && !f.test && f.pkg == module+"shared/front/handlers" && !slices.Contains([]string{"op", "openapi", "plain", "protocol", "serve"}, name) {
-				protocols = append(protocols, name)
-			}
+	for f, im := range imports(t) {
+		name, ok := strings.CutPrefix(im, module+"shared/front/")
+		if ok && !f.test && f.pkg == module+"shared/front/handlers" && !slices.Contains([]string{"op", "openapi", "plain", "protocol", "serve"}, name) {
+			protocols = append(protocols, name)
 		}
 	}
 	if len(protocols) < 5 {
@@ -330,11 +327,9 @@ func TestNoProtocolImportsAnother(t *testing.T) {
 		}
 		return name
 	}
-	for _, f := range source(t) {
-		for _, im := range f.imports {
-			if from, to := protocol(f.pkg), protocol(im); !f.test && from != "" && to != "" && from != to {
-				t.Errorf("%s imports %s", f.path, im)
-			}
+	for f, im := range imports(t) {
+		if from, to := protocol(f.pkg), protocol(im); !f.test && from != "" && to != "" && from != to {
+			t.Errorf("%s imports %s", f.path, im)
 		}
 	}
 }
@@ -342,14 +337,9 @@ func TestNoProtocolImportsAnother(t *testing.T) {
 // A caller gets its target; only discovery asks registries.
 func TestTheCallersPackageKnowsNoRegistry(t *testing.T) {
 	dispatch := module + "shared/host/client/dispatch"
-	for _, f := range source(t) {
-		if f.test || f.pkg != dispatch {
-			continue
-		}
-		for _, im := range f.imports {
-			if strings.Contains(im, "/registry") || strings.HasSuffix(im, "/discovery") {
-				t.Errorf("%s imports %s", f.path, im)
-			}
+	for f, im := range imports(t) {
+		if !f.test && f.pkg == dispatch && (strings.Contains(im, "/registry") || strings.HasSuffix(im, "/discovery")) {
+			t.Errorf("%s imports %s", f.path, im)
 		}
 	}
 }
