@@ -50,7 +50,7 @@ const (
 	Unread Verify = iota + 1
 	// Alone parses each document of an owner and reports parse errors.
 	Alone
-	// Joined also compares the documents with rows and with other documents, in package fsck.
+	// Joined also lets package fsck compare the documents with rows and with other documents.
 	Joined
 )
 

@@ -169,7 +169,7 @@ type (
 		Caller identity.ID `query:"caller"`
 		Last   uint64      `query:"last"`
 	}
-	// LogbookPart requests a part of a vacant's logbook, from a position.
+	// LogbookPart requests the part of a vacant's logbook that begins at a position.
 	LogbookPart struct {
 		One
 		From  uint64 `query:"from"`

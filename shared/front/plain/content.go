@@ -34,8 +34,8 @@ func CheckText(field, text string) error {
 
 // CheckContext returns an error if a context name does not fit into an envelope, or if a guest
 // invented it. An invented name would not continue a conversation: each message would begin a new
-// one. source names the member or header of an answer that contains valid names, for the error
-// message.
+// one. The error message for an invented name contains source, which names the member or header of
+// an answer that contains valid names.
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {

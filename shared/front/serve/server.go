@@ -104,7 +104,7 @@ type Config struct {
 	// Feed lists the rows that are folded into usage. If Feed is nil, this host does not fold
 	// usage.
 	Feed store.Feed
-	// Rows lists all rows, to recount usage. If Rows is nil, this host does not recount.
+	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
 	Rows store.Walker
 	// Charges gives the host accounts: calls may have prices, and A2A accepts keys.
 	Charges bool

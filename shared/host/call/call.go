@@ -216,7 +216,7 @@ type Outcome struct {
 	AgentLog *AgentLog
 
 	// Price is the vacant's price; nil if the call is free. Charge is the amount charged for the
-	// answer. Pay lists the ways to pay, in JSON, for a 402 response.
+	// answer. Pay lists the ways to pay as JSON values for a 402 response.
 	Price  *price.Price
 	Charge money.Amount
 	Pay    []json.RawMessage

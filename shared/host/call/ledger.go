@@ -19,7 +19,7 @@ type Ledger interface {
 	// Quote plans who pays for a call and how. A problem with status 402, 403 or 429 refuses the
 	// call. Any other error is a store error.
 	Quote(ctx context.Context, q Query) (Charge, error)
-	// Debit returns at most 8 writes, without an Append, for the commit of the request row.
+	// Debit returns at most 8 writes for the commit of the request row. None of them is an Append.
 	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
 	// Explain is called with a *store.BoundsError or *store.ConflictError of a write of Debit. It
 	// returns another way to pay for the same call, or a refusal like Quote.

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// TimeLimit is a time limit of an answer, as an error. It is the cause of the context that it ends,
-// and is in the error chain of the call that it ends.
+// TimeLimit is the error of an answer that passes a time limit. It is the cause of the context that
+// the limit ends, and is in the error chain of the call that the limit ends.
 type TimeLimit struct {
 	Time time.Duration
 	Of   string // name of the limit, for example "the timeout of its agent"

@@ -465,8 +465,8 @@ func (e *AgentError) Error() string { return e.Err.Error() }
 
 func (e *AgentError) Unwrap() error { return e.Err }
 
-// Cause is the reason of a void, for the operator. It is stored with the void and sealed like a
-// text. Callers only learn the kind.
+// Cause tells the operator the reason of a void. It is stored with the void and sealed like a text.
+// Callers only learn the kind.
 type Cause struct {
 	Kind string `json:"kind"` // code of the problem's kind
 	Text string `json:"text"`

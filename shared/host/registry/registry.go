@@ -56,8 +56,8 @@ type Config struct {
 	// Elsewhere allows vacants on other hosts to be listed. It requires that a process runs Reach.
 	// Otherwise public cards with such endpoints are refused.
 	Elsewhere bool
-	// Neighbours allows endpoints on this machine's loopback, also over plain http. It is for a
-	// host on a developer's own machine.
+	// Neighbours allows endpoints on this machine's loopback, including plain http endpoints. It
+	// is for a host on a developer's own machine.
 	Neighbours bool
 	// Endpoints may be nil if this host runs no vacants.
 	Endpoints Endpoints

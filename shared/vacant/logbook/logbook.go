@@ -226,7 +226,7 @@ func VerifyChain(owner identity.ID, entries []Entry) error {
 // ChainError is the error about an entry that does not verify. If Want and Got differ, the entry's
 // link is wrong. Otherwise its signature is wrong.
 type ChainError struct {
-	Index     int // index of the entry, from 0
+	Index     int // zero-based index of the entry
 	Want, Got identity.Hash
 }
 

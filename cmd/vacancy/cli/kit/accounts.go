@@ -66,8 +66,8 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
-// AccountAt returns a client for the account of the key in the environment, at the host of the
-// vacant URL at. The client is nil if the key is not for that host.
+// AccountAt returns a client for the account of the key in the environment. The account is on the
+// host of the vacant URL at. The client is nil if the key is not for that host.
 func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, error) {
 	key, err := a.AccountKeyFor(ctx, w, at)
 	if err != nil || key == "" {

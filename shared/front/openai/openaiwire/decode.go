@@ -235,7 +235,7 @@ func (m *Said) isSystem() bool { return m.Role == system || m.Role == developer 
 
 func (m *Said) isEmpty() bool { return m.Text == "" && len(m.Images) == 0 && m.Answer == "" }
 
-// Warnings returns the requested features that were ignored, for the client.
+// Warnings returns messages for the client about requested features that were ignored.
 func (q *Request) Warnings() (all []string) {
 	if q.Left > 0 {
 		all = append(all, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messages(), q.Left, maxTold, maxSize))

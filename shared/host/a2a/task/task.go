@@ -165,7 +165,7 @@ type Turn struct {
 	// Accepted is called when the call is accepted, or when it is found because it arrived earlier.
 	// The pipeline then logs the call. Accepted may be nil.
 	Accepted func()
-	// Operation is the client's request in the words of its protocol, for the log.
+	// Operation is the protocol's name for the client's request. It is logged.
 	Operation string
 	// Continue makes the message the next message of a task that waits for it.
 	Continue bool

@@ -170,8 +170,8 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	return out
 }
 
-// once keeps each vacant once, with the newest card. An unseen card is newer than a seen one, and a
-// seen card is newer than one that it replaced.
+// once removes duplicate vacants and keeps the newest card of each. An unseen card is newer than a
+// seen card, and a seen card is newer than a card that it replaced.
 func (f *Found) once() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {

@@ -19,7 +19,7 @@ type Watcher interface {
 	Watch(ctx context.Context, task string) (context.Context, context.CancelFunc)
 }
 
-// Report is the result of a request, for the log.
+// Report is the result of a request. It is logged.
 type Report struct {
 	Op     string
 	Vacant identity.ID
