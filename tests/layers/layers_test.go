@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/vacancy-host/vacancy/"
@@ -343,8 +344,13 @@ func TestTheFrontREADMEIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(b), "\n"); n > 196 {
-		t.Errorf("README.md has %d lines, want at most 196", n)
+	if n := strings.Count(string(b), "\n"); n > 120 {
+		t.Errorf("README.md has %d lines, want at most 120", n)
+	}
+	for line := range strings.Lines(string(b)) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 110 {
+			t.Errorf("README.md has a line of %d columns, want at most 110:\n%s", n, line)
+		}
 	}
 }
 
