@@ -1,5 +1,5 @@
-// Package layers checks the source code against shared/README §1: which package
-// may import which, which may open connections, and which words are retired.
+// Package layers checks the source code against shared/README §1: imports of packages, packages
+// that open connections, and retired words.
 package layers
 
 import (
