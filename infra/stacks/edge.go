@@ -150,7 +150,8 @@ func publicCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 }
 
 func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, headers ...string) awscloudfront.ICachePolicy {
-	// The whole query is part of the cache key, too. Answers without Cache-Control are not cached.
+	// The complete query is also part of the cache key. Answers without Cache-Control are not
+	// cached.
 	key := awscloudfront.CacheHeaderBehavior_None()
 	if len(headers) > 0 {
 		key = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)

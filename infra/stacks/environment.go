@@ -76,8 +76,8 @@ func (f functionStack) gatewayURL(in Input) *string {
 
 // reads returns the share of reads of one instance, as units-per-second:burst, for registry, search
 // and graduate, and for requests to gateway without a known key. All shares together are at most
-// half of the limits of both tables, because calls need the rest. Without reserved concurrency,
-// more instances may run, and they read more.
+// half of the limits of both tables, because calls need the rest. If functions have no reserved
+// concurrency, more instances may run, and they read more.
 func reads(s settings.Settings) string {
 	const saved = 4       // burst in seconds of the instance's share
 	const revoking = 1.25 // factor for registry, whose revocations may read a quarter more

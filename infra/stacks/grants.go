@@ -130,8 +130,8 @@ func (g grants) usesFiles() grants {
 	if g.sealsOnly != nil {
 		g.sealsOnly = append(g.sealsOnly, fileKeys)
 	}
-	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, of{workspace.CountDocs, locks.Docs}}, access{[]string{"PutItem"}, of{workspace.Docs, workspace.FileDocs}},
-		access{[]string{"Query"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}})
+	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, of{workspace.CountDocs}}, access{[]string{"UpdateItem"}, of{locks.NumberDocs}},
+		access{[]string{"PutItem"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}}, access{[]string{"Query"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}})
 	return g
 }
 
@@ -220,7 +220,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
 		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: grants{rows: appends(), docs: append(agent, access{[]string{"DeleteItem"}, of{workspace.Docs, locks.Docs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+		functions.Agent: grants{rows: appends(), docs: append(agent, access{[]string{"DeleteItem"}, of{workspace.Docs, locks.Docs, locks.NumberDocs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
 		functions.Worker: grants{rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},

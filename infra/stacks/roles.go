@@ -194,7 +194,8 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 }
 
 func fileStatements(d data, g grants) []awsiam.PolicyStatement {
-	// sweeper lists the names. Without that permission, S3 answers 403 to other functions for an absent name.
+	// Only sweeper may list the names. S3 therefore answers 403 to other functions for an absent
+	// name.
 	return objectStatements(d, "File", g.files, workspace.Prefix)
 }
 

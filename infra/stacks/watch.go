@@ -231,7 +231,7 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	return board
 }
 
-// budget sends mail when a day of the whole account costs more than the limit. A budget by tag
+// budget sends mail when a day of the complete account costs more than the limit. A budget by tag
 // would send no mail until a person activates the tag.
 func budget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{

@@ -104,8 +104,8 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// restartIfStuck restarts the server if a stack cannot be deployed any more, because a failed
-// update has no other remedy on LocalStack.
+// restartIfStuck restarts the server if a stack can no longer be deployed, because a failed update
+// has no other remedy on LocalStack.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {

@@ -30,7 +30,7 @@ type Installed struct {
 
 // Install ensures that the cache directory has all files that a server needs, and reports slow
 // steps on progress. It is idempotent, safe for concurrent use, and repairs an interrupted install.
-// If a tool is missing, the error is of kind NotFound and tells how to get the tool.
+// If a tool is missing, the error is of kind NotFound and explains how to get the tool.
 func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

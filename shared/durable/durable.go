@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Dir syncs the names in dir, for example of new and renamed files. On Windows it does nothing,
+// Dir syncs the names in dir, for example of new and renamed files. On Windows it has no effect,
 // because the file systems journal names.
 func Dir(dir string) error {
 	if runtime.GOOS == "windows" {

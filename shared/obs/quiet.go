@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Log lines are billed by the byte, and anybody can send requests that are refused or only read.
-// The lines of such requests are limited. Lines of failed requests have their own limit, so that a
+// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The
+// lines of such requests are limited. Lines of failed requests have their own limit, so that a
 // flood cannot hide a failure. The next line of the same kind includes the counts of the suppressed
 // lines.
 const (

@@ -2,7 +2,7 @@
 // which CloudWatch extracts metrics.
 //
 // Adapters count requests in the Usage of their context, and handlers log with the same context. If
-// the context has no Usage, counting does nothing.
+// the context has no Usage, counting has no effect.
 //
 // Within an invocation (With), each line has its request and trace id. The first line with a
 // verdict also has the counts and an embedded metrics block, from which CloudWatch makes the

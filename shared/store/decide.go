@@ -12,9 +12,9 @@ type State interface {
 }
 
 // Decide evaluates the conditions of a commit that passed Check. All adapters that evaluate
-// conditions themselves share it. If own is true, the writes were applied before. Otherwise err is
-// the first violated condition, or nil if the adapter may apply the writes. Decide returns errors
-// of State unchanged.
+// conditions themselves share it. If own is true, the writes have already been applied. Otherwise
+// err is the first violated condition, or nil if the adapter may apply the writes. Decide returns
+// errors of State unchanged.
 func Decide(writes []Write, at State) (own bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError

@@ -124,8 +124,7 @@ func fill(pattern string, parts []string) (string, []string) {
 	return b.String(), parts
 }
 
-// Parts is the inverse of Key: it returns the part for each star. ok is false if the key has
-// another shape.
+// Parts reverses Key. It returns the part for each star. ok is false if the key has another shape.
 func (s Shape) Parts(k Key) (parts []string, ok bool) {
 	of, ok := match(s.Partition, k.Partition)
 	if !ok {

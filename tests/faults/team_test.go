@@ -24,7 +24,7 @@ func TestADispatchConsumesFewWriteUnits(t *testing.T) {
 	must(t, err)
 	_, _, err = server.Billing.Credit(ctx, a.ID, money.Dollar, "first", "")
 	must(t, err)
-	k, _, err := server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+	k, _, err := server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	must(t, err)
 	counter := &roundtrips.Counter{}
 	agents := h.money(h.Store(h.Endpoint, counter.Option), time.Now).OpenQueuedA2A(serve.Queues{Tasks: &messages{}, Notices: &messages{}, Turns: 64})

@@ -14,7 +14,7 @@ func (s *deployed) dispatched(t *testing.T) {
 	t.Helper()
 	a, mine, own := s.tenant(t, "crew"+word(t)), "asker"+word(t), "own"+word(t)
 	var made struct{ Secret string }
-	a.read(&made, "keys", "create", a.name, "--scope", "agents", "--json")
+	a.read(&made, "keys", "create", a.name, "--scope", "agents,read", "--json")
 	a.key = made.Secret
 	asks := object{"provider": "mock", "ask": true, "system": "```mock\ncall: ask_user {\"question\":\"which {input}?\"}\n```"}
 	s.agent(t, mine, a.name, asks)

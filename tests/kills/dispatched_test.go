@@ -44,7 +44,7 @@ func newDispatched(t *testing.T) *dispatched {
 		_, _, err = server.Billing.Credit(t.Context(), d.account.ID, funds, "first", "")
 	}
 	if err == nil {
-		d.key, d.secret, err = server.Billing.MakeKey(t.Context(), d.account.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+		d.key, d.secret, err = server.Billing.MakeKey(t.Context(), d.account.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func each(t *testing.T, test func(t *testing.T, sc scenario, in targets)) {
 
 // A healthy run of each request makes exactly the calls that the table names, and
 // commits in its order: a new call needs a new row. The commit of an observation may come
-// before that of its answer or after it.
+// before the commit of its answer or after it.
 func TestEveryCallHasItsRow(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in targets) {
 		s := set(t, sc, in)

@@ -178,17 +178,17 @@ var table = []scenario{
 	}, {
 		request: "a removal of a workspace", in: inDev,
 		warm: isWritten, make: removeWorkspace, again: removeWorkspaceAgain,
-		calls: `Doc workspace, Doc workspacecount, Doc locks, Doc locks 2, Commit workspace > done, Write`,
+		calls: `Doc workspace, Doc workspacecount, Doc locks, Doc locknumber, Commit workspace > done, Write`,
 	}, {
 		// The commit of the write begins with the condition of the lock.
 		request: "a dispatch of a task that writes under a lock, and its turn", in: inDev,
 		prepare: filing, warm: noted, make: aTaskThatWrites, again: fileTaskAgain, ends: "Commit queue 2",
-		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks, Doc locks 2,
-			Commit locks > waits, Docs queue, Docs task, Doc locks 3, Doc task 2, Doc guest, Doc guest 2,
+		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks,
+			Commit locks > waits, Docs queue, Docs task, Doc locks 2, Doc task 2, Doc guest, Doc guest 2,
 			Commit guest, Tip rsp, Tip req, Tip rsp 2, Doc v 3, Tip req 2, Doc revoked, Commit req > pending, Rows req,
 			Rows rsp, Doc revoked 2, Doc workspace, Doc workspacefile, Get blob, Doc workspace 2,
 			Doc workspacefile 2, Doc workspacecount, Put blob, Doc workspacefile 3, Doc workspacecount 2,
-			Doc task 3, Doc locks 4, Doc locks 5, Commit locks 2, Tip log, Commit log, Commit task,
+			Doc task 3, Doc locknumber, Doc locks 3, Commit locknumber, Tip log, Commit log, Commit task,
 			Commit task 2, Commit task 3, Doc task 4, Docs task 2, Commit rsp > stored, Commit queue 2, Write = either`,
 	}, {
 		request: "a dispatch of a task that waits for a lock", in: inDev,

@@ -39,7 +39,7 @@ func teaming(s *stage) {
 	s.must(err)
 	_, err = server.Vacants.SetPrice(s.ctx, r.ID, price.Price{Flat: callPrice})
 	s.must(err)
-	_, s.key, err = server.Billing.MakeKey(s.ctx, s.account, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+	_, s.key, err = server.Billing.MakeKey(s.ctx, s.account, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	s.must(err)
 }
 

@@ -21,7 +21,7 @@ type crew struct {
 	*shop
 	cloud  *cloud
 	worker *Function
-	key    string // of the account, with the scope agents
+	key    string // of the account, with the scopes agents and read
 }
 
 func newCrew(t *testing.T) *crew {
@@ -30,7 +30,7 @@ func newCrew(t *testing.T) *crew {
 	c := &crew{shop: &shop{Host: host, t: t}, cloud: newCloud(t, host, host.Endpoint, Options{})}
 	c.admin, c.worker = c.run("admin"), c.run("worker")
 	c.must(c.admin, "POST", "/v1/admin/accounts", sampleOperator, `{"tenant":"acme"}`)
-	c.key = c.must(c.admin, "POST", "/v1/admin/accounts/acme/keys", sampleOperator, `{"scopes":["agents"]}`)["secret"].(string)
+	c.key = c.must(c.admin, "POST", "/v1/admin/accounts/acme/keys", sampleOperator, `{"scopes":["agents","read"]}`)["secret"].(string)
 	return c
 }
 

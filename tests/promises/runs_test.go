@@ -213,7 +213,7 @@ func (w *runs) makeBuyer() {
 	w.key = w.Key(w.buyer, billing.KeyOptions{Cap: most})
 	w.agp = w.Key(w.buyer, billing.KeyOptions{Tier: billing.Pro, Cap: most})
 	w.test = w.Key(w.buyer, billing.KeyOptions{Test: true})
-	w.agents = w.Key(w.buyer, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}, Cap: most})
+	w.agents = w.Key(w.buyer, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}, Cap: most})
 	w.limited = w.Key(w.buyer, billing.KeyOptions{Most: shopPrice - 1})
 	ctx := w.Context()
 	issuer := tokenstest.New()

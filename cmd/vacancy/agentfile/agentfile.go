@@ -1,9 +1,9 @@
-// Package agentfile reads agents as people keep them: a Markdown file whose front
-// matter has the settings and whose body says who the agent is.
+// Package agentfile reads agents from Markdown files. The front matter of a file contains the
+// settings of the agent, and the body contains its instructions.
 //
-// The invariants: no file outside of the root, or outside of the agent's folder, is
-// read, whatever a file includes. A key that is not known is refused. What a file asks
-// for and the host does not do is a warning of the agent, never silence.
+// The package never reads a file outside the root or the folder of the agent's file, whatever a
+// file includes. It rejects unknown keys. A requested feature that the host does not support
+// becomes a warning of the agent.
 package agentfile
 
 import (
@@ -31,22 +31,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Options are settings from outside the file.
+// Options contains settings that are not in the file.
 type Options struct {
 	// Root is the folder with instructions and rules for all agents, or "".
 	Root string
-	// Substrate, unless "", replaces the file's provider, base_url and model.
+	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
 }
 
-// File is an agent's file.
 type File struct {
-	Name  string // the file's name without its ending
+	Name  string // file name without its extension
 	Agent definition.Agent
 }
 
-// Read reads an agent's file. Beside NAME.md, PROVIDER/NAME.md is the one for a
-// provider. The error names the file, and the key that is wrong.
+// Read reads an agent's file. If the file names a provider and PROVIDER/NAME.md exists in its
+// folder, Read reads that file instead. Errors name the file and the invalid key.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
 	f, err := o.read(filepath.Join(dir, "."), name)
@@ -63,7 +62,6 @@ func Read(file string, o Options) (File, error) {
 	return f, nil
 }
 
-// kindOf is the exit of an error: a missing file is the system's own.
 func kindOf(err error) problem.Kind {
 	if errors.Is(err, fs.ErrNotExist) {
 		return problem.NotFound
@@ -79,9 +77,8 @@ func exists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// reader reads one agent.
 type reader struct {
-	beside, root *os.Root // root is nil without Options.Root
+	beside, root *os.Root // root is nil if Options.Root is empty
 	warnings     []string
 }
 
@@ -118,7 +115,8 @@ func (o Options) read(dir, name string) (f File, err error) {
 	return File{Agent: a}, a.Check()
 }
 
-// asText is an error of the system whose text a person may read.
+// asText unwraps the error of a failed file operation, so that the message does not repeat the
+// path.
 func asText(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -127,12 +125,11 @@ func asText(err error) error {
 	return err
 }
 
-// split parts the front matter from the body.
 func split(doc []byte) (front, body []byte, err error) {
 	doc = bytes.ReplaceAll(canon.TrimMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
 	if ok {
-		// The line that ends it may be the first or the last one.
+		// The closing line may be the first or the last line after the opening one.
 		front, body, ok = bytes.Cut(append([]byte("\n"), rest...), []byte("\n---\n"))
 		if !ok {
 			front, ok = bytes.CutSuffix(append([]byte("\n"), bytes.TrimRight(rest, "\n")...), []byte("\n---"))
@@ -144,8 +141,8 @@ func split(doc []byte) (front, body []byte, err error) {
 	return front, body, nil
 }
 
-// keys are the settings of a front matter. A nil function is a member of
-// definition.Agent with the same name and form.
+// keys contains the settings of a front matter. If the function is nil, the member of
+// definition.Agent has the same name and form.
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
@@ -162,10 +159,9 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"omit":        (*reader).list,
 }
 
-// members are the members of an agent in JSON.
+// members contains the members of an agent in JSON.
 type members map[string]json.RawMessage
 
-// settings is the agent of a front matter, without its texts.
 func (r *reader) settings(doc json.RawMessage, override string) (a definition.Agent, err error) {
 	var front members
 	if err := json.Unmarshal(doc, &front); err != nil {
@@ -176,7 +172,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	for key := range front {
 		names = append(names, key)
 	}
-	slices.Sort(names) // so that warnings have one order
+	slices.Sort(names) // warnings have a stable order
 	if unknown := slices.DeleteFunc(slices.Clone(names), isKey); len(unknown) > 0 {
 		return a, unknownKeys(unknown)
 	}
@@ -217,8 +213,8 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	return a, err
 }
 
-// chooseTier removes the tier of an agent with a model, and sets the default tier MEDIUM
-// of a provider's agent without a model.
+// chooseTier removes the tier of an agent with a model. It sets the tier MEDIUM if a provider with
+// tiers is named without a model or a tier.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
@@ -234,7 +230,6 @@ func (m members) chooseTier() error {
 	return nil
 }
 
-// tier reads a tier. An unknown tier is MEDIUM, with a warning.
 func (r *reader) tier(a members, key string, value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) != nil {
@@ -249,7 +244,6 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// dropBudgets removes the budgets of an agent with a free model, with a warning.
 func (r *reader) dropBudgets(m members) {
 	var a definition.Agent
 	b, err := json.Marshal(m)
@@ -286,7 +280,7 @@ func (m members) setSubstrate(text string) error {
 			m.set(key, value)
 		}
 	}
-	if !spec.IsModel() { // the model's settings go with the model
+	if !spec.IsModel() { // these settings are only for models
 		for _, key := range []string{"fallback_model", "max_tokens", "effort", "omit", "budget", "daily_budget", "price"} {
 			delete(m, key)
 		}
@@ -300,7 +294,6 @@ func (m members) setSubstrate(text string) error {
 	return nil
 }
 
-// set sets a member to a value that has a form in JSON.
 func (m members) set(key string, value any) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -309,24 +302,20 @@ func (m members) set(key string, value any) {
 	m[key] = b
 }
 
-// warn adds a warning.
 func (r *reader) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-// unused warns of a setting that no host has.
 func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: no provider of this host has it; it is not used", key)
 	return nil
 }
 
-// name warns of a name in the front matter, which other hosts' files have.
 func (r *reader) name(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
 }
 
-// budget reads dollars.
 func (r *reader) budget(a members, key string, value json.RawMessage) error {
 	m, err := money.Parse(strings.Trim(string(value), `"`))
 	if err != nil {
@@ -336,7 +325,7 @@ func (r *reader) budget(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// price reads dollars per million tokens: IN/OUT, IN/OUT/CACHED or 0.
+// price parses dollars per million tokens, in the form IN/OUT, IN/OUT/CACHED or 0.
 func (r *reader) price(a members, key string, value json.RawMessage) error {
 	parts := strings.Split(strings.Trim(string(value), `"`), "/")
 	if len(parts) == 1 && parts[0] == "0" {
@@ -376,10 +365,9 @@ func (r *reader) format(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// onOff takes on and off, which YAML does not take for booleans.
 func (r *reader) onOff(a members, key string, value json.RawMessage) error {
 	switch string(value) {
-	case `"on"`, "true":
+	case `"on"`, "true": // the YAML parser treats on and off as strings
 		a[key] = json.RawMessage("true")
 	case `"off"`, "false":
 	default:
@@ -388,7 +376,6 @@ func (r *reader) onOff(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// list takes a list, or a text with commas.
 func (r *reader) list(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
 	if err == nil && len(all) > 0 {
@@ -397,7 +384,7 @@ func (r *reader) list(a members, key string, value json.RawMessage) error {
 	return err
 }
 
-// input takes media types. Every agent reads the messages' text, which may stand among them.
+// input parses media types. It drops "text", because every agent reads the text of messages.
 func (r *reader) input(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
 	for i := range all {
@@ -409,7 +396,7 @@ func (r *reader) input(a members, key string, value json.RawMessage) error {
 	return err
 }
 
-// allowed takes tools and allowed_tools, which mean the same.
+// allowed parses tools and allowed_tools, which have the same meaning.
 func (r *reader) allowed(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
 	if err != nil {
@@ -431,7 +418,7 @@ func (r *reader) allowed(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// servers takes MCP servers by name, each as a URL or as an object with one.
+// servers parses MCP servers by name. Each is a URL, or an object with a URL.
 func (r *reader) servers(a members, key string, value json.RawMessage) error {
 	var byName members
 	if json.Unmarshal(value, &byName) != nil {
@@ -465,7 +452,6 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// folders takes the folders below the root, and warns of others.
 func (r *reader) folders(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
 	kept := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return !definition.IsPath(one) })
@@ -475,7 +461,7 @@ func (r *reader) folders(a members, key string, value json.RawMessage) error {
 		}
 	}
 	if len(all) > 0 && len(kept) == 0 && key == "include_dirs" && err == nil {
-		kept = []string{definition.SharedFolder} // without a folder the agent would read all folders
+		kept = []string{definition.SharedFolder} // without this folder the agent could read all folders
 	}
 	if len(kept) > 0 {
 		a.set(key, kept)
@@ -499,7 +485,6 @@ func listOf(key string, value json.RawMessage) (all []string, err error) {
 	return all, nil
 }
 
-// Keys returns the settings of an agent file.
 func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
 
 func isKey(key string) bool {
@@ -507,11 +492,11 @@ func isKey(key string) bool {
 	return known
 }
 
-// maxUnknown bounds the keys that an error names.
+// maxUnknown limits the keys that an error names.
 const maxUnknown = 10
 
-// unknownKeys is the error of keys that are not settings. It names all of them, and suggests a
-// setting for each key that is near one.
+// unknownKeys returns the error for keys that are not settings. It names the keys and suggests
+// similar settings.
 func unknownKeys(unknown []string) error {
 	named, near := make([]string, 0, len(unknown)), []string{}
 	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
@@ -532,8 +517,6 @@ func unknownKeys(unknown []string) error {
 	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", unknown[0]), Detail: text}
 }
 
-// instructions returns the file and the folder in which a root keeps the instructions for all
-// agents of a kind of provider.
 func instructions(provider string) (file, rules string) {
 	if provider == "gemini" {
 		return ".gemini/SYSTEM.md", ".gemini/rules"
@@ -541,8 +524,8 @@ func instructions(provider string) (file, rules string) {
 	return ".claude/CLAUDE.md", ".claude/rules"
 }
 
-// prompt returns the model's instructions: the root's instructions, the agent's own
-// text and the root's rules. Blank parts are left out.
+// prompt returns the model's instructions: the root's instructions, the agent's own text and the
+// root's rules. It omits blank parts.
 func (r *reader) prompt(provider, name string, persona []byte) string {
 	var parts []string
 	add := func(text string) {
@@ -558,7 +541,7 @@ func (r *reader) prompt(provider, name string, persona []byte) string {
 	}
 	add(r.include(r.beside, path.Dir(name), persona, []string{name}))
 	if r.root != nil {
-		all, _ := fs.Glob(r.root.FS(), rules+"/*.md") // its error is one of the pattern
+		all, _ := fs.Glob(r.root.FS(), rules+"/*.md") // the pattern is valid
 		for _, file := range all {
 			if doc, err := readText(r.root, file); err == nil {
 				add(r.include(r.root, rules, doc, []string{file}))
@@ -568,12 +551,12 @@ func (r *reader) prompt(provider, name string, persona []byte) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// maxIncludes is how deep files include each other.
+// maxIncludes limits the depth of nested includes.
 const maxIncludes = 8
 
-// include replaces each line that begins with @PATH by the file, sought beside the
-// including file first and then from the root. Where it cannot, a comment says so.
-// within are the files that include this one.
+// include replaces each line of the form @PATH by the content of that file. It searches the folder
+// of the including file and then the root. If the file cannot be included, a comment gives the
+// reason. within contains the files that are being included.
 func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(doc)) {
@@ -587,7 +570,6 @@ func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) s
 	return out.String()
 }
 
-// included is the text of an included file, or a comment.
 func (r *reader) included(in *os.Root, dir, name string, within []string) string {
 	skipped := func(why string) string { return "<!-- @" + strings.ReplaceAll(name, "--", "- -") + ": " + why + " -->" }
 	places := []struct {
@@ -619,7 +601,6 @@ func (r *reader) included(in *os.Root, dir, name string, within []string) string
 	return skipped(why)
 }
 
-// readText reads a file below a root. A link that leads out of it is an error.
 func readText(root *os.Root, name string) ([]byte, error) {
 	f, err := root.Open(name)
 	if err != nil {
@@ -633,8 +614,9 @@ func readText(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// Set changes settings of an agent in JSON, as KEY=VALUE from a person: lists with
-// commas, and an empty value for the default. It returns the agent's next version.
+// Set changes settings of an agent in JSON and returns the agent's next version. Each setting has
+// the form KEY=VALUE. Lists are separated by commas, and an empty value resets the setting to its
+// default.
 func Set(agent []byte, settings []string) ([]byte, error) {
 	m := members{}
 	if err := json.Unmarshal(agent, &m); err != nil {
@@ -687,7 +669,6 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 	return a.Blob(), err
 }
 
-// IsSetting reports whether KEY of KEY=VALUE is a setting of an agent.
 func IsSetting(key string) bool {
 	_, ok := keys[key]
 	return ok && key != "name" || key == "system"

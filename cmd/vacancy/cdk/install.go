@@ -3,7 +3,7 @@ package cdk
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed" // for the two files of npm
+	_ "embed" // embeds the two npm files
 	"errors"
 	"fmt"
 	"io"
@@ -33,10 +33,10 @@ var (
 	lockfile []byte
 )
 
-// Install installs the pinned command line in the cache directory dir. If it is installed, Install does nothing.
-// npm downloads it once (about 10 MB) and checks its digest. The directory's name contains a digest
-// of the recipe, so each version has its own install. If Install must download, it writes a line to
-// progress.
+// Install installs the pinned command line in the cache directory dir. If it is already installed,
+// Install returns at once. npm downloads it once (about 10 MB) and checks its digest. The
+// directory's name contains a digest of the recipe, so each version has its own install. If Install
+// must download, it writes a line to progress.
 //
 // The error is of kind NotFound, with instructions, if Node or npm is missing or Node is older than
 // version 20. It is Unavailable if npm cannot download.

@@ -1,5 +1,5 @@
-// Package cli is the command line of Vacancy. Each group of commands has a package
-// beside it, and what the groups share is in package kit.
+// Package cli is the command line of Vacancy. Each group of commands has its own package in this
+// directory, and package kit contains their common parts.
 package cli
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 )
 
-// Seams are the parts of the command line that programs and tests choose.
+// Seams contains the parts of the command line that programs and tests may replace.
 type Seams = kit.Seams
 
-// Run runs one command line and returns its exit code (problem.Exits lists
-// them). env is in the form of os.Environ. An interrupt cancels the command,
-// and a second interrupt ends the process. Programs pass zero Seams.
+// Run runs one command line and returns its exit code, which is one of problem.Exits. env has the
+// form of os.Environ. An interrupt cancels the command, and a second interrupt ends the process.
+// Programs pass zero Seams.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	return s.Start(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }
@@ -93,15 +93,16 @@ registry or gate answers the operations of these parts with 404.`,
 	return root
 }
 
-// groups are the commands by task, in the order of the help.
+// groups lists the groups of commands in the order of the help.
 var groups = []kit.Group{startcmd.Group, vacantcmd.Group, childcmd.Group, moneycmd.Group, agpcmd.Group, hostcmd.Group, callcmd.Group, awscmd.Group}
 
-// first are the commands of the first hour, in its order: "vacancy --help" shows only them.
+// first lists the commands that a new user needs, in that order. "vacancy --help" shows only these
+// commands.
 var first = []string{
 	"dev", "new", "watch", "call", "create", "list", "show", "logs", "update", "publish", "search", "serve", "price", "account", "doctor",
 }
 
-// helpTemplate puts the description first, then usage with the example.
+// helpTemplate prints the description first, and then the usage with the example.
 const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`

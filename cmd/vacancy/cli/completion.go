@@ -18,17 +18,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 )
 
-// names completes the names that only this machine knows.
+// names completes names that are stored on this machine or on a host.
 type names struct{ *kit.App }
 
-// complete adds the completion of names that only this machine knows: vacants of
-// the host, identities and stages.
+// complete registers the completion of names: vacants of the host, identities and stages.
 func complete(a *kit.App, root *cobra.Command) {
 	n := names{a}
 	for _, c := range root.Commands() {
 		complete(a, c)
 		if c.Flags().Lookup("as") != nil {
-			// It fails only for flags that do not exist.
+			// The only error is that the flag does not exist.
 			_ = c.RegisterFlagCompletionFunc("as", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 				return n.identityNames(c, nil, word)
 			})
@@ -64,21 +63,19 @@ func complete(a *kit.App, root *cobra.Command) {
 	}
 }
 
-// flagValues are the completions of flags of several commands whose values are in a table.
+// flagValues completes flags of several commands whose values come from a table.
 var flagValues = map[string]cobra.CompletionFunc{"substrate": substrateKinds, "scope": listed(billing.Scopes())}
 
-// substrateKinds completes a kind; most kinds go on with a model or a URL.
 func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	kinds := standalone.SubstrateKinds()
 	for i, kind := range kinds {
 		if kind != echo.Kind && kind != plan.Kind && kind != substrate.KindMock {
-			kinds[i] += ":"
+			kinds[i] += ":" // a model or a URL follows
 		}
 	}
 	return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// listed completes the last value of a list with commas.
 func listed[T ~string](known []T) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) (values []string, _ cobra.ShellCompDirective) {
 		before := word[:strings.LastIndexByte(word, ',')+1]
@@ -95,10 +92,9 @@ func (n names) vacantNames(cmd *cobra.Command, args []string, _ string) ([]strin
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return n.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is a target, too
+	return n.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is also a target
 }
 
-// whereOf returns the host that cmd's flags choose.
 func whereOf(cmd *cobra.Command) (w kit.Where) {
 	for flag, to := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
@@ -108,7 +104,6 @@ func whereOf(cmd *cobra.Command) (w kit.Where) {
 	return w
 }
 
-// contextOf returns the context of a command, which has none while it is completed.
 func contextOf(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx
@@ -116,7 +111,8 @@ func contextOf(cmd *cobra.Command) context.Context {
 	return context.Background()
 }
 
-// completeKeyIDs lists the unrevoked keys of TENANT's account, or of the account of the key in the environment.
+// completeKeyIDs completes the unrevoked keys of TENANT's account, or of the account of the key in
+// the environment.
 func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) < 2 && n.Begin(cmd) == nil {
 		// If the account cannot be read, ids stays empty.
@@ -133,7 +129,6 @@ func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// hostedNames lists the vacants of the host that cmd's flags choose, by name.
 func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	if n.Begin(cmd) != nil {
 		return nil
@@ -170,7 +165,6 @@ func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.She
 	return known, cobra.ShellCompDirectiveNoFileComp
 }
 
-// chainEnds completes a caller, then a vacant.
 func (n names) chainEnds(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
 		return n.hostedNames(cmd), cobra.ShellCompDirectiveNoFileComp

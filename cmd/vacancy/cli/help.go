@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// setHelp makes the help of root short, and fits all help to the terminal.
+// setHelp shortens the help of root and wraps all help to the width of the terminal.
 func setHelp(a *kit.App, root *cobra.Command) {
 	whole := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -32,7 +32,7 @@ func setHelp(a *kit.App, root *cobra.Command) {
 	})
 }
 
-// knownHelp makes "help WORD" refuse an unknown command or topic, and suggest a near one.
+// knownHelp makes "help WORD" reject an unknown command or topic and suggest a similar one.
 func knownHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
@@ -63,7 +63,8 @@ func knownHelp(root *cobra.Command) {
 	}
 }
 
-// shortHelp is the help of root: the commands of the first hour, and the topics of the others.
+// shortHelp returns the help of root: the commands that a new user needs, and the topics of the
+// other commands.
 func shortHelp(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  vacancy [command]\n\nExamples:\n%s\n\n%s\n", root.Long, root.Example, groups[0].Title)
@@ -99,7 +100,7 @@ func allTopic(a *kit.App, root *cobra.Command) *cobra.Command {
 	return topic
 }
 
-// groupTopic is "vacancy help TOPIC": all commands of one group.
+// groupTopic returns the topic "vacancy help TOPIC", which lists all commands of a group.
 func groupTopic(a *kit.App, g kit.Group, root *cobra.Command, commands []*cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: g.Topic, Short: strings.TrimSuffix(g.Title, ":"), Hidden: true}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -122,10 +123,9 @@ func groupTopic(a *kit.App, g kit.Group, root *cobra.Command, commands []*cobra.
 	return topic
 }
 
-// heading matches the headings of a help text.
+// heading matches the headings in a help text.
 var heading = regexp.MustCompile(`(?m)^[A-Z][^.\n"]{0,40}:$`)
 
-// showHelp prints a help text: broken to the width of a terminal, with its headings painted.
 func showHelp(a *kit.App, cmd *cobra.Command, text string) {
 	w := a.Terminal(cmd.OutOrStdout())
 	text = heading.ReplaceAllStringFunc(kit.Wrap(w, text), func(s string) string { return kit.Paint(w, kit.Bold, s) })

@@ -36,8 +36,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// referenceTopic is "vacancy help reference": the tables of which commands, settings, operations
-// and errors are made. Its text is made when it is asked for, because it names all commands.
+// referenceTopic returns the topic "vacancy help reference", which prints the tables from which
+// commands, settings, operations and errors are built. The text is built on demand, because it
+// names all commands.
 func referenceTopic(root *cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: "reference", Short: "All commands, settings, operations, errors, documents and limits"}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -54,7 +55,7 @@ func referenceTopic(root *cobra.Command) *cobra.Command {
 	return topic
 }
 
-// hostFlags are the flags that choose a host. The reference names them once.
+// hostFlags lists the flags that choose a host. The reference describes them only once.
 var hostFlags = []string{"host", "stage", "ca", "data"}
 
 func writeCommands(b *strings.Builder, root *cobra.Command) {
@@ -108,7 +109,6 @@ func writeFlag(b *strings.Builder, bullet string, f *pflag.Flag) {
 	b.WriteString("\n")
 }
 
-// writeTable writes a table whose first column is code.
 func writeTable(b *strings.Builder, head []string, rows [][]string) {
 	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 	for _, row := range rows {

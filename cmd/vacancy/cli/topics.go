@@ -9,7 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// exitCodesTopic shows the table of package problem: each code with its values of "code" in errors.
+// exitCodesTopic returns the topic with the table of exit codes. Each code is shown with the values
+// of "code" in JSON errors.
 func exitCodesTopic() *cobra.Command {
 	words := map[int][]string{}
 	for _, k := range problem.Kinds() {

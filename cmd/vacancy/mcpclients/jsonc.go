@@ -176,7 +176,7 @@ func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, in
 		return apply(b, tail)
 	}
 	last := &o.Members[len(o.Members)-1].Value
-	// The file uses trailing commas, so the new member gets one too.
+	// The file uses trailing commas, so the new member also gets one.
 	if last.AfterExtra != nil {
 		tail.text = text + "," + strings.TrimPrefix(tail.text, text)
 		return apply(b, tail)

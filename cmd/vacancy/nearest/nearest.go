@@ -1,11 +1,11 @@
-// Package nearest finds what a person may have meant by a mistyped word.
+// Package nearest suggests a known name for a mistyped word.
 package nearest
 
 import "strings"
 
-// Name returns the name that a person may have meant by word: the one with the
-// fewest changes of a letter, two at most, and one in a word of up to four letters; "" if
-// none is near.
+// Name returns the name that the user probably meant by word: the name with the fewest changed
+// letters, at most two, or at most one if word has up to four letters. If no name is similar
+// enough, it returns "".
 func Name(word string, names []string) string {
 	most := 2
 	if len(word) <= 4 {
@@ -19,7 +19,7 @@ func Name(word string, names []string) string {
 		}
 		rank := 2 * d
 		if len(name) != len(word) {
-			rank++ // modle is rather model than mode
+			rank++ // modle more likely means model than mode
 		}
 		if rank < least {
 			best, least = name, rank
@@ -28,8 +28,6 @@ func Name(word string, names []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, remove, replace or swap with the
-// next to make b of a.
 func distance(a, b string) int {
 	before, last := []int(nil), make([]int, len(b)+1)
 	for j := range last {

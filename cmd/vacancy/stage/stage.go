@@ -56,7 +56,7 @@ func (k Key) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, word)
 }
 
-// LogValue implements slog.LogValuer. Without it, a JSON handler would marshal the key, as the
+// LogValue implements slog.LogValuer. Otherwise a JSON handler would marshal the key, as the
 // record's file does.
 func (k Key) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 

@@ -1,7 +1,5 @@
-// Package yamldoc reads documents that people write in YAML.
-//
-// The invariant: of YAML only what JSON has too is taken, so that a document means
-// what a person reads.
+// Package yamldoc converts YAML documents of users to JSON. It accepts only the features of YAML
+// that JSON also has, so that a document means what it appears to mean.
 package yamldoc
 
 import (
@@ -17,12 +15,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Max is the largest document in bytes.
+// Max limits a document in bytes.
 const Max = 1 << 20
 
-// JSON converts a person's document to JSON. JSON is returned unchanged,
-// byte for byte: the receiver checks it. Of YAML only what JSON has too is
-// allowed: no aliases, no tags, one document; a date is a string.
+// JSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, because
+// the receiver checks it. Of YAML, it rejects aliases, tags and multiple documents, and it treats
+// dates as strings.
 func JSON(doc []byte) (json.RawMessage, error) {
 	doc = canon.TrimMark(doc)
 	if json.Valid(doc) {
@@ -49,10 +47,9 @@ func JSON(doc []byte) (json.RawMessage, error) {
 	return b, nil
 }
 
-// maxDepth is how deep a document may be.
+// maxDepth limits the depth of a document.
 const maxDepth = 32
 
-// FromJSON returns the document of YAML that says the same as one of JSON.
 func FromJSON(doc []byte) ([]byte, error) {
 	var v any
 	if err := json.Unmarshal(doc, &v); err != nil {
@@ -61,7 +58,6 @@ func FromJSON(doc []byte) ([]byte, error) {
 	return yaml.Marshal(v)
 }
 
-// plain is the value of a node.
 func plain(n *yaml.Node, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, problem.New(problem.Usage, "line %d: expected at most %d levels", n.Line, maxDepth)
@@ -119,7 +115,7 @@ func plainScalar(n *yaml.Node) (v any, err error) {
 		var i int64
 		err, v = n.Decode(&i), i
 	case "!!float":
-		// As written: JSON has no infinities.
+		// The number is copied unchanged, and JSON has no infinities.
 		if !json.Valid([]byte(n.Value)) {
 			return nil, problem.New(problem.Usage, "line %d: %.80q is not a number of JSON", n.Line, n.Value)
 		}

@@ -32,7 +32,7 @@ func (h *Dir) Default() (name string, told bool, err error) {
 		return "", false, nil // damaged; treated as not chosen
 	}
 	if _, err := os.Stat(filepath.Join(h.Dir, name)); err != nil {
-		return "", false, nil // it was removed
+		return "", false, nil // the identity was removed
 	}
 	return name, strings.TrimSpace(rest) == toldLine, nil
 }

@@ -24,7 +24,7 @@ type (
 		OfVacant
 		Body op.Raw[Send] `body:"json"`
 	}
-	// TaskList asks for a page of tasks.
+	// TaskList requests a page of tasks.
 	TaskList struct {
 		OfVacant
 		Context   string `query:"contextId"`

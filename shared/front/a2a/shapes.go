@@ -58,7 +58,7 @@ type (
 		Size  int    `json:"pageSize"`
 		Total int    `json:"totalSize,omitempty"` // omitted above 1,000
 	}
-	// Send asks for an answer to a message.
+	// Send requests an answer to a message.
 	Send struct {
 		Message  Message        `json:"message"`
 		Config   *SendConfig    `json:"configuration,omitempty"`

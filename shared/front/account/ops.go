@@ -140,7 +140,7 @@ func About[Body any](one One, body Body) With[Body] { return With[Body]{one, bod
 
 // Other requests.
 type (
-	// List asks for a page of accounts.
+	// List requests a page of accounts.
 	List struct {
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
@@ -150,7 +150,7 @@ type (
 		With[Sum]
 		Key string `header:"Idempotency-Key"`
 	}
-	// ChangeList asks for a page of changes from a position.
+	// ChangeList requests a page of changes from a position.
 	ChangeList struct {
 		One
 		From  uint64 `query:"from"`
@@ -200,7 +200,7 @@ type (
 		Vacant   string `path:"vacant"`
 		Position string `path:"position"`
 	}
-	// Payment asks for a payment page. Requests with the same Key get the same page.
+	// Payment requests a payment page. Requests with the same Key get the same page.
 	Payment struct {
 		Body Limit  `body:"json"`
 		Key  string `header:"Idempotency-Key"`

@@ -147,13 +147,14 @@ type DailyBudget struct {
 
 // Other requests.
 type (
-	// VacantList asks for a page of vacants. If All is set, it includes deleted vacants.
+	// VacantList requests a page of vacants. If All is set, it includes deleted vacants.
 	VacantList struct {
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// NameList asks for a page of reserved names. Without Tenant, they are the operator's names.
+	// NameList requests a page of reserved names. If Tenant is empty, they are the operator's
+	// names.
 	NameList struct {
 		OfTenant
 		Cursor string `query:"cursor"`
@@ -168,7 +169,7 @@ type (
 		Caller identity.ID `query:"caller"`
 		Last   uint64      `query:"last"`
 	}
-	// LogbookPart asks for a part of a vacant's logbook, from a position.
+	// LogbookPart requests a part of a vacant's logbook, from a position.
 	LogbookPart struct {
 		One
 		From  uint64 `query:"from"`
@@ -201,7 +202,7 @@ type (
 		One
 		Position uint64 `query:"position"`
 	}
-	// Calls asks for the last calls of a pair, or for all calls if Last is 0. Own is the id of the
+	// Calls requests the last calls of a pair, or for all calls if Last is 0. Own is the id of the
 	// reader's identity that From names, if the reader has one.
 	Calls struct {
 		From string `path:"from"`

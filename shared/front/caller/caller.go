@@ -46,8 +46,8 @@ func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	// A caller signs for the authority that it requested. r.Host is trusted as that authority only
 	// if it certainly names this host. Otherwise a server that receives a caller's request could
 	// forward the proof to this host together with its own Host header. On loopback, only another
-	// program on this machine could do that. Behind CloudFront, r.Host differs from the authority,
-	// so the host's own URL is compared.
+	// program on this machine could forward a proof. Behind CloudFront, r.Host differs from the
+	// authority, so the host's own URL is compared.
 	isOwn := c.Routed || origin.IsLoopback(r.Host)
 	if !isOwn || c.verifyFor(p, r, r.Host, body) != nil {
 		public, err := c.public(r.Context())

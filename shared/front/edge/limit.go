@@ -32,8 +32,8 @@ type Config struct {
 	// quarter of Reads, so that a flood of other requests cannot block them. If Urgent is nil, no
 	// request is urgent.
 	Urgent func(*http.Request) bool
-	// ExemptKeys exempts requests from Reads if their key (the Authorization header) was accepted
-	// before.
+	// ExemptKeys exempts requests from Reads if their key (the Authorization header) has already
+	// been accepted.
 	ExemptKeys bool
 	// Bytes limits the size of an address's request bodies: each complete KB costs a token. The
 	// host pays for stored bodies by the KB, and a single address must not use up the tables' write

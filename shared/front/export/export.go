@@ -8,7 +8,6 @@
 //
 // On a single machine, the check is a stream and reads no pages: the stream shows one moment, at
 // which balances equal their rows. Its vault also opens seeds.
-// moment, at which balances equal their rows. Its vault opens seeds, too.
 package export
 
 import (

@@ -18,13 +18,13 @@ const (
 
 // Requests of pages. Stream names are encoded in base64url. Cursors are opaque.
 type (
-	// StreamList asks for a page of stream names.
+	// StreamList requests a page of stream names.
 	StreamList struct {
 		Prefix string `query:"prefix"`
 		Limit  uint64 `query:"limit"`
 		Cursor string `query:"cursor"`
 	}
-	// RowList asks for a page of a stream's rows. If Head is set, the page also contains the
+	// RowList requests a page of a stream's rows. If Head is set, the page also contains the
 	// stream's first rows.
 	RowList struct {
 		Stream string `query:"stream"`
@@ -37,7 +37,7 @@ type (
 		Partition string `query:"partition"`
 		Sort      string `query:"sort"`
 	}
-	// DocList asks for a page of documents of a kind, or of keys that an index lists.
+	// DocList requests a page of documents of a kind, or of keys that an index lists.
 	DocList struct {
 		Partition string `query:"partition"`
 		First     string `query:"first"`

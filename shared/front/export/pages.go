@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// pageBytes limits the stored data in a page after its first row. With base64 and JSON, a page
-// takes about 1.5 MB. A function's answer may take 6 MB.
+// pageBytes limits the stored data in a page after its first row. A page takes about 1.5 MB when it
+// is encoded in base64 and JSON. A function's answer may take 6 MB.
 const pageBytes = 1 << 20
 
 // pageLimit is the default number of rows or documents in a page.

@@ -1,4 +1,4 @@
-// Package handlers lists the protocols of package protocol with their handlers and operations.
+// Package handlers adds handlers and operations to the protocols of package protocol.
 package handlers
 
 import (
@@ -23,14 +23,14 @@ type Row struct {
 	Operations func() []op.Spec
 }
 
-// Rows returns a Row for each protocol of protocol.All, in the same order.
+// Rows returns the rows of all protocols, in the order of protocol.All.
 func Rows() []Row {
 	tasks := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []Row{
 		{&protocol.MCP, openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, openMCP, mcpserver.Operations},
 		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
 		{&protocol.Text, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
-		// Cards is the A2A server, which also signs the cards of vacants.
+		// a.Cards is the A2A server, which also signs the cards of vacants.
 		{&protocol.A2A, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
 	}
 }
@@ -54,7 +54,6 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 	})
 }
 
-// Open returns all protocols with their handlers.
 func Open(a *serve.A2A) []plain.Protocol {
 	var all []plain.Protocol
 	for _, row := range Rows() {

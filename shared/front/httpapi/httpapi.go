@@ -452,7 +452,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
 // ProtocolLimits returns Limits for a body in a protocol that others define, which is parsed
-// leniently. In the host's own APIs, null could be meant as a change, so it is refused there.
+// leniently. The host's own APIs refuse null, because it could be meant as a change.
 func ProtocolLimits(bytes int) canon.Limits {
 	l := Limits(bytes)
 	l.Lenient = true

@@ -114,7 +114,7 @@ func (p *posted) token() json.RawMessage {
 
 // forLibrary returns the body that the library must answer, or nil if there is none, and the errors
 // for requests with unknown methods. The library would refuse the complete body because of one
-// unknown method or notification. Without sessions, notifications have no effect.
+// unknown method or notification. Notifications have no effect, because the server has no sessions.
 func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 	var served [][]byte
 	for i := range p.messages {

@@ -234,7 +234,7 @@ type Caller struct {
 	// Vacant is the vacant that signed the request, or nil.
 	Vacant *identity.ID
 	// Key is the account key of the request. It is nil for the operator and for vacants, and if
-	// anybody may send the request and Admit has not demanded a key yet.
+	// anyone may send the request and Admit has not demanded a key yet.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
 }
@@ -243,7 +243,7 @@ type callerKey struct{}
 
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Admit demands a key from a request that anybody may send, as specified by the operation's Access.
+// Admit demands a key from a request that anyone may send, as specified by the operation's Access.
 // The caller in the returned context has the key. The operator needs no key.
 func Admit(ctx context.Context) (context.Context, error) {
 	c := CallerOf(ctx)
@@ -312,8 +312,8 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		// f is called by reflection. With a closure per operation, every program would contain the
-		// code once per operation.
+		// f is called by reflection. If each operation had a closure, every program would contain
+		// the code once per operation.
 		results := reflect.ValueOf(f).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, by)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
 			return challenge(w, r, err, spec.Access)

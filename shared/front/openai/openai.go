@@ -394,7 +394,7 @@ type completion struct {
 const settleTime = 5 * time.Second
 
 // settle records that the client did not receive its answer, so that the next equal request gets
-// it. If this request received the answer of an earlier one, settle records that.
+// it. If this request received the answer of an earlier request, settle records the delivery.
 func (c *completion) settle() {
 	if c.recent == nil {
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 type (
-	// Completing asks for a completion on the host. The model names the vacant.
+	// Completing requests a completion on the host. The model names the vacant.
 	Completing struct {
 		MaxPrice string                  `query:"max_price"`
 		Most     string                  `header:"Vacancy-Max-Price"`
@@ -24,7 +24,7 @@ type (
 		Vacant string `path:"vacant"`
 		Completing
 	}
-	// Responding asks for an answer of the Responses API on the host. The model names the vacant.
+	// Responding requests an answer of the Responses API on the host. The model names the vacant.
 	Responding struct {
 		MaxPrice string                           `query:"max_price"`
 		Most     string                           `header:"Vacancy-Max-Price"`

@@ -9,15 +9,15 @@ import (
 )
 
 var (
-	// clause ends the part of an operation's Doc that names it.
+	// clause separates the words of an operation's Doc that become its id from the rest.
 	clause = regexp.MustCompile(`[,;:]| \(`)
-	// ending matches verbs in the third person that end with es instead of s.
+	// ending matches third-person verbs that end in "es" instead of "s".
 	ending = regexp.MustCompile(`(ss|sh|ch|x)es$`)
 )
 
-// operationIDs returns the id of each operation: the words that begin its Doc, such as askVacant for
-// "asks a vacant (OpenAI)". An operation of the operator whose Doc another operation shares, because
-// keys of accounts have that one, ends with AsOperator.
+// operationIDs derives the id of each operation from the first words of its Doc, for example
+// askVacant from "asks a vacant (OpenAI)". If several operations would get the same id, because one
+// is for the operator and another for accounts, the operator's id ends with AsOperator.
 func operationIDs(specs []op.Spec) []string {
 	ids, count := make([]string, len(specs)), map[string]int{}
 	for i := range specs {
@@ -56,7 +56,7 @@ func idOf(doc string) string {
 	return id.String()
 }
 
-// parameters describes parameters by their names.
+// parameters maps parameter names to descriptions.
 var parameters = map[string]string{
 	"A2A-Version":          "Version of A2A. Without one it is 1.0.",
 	"Accept":               "Media types that the client accepts.",

@@ -1,6 +1,6 @@
-// Package openapi describes operations as an OpenAPI document, version 3.1. Bodies are described by
-// the tags that canon.Unmarshal reads, answers by the tags of encoding/json. The Access of an
-// operation says who may use it.
+// Package openapi describes operations as an OpenAPI 3.1 document. The schemas of request bodies
+// follow the tags that canon.Unmarshal reads, and the schemas of answers follow the tags of
+// encoding/json. The Access of an operation becomes its security requirements.
 package openapi
 
 import (
@@ -23,39 +23,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// JSON is the document of a host that has everything. A test of package serve makes it from the
+// JSON is the document of a host that has all parts. A test of package serve generates it from the
 // operations.
 //
 //go:embed openapi.json
 var JSON []byte
 
-// Names of the ways to prove who one is.
+// Names of the security schemes.
 const (
 	operator = "operator" // the operator's key
-	account  = "account"  // a key of an account
-	vacant   = "vacant"   // a vacant's signature of the request
+	account  = "account"  // key of an account
+	vacant   = "vacant"   // signature of the request by a vacant
 )
 
-// events is the media type of server-sent events.
 const events = "text/event-stream"
 
 type object = map[string]any
 
-// Example is the body of a request, and the answer to it.
+// Example contains the body of a request and its answer.
 type Example struct{ Body, Answer json.RawMessage }
 
-// Key returns the key of an operation's example.
 func Key(s *op.Spec) string { return s.Method + " " + s.Path }
 
-// Group is a group of operations.
 type Group struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// Document returns the document that describes operations of a host, in JSON. An operation
-// that examples lacks has no example in the document. A second path of an operation, with a slash at
-// its end, is left out.
+// Document returns the OpenAPI document of operations in JSON. It includes the examples of the
+// operations that have one in examples. It omits second paths that differ only by a slash at the
+// end.
 func Document(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &document{schemas: object{}, examples: examples}
 	paths := object{}
@@ -101,7 +98,7 @@ type document struct {
 }
 
 func (d *document) operation(s *op.Spec, id string) object {
-	ways := []object{{}} // to use it; the empty one is for anybody
+	ways := []object{{}} // alternatives; an empty object means no proof
 	if !s.Access.Anybody {
 		ways[0][operator] = []string{}
 	}
@@ -133,7 +130,7 @@ func (d *document) operation(s *op.Spec, id string) object {
 		"security":    ways,
 		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": refusal},
 	}
-	if s.Out != nil && is[op.Replier](s.Out) { // which may have another status
+	if s.Out != nil && is[op.Replier](s.Out) { // a Replier may send another status
 		o["responses"].(object)["2XX"] = d.answer(s, nil)
 	}
 	if s.Group != "" {
@@ -142,7 +139,7 @@ func (d *document) operation(s *op.Spec, id string) object {
 	if s.In == nil {
 		return o
 	}
-	var ranges map[string]op.Range // which the handler takes
+	var ranges map[string]op.Range // ranges of parameters that the handler accepts
 	if of, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
 		ranges = of.Ranges()
 	}
@@ -207,8 +204,9 @@ func (d *document) answer(s *op.Spec, example json.RawMessage) object {
 	return a
 }
 
-// content describes JSON of the given media types, by default application/json, or server-sent events
-// with JSON as their data. The first media type has the example.
+// content describes JSON of the media types in media, which default to application/json. For
+// server-sent events, it describes JSON in the data of each event. The first media type gets the
+// example.
 func (d *document) content(media []string, t reflect.Type, request bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}
@@ -229,8 +227,8 @@ func (d *document) content(media []string, t reflect.Type, request bool, example
 	return content
 }
 
-// schema describes the JSON of a type, in a request as canon.Unmarshal reads it, in an answer as
-// encoding/json writes it. options are the options of a canon tag.
+// schema describes the JSON of a type. For a request it describes what canon.Unmarshal accepts, and
+// for an answer what encoding/json writes. options are the options of a canon tag.
 func (d *document) schema(t reflect.Type, request bool, options string) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -249,7 +247,7 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 	case is[encoding.TextMarshaler](t), is[encoding.TextUnmarshaler](t):
 		return bounded(object{"type": "string"}, options, "Length")
 	case is[json.Marshaler](t), is[canon.Unmarshaler](t):
-		return object{} // a form of its own, which the README of its package describes
+		return object{} // encodes itself in a form that the README of its package describes
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -279,7 +277,6 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 
 func is[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
 
-// bounded adds what the options min and max of canon say.
 func bounded(s object, options, of string) object {
 	for option := range strings.SplitSeq(options, ",") {
 		for _, word := range []string{"min", "max"} {
@@ -291,7 +288,6 @@ func bounded(s object, options, of string) object {
 	return s
 }
 
-// named returns a reference to the schema of a struct.
 func (d *document) named(t reflect.Type, request bool) object {
 	if t.Name() == "" {
 		return d.members(t, request)
@@ -302,7 +298,7 @@ func (d *document) named(t reflect.Type, request bool) object {
 		name += ".request"
 	}
 	if d.schemas[name] == nil {
-		d.schemas[name] = object{} // while its members may refer to it
+		d.schemas[name] = object{} // placeholder, because its members may refer to it
 		d.schemas[name] = d.members(t, request)
 	}
 	return object{"$ref": "#/components/schemas/" + name}
@@ -341,8 +337,6 @@ func (d *document) members(t reflect.Type, request bool) object {
 	return s
 }
 
-// reachable reports whether encoding/json sees a promoted field: all structs around it are embedded
-// without a tag.
 func reachable(t reflect.Type, index []int) bool {
 	for _, i := range index[:len(index)-1] {
 		if t.Kind() == reflect.Pointer {
@@ -350,7 +344,7 @@ func reachable(t reflect.Type, index []int) bool {
 		}
 		f := t.Field(i)
 		if _, tagged := f.Tag.Lookup("json"); tagged {
-			return false
+			return false // encoding/json promotes only fields of structs that are embedded without a tag
 		}
 		t = f.Type
 	}

@@ -1,5 +1,5 @@
-// Package operations lists the operations of a host that has all parts, for descriptions. Servers do not
-// import it, because they would link all handlers.
+// Package operations lists all operations of a host for its descriptions. Servers must not import
+// it, because it links all handlers.
 package operations
 
 import (
@@ -23,7 +23,7 @@ type group struct {
 	operations func() []op.Spec
 }
 
-// groups are the operations of a host that has all parts, by group. Protocols come first.
+// groups contains the operations of a host that has all parts. The protocols come first.
 var groups = append(protocols(), []group{
 	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},
 	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},
@@ -42,7 +42,7 @@ func protocols() (all []group) {
 	return all
 }
 
-// All returns the operations of a host that has all parts.
+// All returns the operations of a host that has all parts, each with the name of its group.
 func All() []op.Spec {
 	var all []op.Spec
 	for _, g := range groups {
@@ -54,11 +54,10 @@ func All() []op.Spec {
 	return all
 }
 
-// Groups returns the groups of operations.
 func Groups() []openapi.Group {
 	var all []openapi.Group
 	for _, g := range groups {
-		if !slices.Contains(all, g.Group) { // two protocols may have one
+		if !slices.Contains(all, g.Group) { // protocols may share a group
 			all = append(all, g.Group)
 		}
 	}

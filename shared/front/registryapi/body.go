@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// readHalo decodes the body of a publication, and its listing, which may be nil. A wrong shape
-// is of kind Schema, 422 like the reference.
+// readHalo decodes the body of a publication. The returned listing is nil if the body has none. An
+// invalid shape is an error of kind Schema, which becomes status 422 as in the reference.
 func readHalo(body []byte) (h registryclient.Halo, l *listing.Listing, err error) {
 	h.Visibility = lifecycle.Public
 	if err := canon.Unmarshal(body, &h, canon.DefaultLimits()); err != nil {
@@ -52,8 +52,8 @@ func checkEvent(time, actorSeq int64) error {
 	return nil
 }
 
-// unhex refuses invalid hex with 400 like the reference, after the shape was
-// checked.
+// unhex decodes a hexadecimal field. The error becomes status 400 as in the reference, whereas an
+// invalid shape becomes 422.
 func unhex(field, s string) ([]byte, error) {
 	b, err := identity.ParseHex(s)
 	if err != nil {
@@ -62,7 +62,6 @@ func unhex(field, s string) ([]byte, error) {
 	return b, nil
 }
 
-// schema gives an error about a body's shape the kind Schema.
 func schema(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// publishes are the bodies of the recorded sessions.
+// publishes returns the bodies of the recorded sessions.
 func publishes(f *testing.F) (bodies [][]byte) {
 	b, err := os.ReadFile("testdata/registry_http.json")
 	if err != nil {
@@ -34,12 +34,12 @@ func publishes(f *testing.F) (bodies [][]byte) {
 	return bodies
 }
 
-// shaped reports whether an error may result from a malformed body.
+// shaped reports whether a malformed body may cause an error.
 func shaped(err error) bool {
 	return problem.Is(err, problem.Schema) || problem.Is(err, problem.TooLarge)
 }
 
-// A body is parsed within bounds or refused for its shape.
+// A body is parsed within limits, or refused because of its shape.
 func FuzzReadHalo(f *testing.F) {
 	for _, b := range publishes(f) {
 		f.Add(b)
@@ -85,7 +85,7 @@ func FuzzReadWitness(f *testing.F) {
 	})
 }
 
-// A number that is accepted is within its bounds.
+// An accepted number must be within its range.
 func FuzzQuery(f *testing.F) {
 	f.Add("limit=5&min_reputation=0.5&direction=ancestors&include_local=true")
 	f.Add("limit=-1&min_reputation=NaN")

@@ -14,33 +14,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// GraduationsConfig configures the handler of the gate.
+// GraduationsConfig configures the graduation gate's handler.
 type GraduationsConfig struct {
 	Gate graduation.Gate
-	// Revoked reports revoked keys: a reader's proof by a revoked key is invalid.
+	// Revoked reports whether a key is revoked. A reader's proof by a revoked key is invalid.
 	Revoked func(context.Context, identity.ID) (bool, error)
-	// URL and TrustedHost are as in Config.
+	// URL and TrustedHost have the same meaning as in Config.
 	URL         func(context.Context) (string, error)
 	TrustedHost bool
 	Now         func() time.Time
 	Logger      *slog.Logger
 }
 
-// Graduations returns the handler of the gate.
+// Graduations returns the handler of the graduation gate.
 //
-// The sender of a request need not be a party, so the answer omits what only
-// the parties may see: the compared vacants and the findings.
+// The sender of a request may be a third party. The answer therefore omits the compared vacants and
+// the findings, which only the parent and the child may see.
 //
-// A request has neither time nor nonce (its form is the reference's), so
-// anybody who saw its bytes can send them again. That joins an open attempt,
-// returns the outcome of an accepted one, or begins another attempt after a
-// refusal or failure. A repeated request can do what both parties signed,
-// possibly later than they intended but only once, and can use up attempts; it
-// cannot change the text or the parent. Parties should keep a request to
-// themselves until it is to be decided, and revoke a key to withdraw.
+// A request has no time and no nonce, because its form is the reference's. Anyone who has seen its
+// bytes can send it again. A repeated request joins an open attempt, returns the outcome of an
+// accepted attempt, or begins another attempt after a refusal or failure. It can only do what both
+// parties signed, and only once, but possibly later than they intended, and it can use up attempts.
+// Parties should keep a request secret until they want the decision, and can withdraw it by
+// revoking a key.
 //
-// A child begins at most 32 attempts in 24 hours, and all children of a parent
-// together 96. Further attempts get 429 too_many, and nothing is stored.
+// A child may begin at most 32 attempts in 24 hours, and all children of a parent together at most
+// 96. Further attempts fail with 429 too_many and are not stored.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Revoked, Now: c.Now}}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(d.routes()...))
@@ -50,10 +49,9 @@ func (d *gateAPI) routes() []op.Route {
 	return []op.Route{op.On(op.Server{}, Submit, d.submit), op.Handle(GetAttempt.Spec(), d.status)}
 }
 
-// GetAttempt shows an attempt to graduate.
+// GetAttempt shows a graduation attempt.
 var GetAttempt = op.Op[OneAttempt, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; to others there is none"}
 
-// OneAttempt names an attempt by its id.
 type OneAttempt struct {
 	ID string `path:"id"`
 }
@@ -63,14 +61,13 @@ type gateAPI struct {
 	caller caller.Verifier
 }
 
-// Submit asks for a graduation.
+// Submit requests a graduation.
 var Submit = op.Op[op.Body[op.Raw[graduation.SubmissionShape]], Submitted]{Method: "POST", Path: "/v1/graduations", Status: http.StatusAccepted, Access: op.Access{Anybody: true}, Doc: "asks for the graduation of a child, signed by it and its parent; 200 if it has graduated"}
 
-// Submitted is an attempt that was begun or joined. 200 means that the child has graduated, 202
-// anything else: the state tells which, and a host of a single process decides at once.
+// Submitted is an attempt that the request began or joined. The status is 200 if the child has
+// graduated and 202 otherwise. A host with a single process decides at once.
 type Submitted struct{ graduation.View }
 
-// Reply implements op.Replier.
 func (s *Submitted) Reply(h http.Header) int {
 	h.Set("Location", "/v1/graduations/"+s.ID)
 	if s.State == graduation.Accepted {
@@ -79,7 +76,6 @@ func (s *Submitted) Reply(h http.Header) int {
 	return 0
 }
 
-// submit begins an attempt or joins an existing one.
 func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.SubmissionShape]]) (out Submitted, err error) {
 	sub, err := graduation.ParseSubmission(in.Body)
 	if err == nil {
@@ -88,7 +84,7 @@ func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submi
 	if err != nil {
 		return out, schema(err)
 	}
-	// Before the answer reveals whether there is such a child.
+	// Verify the signatures first, because the answer of the gate reveals whether the child exists.
 	if err := sub.Request.Verify(); err != nil {
 		return out, err
 	}
@@ -97,7 +93,7 @@ func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submi
 		return out, err
 	}
 	out.View = st.View()
-	// Not shown are the vacants that the child was compared with: siblings may be closed children, too.
+	// Hide the vacants that the child was compared with, because they may be closed children.
 	out.Findings = nil
 	if out.Refusal != nil && out.Refusal.Kind == problem.Collusion.String() {
 		short := *out.Refusal
@@ -107,8 +103,8 @@ func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submi
 	return out, nil
 }
 
-// status reports an attempt to its parent or child. Everybody else
-// gets the answer for an unknown attempt.
+// status shows an attempt to its parent or child. All other clients get the answer for an unknown
+// attempt.
 func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// missing is evidence with nothing but the edge.
+// missing returns evidence that contains only the edge.
 type missing struct{}
 
 func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
@@ -39,8 +39,7 @@ func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 		A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent}}}}, nil
 }
 
-// gateScene is a gate behind its handler, with a parent and a child whose keys
-// the test has.
+// gateScene is a gate with its handler, and a parent and a child whose keys the test knows.
 type gateScene struct {
 	*testing.T
 	handler       http.Handler
@@ -81,7 +80,7 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	return s
 }
 
-// request is the body of a graduation request for child, signed by both.
+// request returns the body of a graduation request for child, signed by both parties.
 func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
 	s.Helper()
 	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: text}
@@ -93,7 +92,7 @@ func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
 	return b
 }
 
-// send sends a request and returns status, body and headers; as signs it.
+// send sends a request signed by as, and returns the status, body and headers.
 func (s *gateScene) send(method, target string, body []byte, as identity.Signer) (int, string, http.Header) {
 	s.Helper()
 	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(body))
@@ -166,8 +165,8 @@ func TestAnAttemptIsThereForItsPartiesAlone(t *testing.T) {
 	}
 }
 
-// A request without the family's signatures gets the same answer for a closed
-// child and for an unknown id.
+// A request without the family's signatures must get the same answer for a closed child as for an
+// unknown id.
 func TestRefusalsDoNotRevealChildren(t *testing.T) {
 	s := newGate(t)
 	nobody, forger := newKey(t), newKey(t)
@@ -223,7 +222,7 @@ func TestInvalidGraduationRequestNamesItsField(t *testing.T) {
 	}
 }
 
-// alike is evidence that a child is its sibling under another name.
+// alike returns evidence that a child is its sibling under another name.
 type alike struct{ sibling identity.ID }
 
 func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
@@ -237,8 +236,7 @@ func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 	}}, nil
 }
 
-// A sibling may be closed, so only parent and child learn which one was
-// compared.
+// A sibling may be closed, so only the parent and the child may learn which sibling was compared.
 func TestWithWhomAChildWasComparedIsToldToTheTwoAlone(t *testing.T) {
 	sibling := newKey(t).ID()
 	s := newGate(t, alike{sibling})

@@ -33,7 +33,7 @@ import (
 // authority is the Host of requests to the handler.
 const authority = "registry.example"
 
-// api is a registry behind its handlers, over a store in memory.
+// api is a registry with its handlers and a store in memory.
 type api struct {
 	t        *testing.T
 	handler  http.Handler
@@ -107,7 +107,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// send sends a request; as signs it, if it is not nil.
+// send sends a request. If as is not nil, as signs the request.
 func (d *api) send(method, target string, body any, as identity.Signer) *http.Response {
 	d.t.Helper()
 	var sent []byte
@@ -145,7 +145,6 @@ func (d *api) proof(as identity.Signer, authority string, r *http.Request) strin
 	return value
 }
 
-// Do makes d a registryclient.Transport.
 func (d *api) Do(_ context.Context, r outbound.Request) (outbound.Reply, error) {
 	in := httptest.NewRequest(r.Method, r.URL, bytes.NewReader(r.Body))
 	in.Header = r.Header.Clone()
@@ -158,7 +157,7 @@ func (d *api) client(as identity.Signer) *registryclient.Client {
 	return &registryclient.Client{Transport: d, URL: "http://" + authority, Reader: as, Now: d.clock}
 }
 
-// publish publishes a card of key, and fails the test if that is refused.
+// publish publishes a card of key. It fails the test if the publication is refused.
 func (d *api) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
 	d.t.Helper()
 	r, err := d.tryPublish(key, text, change...)
@@ -202,7 +201,7 @@ func reply(t *testing.T, r *http.Response) (int, any) {
 	return r.StatusCode, v
 }
 
-// refused checks status, code and a part of the detail.
+// refused checks the status, the code and a part of the detail.
 func refused(t *testing.T, r *http.Response, status int, code, detail string) map[string]any {
 	t.Helper()
 	got, v := reply(t, r)

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// The recipient of a signed request can forward it with the Host that it was
-// made for. A host that trusted the sender's Host header would accept it.
+// The recipient of a signed request can forward it with the Host for which it was signed. A host
+// that trusted the sender's Host header would accept it.
 func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret", hidden)
@@ -57,8 +57,8 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 	refused(t, d.send("GET", path, nil, nil), 403, "forbidden", "caller required")
 }
 
-// A listing is shown with its signature, so anybody can post it again. That
-// must not show a card that was withdrawn.
+// A listing is public together with its signature, so anyone can post it again. That must not
+// reveal a card that was withdrawn.
 func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret work")

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is the transparency log; *translog.Log implements it.
+// Log is a transparency log. *translog.Log implements it.
 type Log interface {
 	Latest(ctx context.Context) (translog.Published, error)
 	At(ctx context.Context, size uint64) (translog.Published, error)
@@ -25,8 +25,8 @@ type Log interface {
 	Cosign(ctx context.Context, note []byte) (translog.Published, error)
 }
 
-// The operations of the transparency log. Sealed state never changes, so answers to requests that
-// name a size are cacheable without limit.
+// Operations of the transparency log. Sealed state never changes, so answers to requests that name
+// a size may be cached indefinitely.
 var (
 	GetInclusion   = op.Op[InclusionOf, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
 	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log only grew"}
@@ -38,47 +38,45 @@ var (
 
 // Requests.
 type (
-	// CheckpointOf asks for the newest checkpoint, or for the checkpoint of the given size.
+	// CheckpointOf requests the checkpoint of a size, or the newest checkpoint if the size is
+	// missing.
 	CheckpointOf struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf asks for the proof of an event in the tree of the given size. Zero means the last tree.
+	// InclusionOf requests the proof that an event is in the tree of a size. If Size is 0, the
+	// newest tree is used.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
 	}
-	// ConsistencyOf asks for the proof between two sizes; To 0: the last.
+	// ConsistencyOf requests the consistency proof between two sizes. If To is 0, the newest size
+	// is used.
 	ConsistencyOf struct {
 		From uint64 `query:"from"`
 		To   uint64 `query:"to"`
 	}
-	// LeafList is a page of hashes from an event on.
+	// LeafList requests a page of event hashes that starts at event From.
 	LeafList struct {
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	// OneEpoch names an epoch by its number.
 	OneEpoch struct {
 		Number uint64 `path:"n"`
 	}
 )
 
-// Ranges implements op.Ranged.
 func (CheckpointOf) Ranges() map[string]op.Range {
 	return map[string]op.Range{"size": {Max: maxNumber}}
 }
 
-// Ranges implements op.Ranged.
 func (InclusionOf) Ranges() map[string]op.Range {
 	return map[string]op.Range{"seq": {Min: 1, Max: maxNumber, Required: true}, "size": {Min: 1, Max: maxNumber}}
 }
 
-// Ranges implements op.Ranged.
 func (ConsistencyOf) Ranges() map[string]op.Range {
 	return map[string]op.Range{"from": {Max: maxNumber, Required: true}, "to": {Min: 1, Max: maxNumber}}
 }
 
-// Ranges implements op.Ranged.
 func (LeafList) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"from":  {Min: 1, Max: maxNumber, Default: int64(1)},
@@ -86,7 +84,6 @@ func (LeafList) Ranges() map[string]op.Range {
 	}
 }
 
-// logRoutes are the routes of the log; none for a host without one.
 func logRoutes(l Log) []op.Route {
 	if l == nil {
 		return nil
@@ -114,12 +111,12 @@ func logRoutes(l Log) []op.Route {
 
 type logAPI struct{ log Log }
 
-// forGood is the Cache-Control of an answer that never changes. A cache shared by readers, such as the edge's, asks
-// again after a day.
+// forGood is the Cache-Control header of an answer that never changes. Shared caches, such as the
+// CDN at the edge, revalidate it after a day.
 const forGood = "public, max-age=31536000, s-maxage=86400, immutable"
 
-// checkpoint answers with a signed note, which is text. Cosignatures are added
-// later, so even the checkpoint of a given size is not cached for good.
+// checkpoint answers with a signed note, which is plain text. Even the checkpoint of a given size
+// must be revalidated, because cosignatures are added later.
 func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, CheckpointOf{})
 	size := q.number("size")
@@ -186,7 +183,7 @@ func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "epoch", Want: "a number", Got: clip(r.PathValue("n"))}
 	}
-	if number == 0 { // 0 means the last one
+	if number == 0 { // 0 would select the newest epoch
 		return problem.New(problem.NotFound, "no epoch 0")
 	}
 	e, err := d.log.Epoch(r.Context(), number)
@@ -211,8 +208,6 @@ func readWitness(body []byte) (note string, err error) {
 	return is.Note, schema(err)
 }
 
-// sealed sends sealed state, cacheable for good if the request determined it
-// completely.
 func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	if !always {
 		return public(w, r, v)

@@ -26,7 +26,7 @@ func (d *api) seal() translog.Sealed {
 	return s
 }
 
-// Our root and signature are additional members.
+// This project's root and signature are additional members.
 func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/epoch_root/latest", nil, nil), 404, "not_found", "no sealed epoch yet")
@@ -170,7 +170,7 @@ func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 	}
 }
 
-// The log has only the hash of a hidden vacant's event, and a revoked key may not cosign it.
+// The log contains only the hash of a hidden vacant's event, and a revoked key may not cosign it.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	d, revoked, good := newTestServer(t), newKey(t), newKey(t)
 	d.publish(revoked, "translates")

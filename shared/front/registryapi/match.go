@@ -23,7 +23,7 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	if g.Hosted {
 		m.Name = g.Name
 	}
-	// An unreadable card is omitted; fsck reports it.
+	// fsck reports unreadable cards.
 	if c, err := card.Parse(g.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)
 	} else {
@@ -40,8 +40,8 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	return m
 }
 
-// declared is a list in the form of Python's json.dumps, which the reference
-// stores and returns as a string in the answer.
+// declared encodes a list like Python's json.dumps. The reference stores this encoding and returns
+// it as a string.
 func declared(list []string) []byte {
 	b := []byte{'['}
 	for i, s := range list {

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// The operations that write: what is signed is for anybody to bring. Bodies are read by their
-// functions, because a wrong shape is 422, as in the reference.
+// Operations that write. Anyone may send them, because their content is signed. The functions parse
+// the bodies themselves, because an invalid shape becomes 422 as in the reference.
 var (
 	Publish     = op.Op[op.Body[op.Raw[registryclient.Halo]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
 	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "ends a key for good, by its own signature"}
@@ -22,13 +22,12 @@ var (
 	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestShape]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
 )
 
-// SignedListing is a listing for the vacant of the path.
+// SignedListing is a listing of the vacant that the path names.
 type SignedListing struct {
 	ID   string                `path:"id"`
 	Body op.Raw[listing.Shape] `body:"json"`
 }
 
-// publish accepts a publication in the reference's form.
 func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Halo]]) (out registryclient.Receipt, err error) {
 	h, l, err := readHalo(in.Body)
 	if err != nil {
@@ -50,13 +49,12 @@ func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Halo
 	})
 	status := registry.StatusActive
 	if receipt.Replayed {
-		status = "" // the receipt's status was true then; the key may be revoked since
+		status = "" // the stored receipt's status may be outdated, because the key may have been revoked since
 	}
 	return receiptOf(&receipt, status), err
 }
 
-// revoke accepts a revocation. The reference answers 501 here and defines no
-// shape.
+// revoke accepts a revocation. The reference answers 501 and does not define a form.
 func (d *api) revoke(ctx context.Context, in op.Body[op.Raw[registryclient.Revocation]]) (out registryclient.Receipt, err error) {
 	v, err := readRevocation(in.Body)
 	if err != nil {
@@ -72,16 +70,16 @@ func (d *api) revoke(ctx context.Context, in op.Body[op.Raw[registryclient.Revoc
 	return receiptOf(&receipt, registry.StatusRevoked), err
 }
 
-// receiptOf reports a revoked key that was never registered as NONE: no member
-// of the reference's shape may be empty.
+// receiptOf converts a receipt. It reports a revoked key that was never registered with visibility
+// NONE, because the reference's form allows no empty member.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{
 		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed, Unreached: r.Unreached,
 	}
 }
 
-// listing accepts a listing signed by its vacant: {vacant_id, version, …,
-// signature}. The operator's listing has an admin route.
+// listing stores a listing signed by its vacant. The operator's listing is set by a route of the
+// admin API.
 func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.HaloMatch, err error) {
 	id, err := vacantID(in.ID)
 	if err != nil {
@@ -99,8 +97,8 @@ func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.H
 		return m, err
 	}
 	m = matchOf(&g, d.Now())
-	// The sender of a listing need not be its signer, and a stored listing sent
-	// again is accepted: show it only to those who may see it.
+	// The sender may be a third party that repeats a stored listing. Show the registration only if
+	// anyone may read it.
 	if !g.ReadableBy(nil) {
 		m = registryclient.HaloMatch{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
 	}

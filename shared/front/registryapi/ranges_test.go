@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 )
 
-// The ranges that the OpenAPI document tells are those that queries are read by: their ends are
-// accepted, and what is beyond them is 422.
+// The ranges in the OpenAPI document equal the ranges of the handlers: their ends are accepted, and
+// values beyond them get 422.
 func TestQueriesAreReadInTheRangesThatAreTold(t *testing.T) {
 	d := newTestServer(t)
 	key := newKey(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Page sizes of the reference, default and maximum.
+// Default and maximum page sizes, which are those that the reference uses.
 const (
 	defaultEvents, maxEvents = 100, 500
 	defaultDepth, maxDepth   = 8, 32
@@ -39,9 +39,9 @@ func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, matchOf(&g, d.Now()))
 }
 
-// eventLog returns only events whose actor is the vacant. The reference adds
-// those whose subject it is, and its command line takes their numbers for the
-// vacant's (PROTOCOL §19).
+// eventLog returns only events whose actor is the vacant. The reference also returns events about
+// the vacant, and its command line mistakes the sequence numbers of those events for the vacant's
+// own (PROTOCOL §19).
 func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := make([]registryclient.Event, len(events)) // [] and not null for an empty page
+	page := make([]registryclient.Event, len(events)) // encodes as [] instead of null if empty
 	for i := range events {
 		page[i] = eventOf(&events[i])
 	}
@@ -109,10 +109,9 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
 }
 
-// revocations answers with a bare list, like the reference. The reference
-// truncates a long list silently; here a Link header names the next page. The
-// reason is left empty, because the list has the keys of hidden vacants, too, whose
-// reasons nobody else may read.
+// revocations answers with a bare list like the reference. The reference truncates long lists
+// silently, whereas this handler names the next page in a Link header. The list also contains the
+// keys of hidden vacants, so it omits the reasons, which are private.
 func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, RevocationList{})
 	limit := q.number("limit")
@@ -134,7 +133,7 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, page)
 }
 
-// vacantID is the vacant that a path names. An invalid id is NotFound.
+// vacantID parses the vacant id of a path. The error for an invalid id is of kind NotFound.
 func vacantID(text string) (identity.ID, error) {
 	id, err := identity.ParseID(text)
 	if err != nil {
@@ -143,12 +142,11 @@ func vacantID(text string) (identity.ID, error) {
 	return id, nil
 }
 
-// maxNumber is the largest number in a query: the largest exact integer of
-// every JSON reader.
+// maxNumber is the largest number in a query. All JSON readers represent it exactly.
 const maxNumber = 1<<53 - 1
 
-// query reads URL parameters in the ranges of a request. err is the first invalid one, of kind Schema
-// like the reference.
+// query parses URL parameters and checks their ranges. err is the first error. It is of kind
+// Schema, as in the reference.
 type query struct {
 	values url.Values
 	ranges map[string]op.Range
@@ -165,7 +163,7 @@ func (q *query) refuse(name, want, got string) {
 	}
 }
 
-// number reads a whole number. A missing one is the default of its range, or 0.
+// number parses an integer. A missing parameter has the default of its range, or 0.
 func (q *query) number(name string) int64 {
 	is := q.ranges[name]
 	if !q.values.Has(name) && !is.Required {
@@ -179,7 +177,6 @@ func (q *query) number(name string) int64 {
 	return n
 }
 
-// fraction reads a number that need not be whole.
 func (q *query) fraction(name string) float64 {
 	is := q.ranges[name]
 	if !q.values.Has(name) {
@@ -192,7 +189,6 @@ func (q *query) fraction(name string) float64 {
 	return f
 }
 
-// word reads one of the words of a range.
 func (q *query) word(name string) string {
 	is := q.ranges[name]
 	if !q.values.Has(name) {
@@ -206,7 +202,7 @@ func (q *query) word(name string) string {
 	return got
 }
 
-// boolean reads the forms that the reference's framework accepts.
+// boolean parses the forms that the reference's framework accepts.
 func (q *query) boolean(name string) bool {
 	switch got := q.values.Get(name); got {
 	case "", "false", "False", "0", "no", "off":

@@ -1,11 +1,11 @@
-// Package registryapi is the handler of the registry: publishing, revoking,
-// reading cards and events, and searching, in the shapes of the reference with
-// additional members (PROTOCOL §19).
+// Package registryapi is the HTTP handler of the registry. It publishes and revokes vacants, serves
+// cards and events, and searches, in the forms of the reference with additional members (PROTOCOL
+// §19).
 //
-// It translates HTTP to host/registry, search and translog, and decides
-// nothing. The invariants: a body is strict JSON of at most 256 KiB. The reader
-// is the signer of the proof header, never a query parameter. Cacheable answers
-// are the same for everybody. No query and no key reaches the log.
+// It translates HTTP requests into calls of host/registry and its packages search and translog,
+// which make all decisions. A body is strict JSON of at most 256 KiB. The reader is identified by
+// the signature in the proof header, never by a query parameter. Cacheable answers are the same for
+// every client. Queries and keys are not logged.
 package registryapi
 
 import (
@@ -25,26 +25,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// Config configures the registry's handler.
 type Config struct {
 	Registry *registry.Registry
-	// Vacants stores revocations and manifests, which also change the records of
-	// hosted vacants.
+	// Vacants stores revocations and manifests, because both also change the records of hosted
+	// vacants.
 	Vacants *vacants.Directory
-	// Log is the transparency log of the registry's events. Without it there are no routes of the log.
+	// Log is the transparency log of registry events. If Log is nil, the handler has no log routes.
 	Log Log
-	// URL returns the host's base URL, for which callers may sign their proofs.
-	// Nil means that there is none.
+	// URL returns the host's base URL, which callers may name in signed proofs. If URL is nil, the
+	// host has no base URL.
 	URL func(context.Context) (string, error)
-	// TrustedHost: a router chose this host by the request's Host, so callers
-	// may sign for that Host too. Otherwise the sender chose the Host freely,
-	// and only a loopback address is accepted.
+	// TrustedHost reports that a router chose this host by the Host header of the request. Callers
+	// may then also sign for that Host. Otherwise the header is the sender's choice, and only a
+	// loopback address is accepted.
 	TrustedHost bool
 	Now         func() time.Time
 	Logger      *slog.Logger
 }
 
-// Registry returns the handler of everything but search and the gate.
+// Registry returns the handler of all operations except search and the gate.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
@@ -69,8 +68,8 @@ func (d *api) routes() []op.Route {
 	}
 }
 
-// The operations that read. Their handlers read the query, because what is wrong in it is 422, as in
-// the reference, and answer by what a cache may keep.
+// Operations that read. Their handlers parse the query themselves, because an invalid parameter
+// becomes 422 as in the reference, and they choose the caching of the answer.
 var (
 	GetCard         = op.Op[OneCard, registryclient.HaloMatch]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the capability card of a vacant"}
 	ListEvents      = op.Op[EventList, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readers, Doc: "lists the events of a vacant"}
@@ -80,44 +79,39 @@ var (
 	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
 )
 
-// readers admits anybody. A vacant that signs its request sees more: what only it may see.
+// readers admits any client. A vacant that signs its request also sees data that only it may see.
 var readers = op.Access{Anybody: true, Vacant: true}
 
 // Requests.
 type (
-	// OneCard names a vacant by its id.
 	OneCard struct {
 		ID string `path:"id"`
 	}
-	// EventList is a page of events after a number.
+	// EventList requests a page of a vacant's events after event From.
 	EventList struct {
 		OneCard
 		From  uint64 `query:"from_seq"`
 		Limit uint64 `query:"limit"`
 	}
-	// OneEvent names an event by its number.
 	OneEvent struct {
 		Seq uint64 `path:"seq"`
 	}
-	// Kin is a part of a vacant's lineage, to a depth. Direction is ancestors or descendants.
+	// Kin requests a vacant's lineage up to a depth. Direction is "ancestors" or "descendants".
 	Kin struct {
 		OneCard
 		Direction string `query:"direction"`
 		Depth     uint64 `query:"depth"`
 	}
-	// RevocationList is a page of revoked keys.
 	RevocationList struct {
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
 )
 
-// Ranges implements op.Ranged.
 func (EventList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"from_seq": {Max: maxNumber}, "limit": {Min: 1, Max: maxEvents, Default: int64(defaultEvents)}}
 }
 
-// Ranges implements op.Ranged.
 func (Kin) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"direction": {Words: []string{string(registry.Descendants), string(registry.Ancestors)}, Default: string(registry.Descendants)},
@@ -125,12 +119,10 @@ func (Kin) Ranges() map[string]op.Range {
 	}
 }
 
-// Ranges implements op.Ranged.
 func (RevocationList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": {Min: 1, Max: maxRevocations, Default: int64(maxRevocations)}}
 }
 
-// Operations lists the operations of the registry, of search and of the gate.
 func Operations() []op.Spec {
 	return op.Specs(slices.Concat((&api{}).routes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
 }

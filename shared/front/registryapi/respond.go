@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// show sends an answer to a reader. Anonymous answers are the same for
-// everybody, so they are cacheable.
+// show sends an answer to a reader. It allows caching only if the reader is anonymous, because all
+// anonymous readers get the same answer.
 func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
 	if who != nil {
@@ -19,9 +19,9 @@ func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error
 	return public(w, r, v)
 }
 
-// public sends an answer that is the same for everybody. Caches may store it
-// and must revalidate it each time, so that a vacant that was unpublished or
-// revoked changes from the next request on.
+// public sends an answer that is the same for every client. Caches may store it but must revalidate
+// it each time, so that the unpublication or revocation of a vacant takes effect with the next
+// request.
 func public(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := httpapi.Encode(v)
 	if err != nil {
@@ -31,12 +31,11 @@ func public(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// revalidated sends bytes that caches store and revalidate each time.
 func revalidated(w http.ResponseWriter, r *http.Request, b []byte) {
 	etag := `"` + identity.Sum(b).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")
-	// In Lambda a header list comes as several values.
+	// Lambda passes a list header as several values.
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return

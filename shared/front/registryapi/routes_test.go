@@ -185,7 +185,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	refused(t, d.do(r), 415, "unsupported_media_type", "gzip")
 }
 
-// The reference answers 200 and stores nothing.
+// The reference answers 200 without storing the publication.
 func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 	d := newTestServer(t)
 	for _, name := range []string{"submit_event", "submit_review", "submit_peer_review", "spawn", "submit_composition_link",
@@ -256,7 +256,7 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 	if seen != 3 {
 		t.Errorf("the list and where it leads have %d, want 3", seen)
 	}
-	// A malformed request is not a fault of the store, which would be a 503.
+	// A malformed request must not become a fault of the store, which would be a 503.
 	for _, cursor := range []string{"zzz", store.Cursor{Key: store.Key{Partition: "reg#1", Sort: "card"}}.String()} {
 		refused(t, d.send("GET", "/v1/revocation_list?cursor="+cursor, nil, nil), 400, "malformed", "cursor")
 	}

@@ -13,23 +13,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Finder answers searches; *search.Service implements it. Safe for concurrent
-// use.
+// Finder answers searches. It must be safe for concurrent use. *search.Service implements it.
 type Finder interface {
 	Find(ctx context.Context, r search.Request) (search.Page, error)
 }
 
-// SearchConfig configures the search handler.
 type SearchConfig struct {
 	Finder Finder
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// The operations of search. Search is an extension: words, filters by the listing, and a cursor; if
-// nothing has all words, it finds vacants that have most of them, each with its missing_words. The others are
-// the reference's: one substring of the declared capabilities, the claimed family, by score, without
-// further pages.
+// Operations of search. FindVacants extends the reference by words, filters on listings and a
+// cursor. If no vacant matches all words, it finds vacants that match most words and reports the
+// missing ones in missing_words. The other two operations are the reference's. They search for a
+// substring of the declared capabilities, QueryCapability also for the claimed family, order
+// matches by score, and return a single page.
 var (
 	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
 	SearchCapability = op.Op[SoughtText, []registryclient.HaloMatch]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
@@ -38,24 +37,24 @@ var (
 
 // Requests.
 type (
-	// Sought is a search. Prices are in micro-dollars.
+	// Sought contains the parameters of FindVacants. Prices are in micro-dollars.
 	Sought struct {
 		Query         string `query:"q"`
-		ID            string `query:"id"` // the beginning of one
+		ID            string `query:"id"` // prefix of an id
 		Tag           string `query:"tag"`
 		Family        string `query:"family"`
 		MaxPrice      uint64 `query:"max_price"`
-		MinReputation string `query:"min_reputation"` // a number from 0 to 1
+		MinReputation string `query:"min_reputation"` // from 0 to 1
 		Limit         uint64 `query:"limit"`
 		Cursor        string `query:"cursor"`
 	}
-	// SoughtText is a part of a capability.
+	// SoughtText contains the parameters of SearchCapability.
 	SoughtText struct {
 		Query        string `query:"q"`
 		Limit        uint64 `query:"limit"`
 		IncludeLocal bool   `query:"include_local"` // ignored
 	}
-	// SoughtCapability is a part of a capability, and the family of who has it.
+	// SoughtCapability contains the parameters of QueryCapability.
 	SoughtCapability struct {
 		Capability string `query:"capability"`
 		Family     string `query:"family"`
@@ -63,23 +62,20 @@ type (
 	}
 )
 
-// searchLimit is the range of how many are found.
+// searchLimit is the range of the parameter limit.
 var searchLimit = op.Range{Min: 1, Max: search.MaxLimit, Default: int64(search.DefaultLimit)}
 
-// Ranges implements op.Ranged.
 func (Sought) Ranges() map[string]op.Range {
 	return map[string]op.Range{"max_price": {Max: math.MaxInt64}, "min_reputation": {Max: 1}, "limit": searchLimit}
 }
 
-// Ranges implements op.Ranged.
 func (SoughtText) Ranges() map[string]op.Range { return map[string]op.Range{"limit": searchLimit} }
 
-// Ranges implements op.Ranged.
 func (SoughtCapability) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": searchLimit}
 }
 
-// Search returns the handler of search, a function of its own on AWS.
+// Search returns the search handler. On AWS, a separate function serves it.
 func Search(c SearchConfig) http.Handler {
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes((&searchAPI{c}).routes()...))
 }
@@ -92,7 +88,6 @@ func (s *searchAPI) routes() []op.Route {
 	}
 }
 
-// IsSearchPath reports whether path is a route of Search.
 func IsSearchPath(path string) bool {
 	return path == "/v1/search" || path == "/v1/search_capability" || path == "/v1/query_capability"
 }
@@ -119,7 +114,8 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	matches := s.shown(page.Matches, true)
 	if fit := fitting(matches); fit < len(matches) {
-		// The cursor must continue after the last match shown.
+		// Search again with a smaller limit, so that the cursor continues after the last match
+		// shown.
 		req.Limit = fit
 		if page, err = s.Finder.Find(r.Context(), req); err != nil {
 			return err
@@ -129,10 +125,9 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
-// searchCapability answers in the form that the reference's SDK expects of a
-// route that its own registry lacks (PROTOCOL §23 C2): a bare list, with the
-// card in another member. include_local is parsed and ignored, like in the
-// reference: nobody sees hidden vacants.
+// searchCapability answers in the form that the reference's SDK expects: a bare list with the cards
+// in another member. The reference's own registry does not have this route (PROTOCOL §23 C2).
+// include_local is parsed and ignored as in the reference, because hidden vacants are never listed.
 func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, SoughtText{})
 	q.boolean("include_local")
@@ -176,12 +171,13 @@ func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.Ha
 	return matches
 }
 
-// maxPage bounds the cards and listings of one answer in bytes: a hundred cards
-// may take 6 MB in hexadecimal, which neither Lambda nor a careful client
-// accepts. A hundred cards of ordinary size fit.
+// maxPage limits the bytes of cards and listings in an answer. A hundred cards of ordinary size
+// fit. A hundred cards of maximum size take 6 MB in hexadecimal, which exceeds the limits of Lambda
+// and of careful clients.
 const maxPage = 1 << 20
 
-// fitting is the number of matches that fit one answer, at least one.
+// fitting returns the number of matches that fit into one answer. It is at least 1 unless matches
+// is empty.
 func fitting(matches []registryclient.HaloMatch) int {
 	size := 0
 	for i := range matches {

@@ -42,21 +42,21 @@ type step struct {
 	Body               any
 }
 
-// differences are the steps that are answered otherwise here on purpose; every
-// other step has the reference's status, and its body where it has one.
+// The answers of the following steps differ from the reference on purpose. All other steps have the
+// reference's status, and its body if the body was recorded.
 //
-//   - republish: two cards of one version are an equivocation. With the key that
-//     says which follows which it goes through, and later steps find it.
-//   - idempotency conflict: there the key was another actor's. Keys are an
-//     actor's own here, and the step is refused for its other card.
-//   - card not hex: the text quotes Python's.
-//   - card: its score is always 0 there, and what search says here.
-//   - caller in the query says nothing; the driver signs as that caller.
-//   - parents are claims until both have signed: the driver posts manifests.
-//   - whoever is hidden is in no lineage and has no event log for others: the
-//     driver reads those as themselves, and leaves the hidden out.
-//   - states: only who is awake is found.
-//   - search looks for text, not for a pattern in JSON: the queries of strayed.
+//   - republish: two cards with one version are an equivocation. If the key names the previous card,
+//     the publication succeeds, and later steps find it.
+//   - idempotency conflict: in the reference, the key belonged to another actor. In this registry,
+//     each actor has its own keys, and the step is refused because of its other card.
+//   - card not hex: the text quotes Python's error.
+//   - card: the reference's score is always 0, whereas this registry returns the score of searches.
+//   - The caller in the query is ignored, so the driver signs as that caller.
+//   - Parents are claims until both have signed, so the driver posts manifests.
+//   - Hidden vacants are omitted from lineages and have no event log for other readers. The driver
+//     reads these as the vacants themselves, and omits the hidden vacants.
+//   - states: searches find only vacants that accept calls.
+//   - Searches match text instead of a pattern in JSON: the queries in strayed.
 var strayed = map[string]string{
 	`%`:      "a wildcard matched everything",
 	`_`:      "a wildcard matched everything",
@@ -80,7 +80,7 @@ func loadSessions(t *testing.T) []session {
 	return file.Cases
 }
 
-// replay drives one session.
+// replay replays one session.
 type replay struct {
 	*api
 	session
@@ -141,7 +141,7 @@ func (r *replay) step(i int, st step) {
 	r.compare(name, st, status, body, want)
 }
 
-// target is the request's address without the caller, and the caller.
+// target returns the address of the request without the caller, and the caller.
 func (r *replay) target(st step) (string, identity.Signer) {
 	q, as := url.Values{}, identity.Signer(nil)
 	for name, v := range st.Query {
@@ -213,8 +213,7 @@ func (r *replay) judge() {
 	}
 }
 
-// replacing signs a publication again, with the key that names the card it
-// follows.
+// replacing signs a publication again, with the key that names the previous card.
 func (r *replay) replacing(st step) map[string]any {
 	blob, _ := hex.DecodeString(st.JSON["capability_card_blob_hex"].(string))
 	c, err := card.Parse(blob)
@@ -270,8 +269,8 @@ func (r *replay) visibility(id string) string {
 	return last
 }
 
-// searched is the result of a search: by the rules as written here, and by the
-// reference, unless the query is one of strayed.
+// searched returns the result of a search by this registry's rules. Unless the query is in strayed,
+// the result must agree with the reference's.
 func (r *replay) searched(name string, st step) any {
 	var found []map[string]any
 	text, _ := st.Query["capability"].(string)
@@ -313,15 +312,14 @@ func (r *replay) searched(name string, st step) any {
 	for _, m := range found[:min(limit, len(found))] {
 		matches = append(matches, m)
 	}
-	// The reference limits before it ranks: below the limit both agree.
+	// The reference limits the results before it ranks them. Below the limit, both agree.
 	if _, differs := strayed[text]; !differs && len(found) <= limit {
 		r.agrees(name, st, matches)
 	}
 	return map[string]any{"matches": matches, "not_implemented_in_p4": []any{}}
 }
 
-// agrees compares with the reference's answer, without vacants that do not
-// accept calls.
+// agrees compares a result with the reference's answer, without vacants that do not accept calls.
 func (r *replay) agrees(name string, st step, want []any) {
 	var there, here []string
 	for _, m := range st.Body.(map[string]any)["matches"].([]any) {
@@ -383,7 +381,7 @@ func sorted(v any) any {
 	return v
 }
 
-// only reduces got to the members that want has, because ours has more.
+// only reduces got to the members of want, because this registry returns additional members.
 func only(want, got any) any {
 	switch w := want.(type) {
 	case map[string]any:
@@ -412,8 +410,7 @@ func only(want, got any) any {
 	return got
 }
 
-// The event contains what the reference's route omits, so that anybody can
-// verify it.
+// The event contains data that the reference's route omits, so that anyone can verify it.
 func TestTheEventOfASessionVerifies(t *testing.T) {
 	s := loadSessions(t)[0]
 	r := &replay{api: newTestServer(t), session: s}

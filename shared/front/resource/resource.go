@@ -39,7 +39,7 @@ type Metadata struct {
 }
 
 type Config struct {
-	// Base returns the host's base URL, or "" if the host has none. Without a base URL, Handler
+	// Base returns the host's base URL, or "" if the host has none. If the URL is "", Handler
 	// answers 404.
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.CountingIssuers).
@@ -128,7 +128,8 @@ func called(base string, names ...string) (all []string) {
 	if len(names) > 0 {
 		return all
 	}
-	// The host's URLs do not cover everything below its base URL, because its vacants are there.
+	// The host's URLs do not cover everything below its base URL, because the base URL also
+	// contains its vacants.
 	for i, f := range forms {
 		if all = append(all, base+f.path); i > 0 {
 			all[i] += "/"

@@ -23,7 +23,7 @@ type Find func(context.Context, search.Request) (search.Page, error)
 
 // OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
 // routes to Admin and the tools to MCP, and lets the worker of a dispatch bookings. If metrics is
-// true, the handler serves the host's counters to everybody.
+// true, the handler serves the host's counters to anyone.
 func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil

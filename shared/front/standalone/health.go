@@ -84,8 +84,8 @@ func (h *Host) Ready(ctx context.Context) error {
 	return nil
 }
 
-// writeCheck is the time for which the result of a test write is cached, because anybody may
-// request ReadyPath.
+// writeCheck is the time for which the result of a test write is cached, because anyone may request
+// ReadyPath.
 const writeCheck = 10 * time.Second
 
 // writes checks whether the store accepts writes.

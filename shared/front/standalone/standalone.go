@@ -56,7 +56,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// Files of a data directory. The admin socket is also there.
+// Files of a data directory, which also contains the admin socket.
 const (
 	DataFile = "vacancy.db"
 	SealFile = "seal.key"
@@ -84,7 +84,7 @@ type Config struct {
 	// Substrates are offered in addition to echo and http.
 	Substrates substrate.Kinds
 	// New allows a new host in a directory whose data file is missing or empty, although another
-	// host has run there.
+	// host has run in the directory.
 	New bool
 	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. NoCopy
 	// upgrades without a copy of the data file, for callers that have another copy.

@@ -1,6 +1,6 @@
 // Package tamper watches the DynamoDB stream of the table of rows. Rows are written once, so any
 // change or removal is unauthorized: the package logs it and counts it in a metric with an alarm.
-// The command verify finds the consequences of the change. Canaries are counted too, and an alarm
+// The command verify finds the consequences of the change. Canaries are also counted, and an alarm
 // reports if none arrive.
 //
 // Unusual records are not skipped, and they do not make the function fail, because a failure would

@@ -73,6 +73,7 @@ func TestEachRefusalHasItsWords(t *testing.T) {
 		{h.key, "GET", "/v1/agents/nobody", "", "", 404, "Agent 'nobody' not found."},
 		{h.key, "GET", "/v1/agents/" + priced.ID.String(), "", "", 404, "Agent '" + priced.ID.String() + "' not found."},
 		{h.Key(h.acme, billing.KeyOptions{}), "GET", "/v1/tasks", "", "", 403, "the key lacks the scope agents"},
+		{h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}}), "GET", "/v1/tasks/" + id, "", "", 403, "the key lacks the scope read"},
 		{"", "GET", "/v1/agents", "", "", 401, "a key of an account is required: …"},
 	} {
 		var headers []string

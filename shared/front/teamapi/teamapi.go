@@ -1,5 +1,6 @@
-// Package teamapi is the API of teams of agents: for the operator below /v1/admin, and for keys of accounts with the
-// scope agents at /v1/tasks and /v1/agents. Handler serves the files of accounts (package workspaceapi), too.
+// Package teamapi is the HTTP API for teams of agents. The operator uses it below /v1/admin, and
+// account keys with the scope agents use it at /v1/tasks and /v1/agents. Handler also serves the
+// API for files of package workspaceapi.
 package teamapi
 
 import (
@@ -27,13 +28,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Paths of the API.
+// Paths of the API for account keys.
 const (
 	TasksPath  = "/v1/tasks"
 	AgentsPath = "/v1/agents"
 )
 
-// IsPath reports whether a path is Handler's.
 func IsPath(path string) bool {
 	for _, prefix := range []string{TasksPath, AgentsPath, workspaceapi.Path} {
 		if path == prefix || strings.HasPrefix(path, prefix+"/") {
@@ -43,7 +43,8 @@ func IsPath(path string) bool {
 	return false
 }
 
-// Locate sets the path of the response of a task, for the operator or for keys of accounts.
+// Locate sets the path of the complete response of a task. The path depends on whether the operator
+// or an account key reads it.
 func Locate(s *team.Status, operator bool) {
 	if s.Result == nil {
 		return
@@ -53,7 +54,7 @@ func Locate(s *team.Status, operator bool) {
 	}
 }
 
-// MaxWait limits the wait for the end of a turn, in seconds.
+// MaxWait limits the seconds that a request may wait for the end of a turn.
 const MaxWait = 20
 
 const (
@@ -61,41 +62,39 @@ const (
 	maxPage     = 100
 )
 
-// Access admits keys with the scope agents, and readAccess keys that have the scope read, too.
-var (
-	Access     = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
-	readAccess = billing.Demand{Scope: billing.ScopeAgents, And: billing.ScopeRead, Test: true, Active: true}
-)
+// Access admits keys with the scope agents. Operations that read tasks also require the scope read.
+var Access = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
 
 // Requests and answers.
 type (
-	// OneAgent names an agent.
 	OneAgent struct {
 		Agent string `path:"agent"`
 	}
-	// OneTask names a task.
 	OneTask struct {
 		ID string `path:"id"`
 	}
-	// Waiting names a task. Wait is the longest wait for the end of its turn, in seconds. Steps asks for its steps.
+	// Waiting requests a task. Wait is the maximum time to wait for the end of its turn, in
+	// seconds. If Steps is true, the answer includes its steps.
 	Waiting struct {
 		OneTask
 		Wait  uint64 `query:"wait"`
 		Steps bool   `query:"steps"`
 	}
-	// TaskList selects tasks. State is a word such as working; an empty member selects all.
+	// TaskList selects tasks. State is the name of a state, for example working. An empty State or
+	// Agent selects all tasks.
 	TaskList struct {
 		State  string `query:"state"`
 		Agent  string `query:"agent"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Dispatching asks for a task. A repeated request with the same key is the same task.
+	// Dispatching requests a dispatch. If it is repeated with the same key, the answer describes
+	// the existing task.
 	Dispatching struct {
 		Key  string  `header:"Idempotency-Key"`
 		Body NewTask `body:"json"`
 	}
-	// NewTask is a task for an agent. Empty members leave the agent's settings unchanged.
+	// NewTask is a task for an agent. Fields that are empty leave the agent's settings unchanged.
 	NewTask struct {
 		Agent        string        `json:"agent" canon:"required,min=1"`
 		Task         string        `json:"task" canon:"required,min=1"`
@@ -106,21 +105,20 @@ type (
 		Effort       string        `json:"effort,omitempty"`
 		OutputFormat string        `json:"output_format,omitempty"`
 	}
-	// Answering is the answer to a question of a task.
 	Answering struct {
 		OneTask
 		Key  string `header:"Idempotency-Key"`
 		Body Answer `body:"json"`
 	}
-	// Answer is a text for a task that waits for input.
+	// Answer contains the answer to a task's question.
 	Answer struct {
 		Text string `json:"text" canon:"required,min=1"`
 	}
-	// Agents are the agents of an account.
 	Agents struct {
 		Agents []team.Agent `json:"agents"`
 	}
-	// Locks are the locks that tasks hold, and the policies of workspaces that have one.
+	// Locks contains the locks that tasks hold, and the policies of the workspaces that have had a
+	// lock or a policy.
 	Locks struct {
 		Locks    []locks.Lock            `json:"locks"`
 		Count    int                     `json:"count"`
@@ -131,7 +129,7 @@ type (
 		Workspace string       `json:"workspace" canon:"required,min=1"`
 		Policy    locks.Policy `json:"policy" canon:"required,min=1"`
 	}
-	// Reading names a task whose log is read after an event.
+	// Reading requests the events in a task's log that follow event After.
 	Reading struct {
 		OneTask
 		After uint64 `query:"after"`
@@ -143,15 +141,15 @@ type (
 	}
 )
 
-// Task is the status of a task. Steps are the thoughts and the calls of tools of the caller's own agent.
+// Task is the status of a task. Steps contains the thoughts and tool calls of the caller's own
+// agent.
 type Task struct {
 	team.Status
 	Steps []task.TraceEntry `json:"steps,omitempty"`
 
-	retry bool // the host did not wait
+	retry bool // the host cannot wait, so the client should retry
 }
 
-// Reply implements op.Replier.
 func (t *Task) Reply(h http.Header) int {
 	if t.retry {
 		h.Set("Retry-After", "2")
@@ -159,7 +157,7 @@ func (t *Task) Reply(h http.Header) int {
 	return 0
 }
 
-// The operations.
+// Operations of the API, each for the operator and for account keys.
 var (
 	ListAgents = twin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
 	ShowAgent  = twin[OneAgent, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
@@ -169,15 +167,20 @@ var (
 	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
 	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
 	SetPolicy  = twin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
-	ReadLog    = op.NewTwin(op.Op[Reading, op.Blob]{Method: "GET", Path: TasksPath + "/{id}/log", Access: op.Access{Key: readAccess}, Doc: "reads the log of a dispatched task"})
+	ReadLog    = twin[Reading, op.Blob]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task")
 	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
-// maxBody limits a body: a text of a task may be longer in JSON.
+// maxBody limits a request body. It exceeds the limit of a task's text, which may be longer in
+// JSON.
 const maxBody = 512 << 10
 
 func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: Access}, Status: status, Limit: maxBody, Doc: doc})
+	demand := Access
+	if method == "GET" && strings.HasPrefix(path, TasksPath) {
+		demand.And = billing.ScopeRead
+	}
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, Limit: maxBody, Doc: doc})
 }
 
 type api struct {
@@ -185,12 +188,13 @@ type api struct {
 	mayWait bool
 }
 
-// Operator returns the routes of the operator. mayWait says that the process may wait for the end of a turn.
+// Operator returns the operator's routes. mayWait reports whether the process may wait for the end
+// of a turn.
 func Operator(t *team.Team, mayWait bool) []op.Route {
 	return (&api{t, mayWait}).routes(op.Server{Operator: true})
 }
 
-// Handler returns the handler of keys of accounts, with the routes of files if t has files.
+// Handler returns the handler for account keys. It includes the routes for files if t has files.
 func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger, now func() time.Time) http.Handler {
 	routes := (&api{t, mayWait}).routes(op.Server{Keys: keys})
 	if t.Files != nil {
@@ -199,7 +203,7 @@ func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger
 	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.Routes(routes...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.Path; path.Clean(p) != strings.TrimSuffix(p, "/") {
-			// The mux would redirect to another path.
+			// The mux would redirect to the cleaned path.
 			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.Clip(p)))
 			return
 		}
@@ -208,10 +212,9 @@ func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger
 	})
 }
 
-// addressKey is the key of the client's address in a context. Free calls are counted by it.
+// addressKey is the context key of the client's address, by which free calls are counted.
 type addressKey struct{}
 
-// Operations lists the operations.
 func Operations() []op.Spec {
 	return append(op.Specs(Operator(nil, true)), op.Specs((&api{}).routes(op.Server{}))...)
 }

@@ -88,13 +88,13 @@ func openTeam(t testing.TB) *teamHost {
 	h.Host = openHost(t, h.stopped)
 	h.acme = h.Account("acme", money.Dollar)
 	h.writer = h.Create(vacants.Spec{By: vacants.Operator(), Name: "writer", Capability: "writes", Substrate: "asker", Tenant: "acme"})
-	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents}})
+	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead}})
 	return h
 }
 
-// keyOf returns a key with the scope agents.
+// keyOf returns a key with the scopes agents and read.
 func (h *teamHost) keyOf(a billing.Account, o billing.KeyOptions) string {
-	o.Scopes = []billing.Scope{billing.ScopeAgents}
+	o.Scopes = []billing.Scope{billing.ScopeAgents, billing.ScopeRead}
 	return h.Key(a, o)
 }
 
@@ -210,7 +210,7 @@ func TestAWaitingTaskFails(t *testing.T) {
 			h.Must(err)
 			_, err = h.Billing.RevokeKey(h.Context(), nil, h.acme.ID, keys[0].ID)
 			h.Must(err)
-			h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+			h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 		}, "was revoked"},
 		"without money": {func(h *teamHost) {
 			_, err := h.Vacants.SetPrice(h.Context(), h.writer.ID, price.Price{Flat: 2 * money.Dollar})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A page of results beside the registry's read that it is made of.
+// BenchmarkPage compares a page of results with the registry's read from which the page is built.
 func BenchmarkPage(b *testing.B) {
 	h := newHost(b)
 	for i := range 20 {

@@ -2,9 +2,9 @@ package web
 
 import "strings"
 
-// compact removes the comments that have lines of their own, the indentation and the empty lines of a script or style.
-// A reader of the source needs them, a browser loads a third less. The files have no text that spans lines and begins a
-// line like a comment; a test checks that.
+// compact removes the indentation, the empty lines and the comments on their own lines from a
+// script or style sheet, so that browsers load a third less. A test checks that the assets have no
+// multi-line strings that compact would change.
 func compact(source string) string {
 	var b strings.Builder
 	comment := false
@@ -20,7 +20,7 @@ func compact(source string) string {
 				comment = true
 				continue
 			}
-			// A type before a value begins a line, too.
+			// Code may follow a JSDoc type comment on the same line.
 			line = strings.TrimSpace(line[end+len("*/"):])
 		}
 		if line != "" && !strings.HasPrefix(line, "//") {

@@ -24,7 +24,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// A text that spans lines would lose its indentation, and a comment that ends before more code would take it along.
+// compact would remove the indentation of a string that spans lines, and the code that follows the
+// end of a comment.
 func TestAssetsCanBeCompacted(t *testing.T) {
 	files, err := fs.Glob(assetFiles, "assets/*.[jc]s*")
 	if err != nil || len(files) < 2 {

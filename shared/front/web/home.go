@@ -18,7 +18,7 @@ import (
 
 const (
 	pageSize   = 20
-	logEvents  = 10 // each is a request to the registry on AWS
+	logEvents  = 10 // on AWS, each event is a request to the registry
 	lastEvents = 5
 )
 
@@ -34,17 +34,17 @@ type hit struct {
 	Reputation string
 }
 
-// link is the vacant in the address of its page.
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
-// keptHits is the number of hits whose signed parts are cached, maxKept the size of the largest in bytes: 8 MB in all.
+// keptHits limits the number of cached hits. maxKept limits the signed bytes of a cached hit. The
+// cache therefore needs at most about 8 MB.
 const (
 	keptHits = 1 << 11
 	maxKept  = 4 << 10
 )
 
-// hitsOf verifies the cards of a page's matches. Verifying costs more than all the rest of a page, so a cache keeps the
-// signed parts of hits, by the hash of the members that they come from.
+// hitsOf verifies the cards of a page of matches. Verification is the most expensive part of a
+// page, so the verified parts are cached by the hash of the signed input.
 func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 	for i := range p.Matches {
 		m := &p.Matches[i]
@@ -67,7 +67,6 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 	return hits
 }
 
-// listingOf returns the listing of a match, or nil without a readable one.
 func listingOf(m *registryclient.HaloMatch) *listing.Listing {
 	if len(m.Listing) == 0 {
 		return nil
@@ -109,7 +108,7 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 	return &page{file: "home.html", Title: "Agents of this host", Seconds: 10, Data: data}, nil
 }
 
-// query holds the words of a search.
+// query contains the terms of a search.
 type query struct{ Words, Tag, Family, Price string }
 
 func (s *site) search(q *http.Request, r *reader) (*page, error) {
@@ -142,7 +141,6 @@ func (s *site) search(q *http.Request, r *reader) (*page, error) {
 	return &page{file: "search.html", Title: "Search", Seconds: 2, Hidden: true, Data: data}, nil
 }
 
-// nextPage is the address of the next page of results, or "".
 func nextPage(kept url.Values, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -151,14 +149,14 @@ func nextPage(kept url.Values, cursor string) string {
 	return Path + "search?" + kept.Encode()
 }
 
-// checkpoint is the signed state of the log.
+// checkpoint is a signed checkpoint of the log.
 type checkpoint struct {
 	Note, Host string
 	Size       uint64
 	Signatures int
 }
 
-// checkpoint reads the newest checkpoint; nil of a host without one.
+// checkpoint reads the newest checkpoint. It returns nil if the host has none.
 func (r *reader) checkpoint() (*checkpoint, error) {
 	note, err := r.Raw(r.ctx, "/v1/checkpoint", nil)
 	switch {
@@ -179,15 +177,16 @@ func (r *reader) checkpoint() (*checkpoint, error) {
 	return c, nil
 }
 
-// event is an event of the registry for people.
+// event is an event of the registry with its payload formatted for display.
 type event struct {
 	registryclient.Event
-	Says string // the payload in lines
+	Says string // indented payload
 }
 
-// eventsUpTo reads the n events up to a number, the newest first, without events that are not for everybody.
-// older is the number of the event before them, or 0. Each event is a read, and anybody can hide events, so the
-// hidden ones count, too. A read waits for the one before, because a registry of one instance refuses a second.
+// eventsUpTo reads the events numbered last, last-1 and so on, at most n, and leaves out hidden
+// events. older is the number of the next older event, or 0. Hidden events count towards n, because
+// anyone can create them and each costs a read. The reads run one after another, because a registry
+// with a single instance refuses concurrent requests.
 func (r *reader) eventsUpTo(last, n uint64) (all []event, older uint64, err error) {
 	for ; last > 0 && n > 0; last, n = last-1, n-1 {
 		e, err := r.Event(r.ctx, last)

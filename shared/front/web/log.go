@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// log is the page of the transparency log: its checkpoint and a page of events.
+// log returns the page of the transparency log with its checkpoint and a page of events.
 func (s *site) log(q *http.Request, r *reader) (*page, error) {
 	last := uint64(math.MaxUint64)
 	if to := q.URL.Query().Get("to"); to != "" {
@@ -26,7 +26,7 @@ func (s *site) log(q *http.Request, r *reader) (*page, error) {
 	data := struct {
 		Log    *checkpoint
 		Events []event
-		Older  uint64 // the last event of the next page, or 0
+		Older  uint64 // number of the last event on the next page, or 0
 	}{Log: c}
 	if c != nil {
 		if data.Events, data.Older, err = r.eventsUpTo(min(last, c.Size), logEvents); err != nil {

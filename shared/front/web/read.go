@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reader reads the public API as the anonymous sender of a page's request.
+// reader reads the public API for the anonymous client that requested a page.
 type reader struct {
 	registryclient.Client
 	ctx context.Context
@@ -25,13 +25,13 @@ func (s *site) reader(r *http.Request) *reader {
 	return &reader{registryclient.Client{Transport: inProcess{s.API, r}, URL: "http://" + r.Host}, r.Context()}
 }
 
-// inProcess asks a handler of this process. The handler sees the address that sent a page's request.
+// inProcess is a transport that calls a handler of this process. It passes on the address of the
+// client that requested the page.
 type inProcess struct {
 	api  http.Handler
 	from *http.Request
 }
 
-// Do implements registryclient.Transport.
 func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, error) {
 	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
 	if err != nil {
@@ -46,8 +46,8 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// agent reads the agent card at the address of a vacant, by name or id, and lists the media types of the files that its
-// agent takes. If the host does not show the vacant, the error is errNoPage.
+// agent reads the agent card of a vacant, given its name or id. files lists the media types of the
+// files that the agent accepts. If the host does not show the vacant, the error is errNoPage.
 func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.Raw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {

@@ -9,8 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// show makes the characters of a foreign text visible that would hide or turn around what follows them. Joiners stay,
-// because letters and emoji are built with them. The scripts follow the same rule (assets/dom.js).
+// show returns a text of a vacant with its control characters and invisible characters made
+// visible, because these can hide or reorder the following text. It keeps joiners, which are part
+// of letters and emoji. assets/dom.js implements the same rule.
 func show(text string) string {
 	hides := func(c rune) bool {
 		return c != '\n' && c != '\t' && c != '\u200c' && c != '\u200d' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) || c == unicode.ReplacementChar)
@@ -29,7 +30,6 @@ func show(text string) string {
 	return b.String()
 }
 
-// counted is a number of things.
 func counted(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -37,7 +37,6 @@ func counted(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// since is a time in wire form, for people.
 func since(text string) string {
 	t, err := canon.ParseTime(text)
 	if err != nil {
@@ -46,5 +45,4 @@ func since(text string) string {
 	return moment(t.UnixMilli())
 }
 
-// moment is a time of the registry, in milliseconds since 1970, for people.
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

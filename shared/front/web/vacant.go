@@ -17,7 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// maxKin bounds each direction of a lineage on a page, maxShown the events.
+// maxKin limits the vacants that a page shows in each direction of the lineage. maxShown limits the
+// events.
 const (
 	maxKin   = 20
 	maxShown = 50
@@ -25,26 +26,26 @@ const (
 
 type vacantData struct {
 	ID         identity.ID
-	Name       string // at this host, or ""
+	Name       string // name on this host, or ""
 	Card       card.Card
 	CardHash   string
 	Signature  string
-	CardPath   string // of the API, for scripts
+	CardPath   string // path in the API for scripts
 	EventsPath string
-	Files      string // media types that its agent takes
+	Files      string // media types that the vacant's agent accepts
 	Price      string
-	Most       int64                     // that a call may cost, in micro-dollars
-	Published  *registryclient.HaloMatch // nil if it is not published
+	Most       int64                     // maximum price of a call, in micro-dollars
+	Published  *registryclient.HaloMatch // nil if the vacant is not published
 	Listing    *listing.Listing
 	Parents    []identity.ID
 	Children   []identity.ID
 	Events     []event
-	Host       string          // base URL of this host, "" for a vacant of another host
+	Host       string          // base URL of this host; "" for a vacant of another host
 	Handout    snippet.Handout // empty for a vacant of another host
 	Programs   []program
 }
 
-// program is a way to call a vacant.
+// program is a program or command that calls a vacant.
 type program struct{ Label, Text string }
 
 func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
@@ -54,7 +55,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	if isID && named != id.String() || !isID && registry.CheckName(named) != nil {
 		return nil, errNoPage
 	}
-	own, files, err := r.agent(named) // of a vacant of this host
+	own, files, err := r.agent(named) // found only for a vacant of this host
 	switch {
 	case err == nil && isID && own.VacantID != id:
 		return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
@@ -98,7 +99,6 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	return &page{file: "vacant.html", Title: cmp.Or(d.Name, "Vacant "+id.Short()), Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
 }
 
-// addHistory adds the listed price, the kin and the events of a published vacant.
 func (d *vacantData) addHistory(r *reader) error {
 	if d.Listing != nil {
 		d.Price = priceText(d.Listing.Price)
@@ -117,7 +117,6 @@ func (d *vacantData) addHistory(r *reader) error {
 	return err
 }
 
-// addPrograms adds the ways to call a vacant of this host.
 func (d *vacantData) addPrograms(c *agents.Card) error {
 	base, ok := strings.CutSuffix(c.Interfaces[0].URL, "/v/"+c.VacantID.String())
 	u, err := url.Parse(base)
@@ -128,7 +127,7 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 	d.Handout = snippet.OfCard(d.Host, c.Name, c)
 	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
 	if d.Handout.Curl == "" {
-		return nil // stock clients send no signed calls
+		return nil // stock clients cannot send signed calls
 	}
 	for _, l := range snippet.Languages() {
 		text, err := l.Program(d.Handout)
@@ -140,5 +139,5 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 	return nil
 }
 
-// labels are the languages of programs for people.
+// labels maps programming languages to their display names.
 var labels = map[string]string{"curl": "curl", "python": "Python (A2A)", "js": "JavaScript (A2A)", "go": "Go (A2A)", "openai": "OpenAI client", "mcp": "MCP client"}

@@ -1,9 +1,9 @@
-// Package web serves the pages of a host. They show the public API to people.
+// Package web serves the HTML pages of a host, which show the public API to people.
 //
-// The invariants: pages are made only of answers of the public API to anonymous clients.
-// A vacant that the API does not show has the page of an unknown one, byte for byte. Texts of vacants are
-// escaped by html/template, and their invisible characters are shown. A page works without JavaScript, asks no
-// other host, and sets no cookie.
+// The pages use only answers that the public API gives to anonymous clients. The page of a vacant
+// that the API hides equals the page of an unknown vacant byte for byte. html/template escapes the
+// texts of vacants, and the function show makes their invisible characters visible. Pages work
+// without JavaScript, load no resources from other hosts, and set no cookies.
 package web
 
 import (
@@ -33,23 +33,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the address of the first page.
 const Path = webpath.Path
 
 // Config configures the pages of a host.
 type Config struct {
-	// API answers the public operations of the host.
+	// API serves the public operations of the host.
 	API http.Handler
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Handler returns the handler for the root, the icon and the paths that IsPath accepts. It answers other paths by a page
-// for browsers that opened an unknown path.
+// Handler returns the handler for the root, the icon and the paths accepted by webpath.IsPath. It
+// answers all other paths with an HTML error page.
 func Handler(c Config) http.Handler {
 	hits, err := lru.New[identity.Hash, hit](keptHits)
 	if err != nil {
-		panic(err) // for a size that is not positive
+		panic(err) // the size is not positive
 	}
 	s := &site{c, hits}
 	mux := http.NewServeMux()
@@ -67,7 +66,7 @@ func Handler(c Config) http.Handler {
 	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Root)
 	none := s.page(noPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A mux would lead an unclean path to a clean one.
+		// A ServeMux would redirect to the cleaned path.
 		if clean := path.Clean(r.URL.Path); r.URL.Path != clean && r.URL.Path != clean+"/" {
 			none(w, r)
 			return
@@ -76,12 +75,12 @@ func Handler(c Config) http.Handler {
 	})
 }
 
-// errNoPage is the error of a path without a page. It is the same for everything that is not shown.
+// errNoPage is the error for a path that has no page. All hidden and unknown vacants share this
+// error, so that clients cannot tell them apart.
 var errNoPage = problem.New(problem.NotFound, "this host has no such page or vacant")
 
 func noPage(*http.Request, *reader) (*page, error) { return nil, errNoPage }
 
-// staticPage returns a page that only its script fills.
 func staticPage(name, title string) func(*http.Request, *reader) (*page, error) {
 	return func(*http.Request, *reader) (*page, error) {
 		return &page{file: name + ".html", Title: title, Script: name + ".js", Seconds: 10}, nil
@@ -90,22 +89,23 @@ func staticPage(name, title string) func(*http.Request, *reader) (*page, error) 
 
 type site struct {
 	Config
-	hits *lru.Cache[identity.Hash, hit] // by the hash of their signed parts
+	hits *lru.Cache[identity.Hash, hit] // keyed by the hash of their signed parts
 }
 
-// page is a page that is about to be rendered.
+// page is a page that is ready to be rendered.
 type page struct {
-	file    string // of the template
+	file    string // template file
 	Title   string
-	Script  string // asset, or ""
-	Seconds int    // for which a cache may keep it
-	Hidden  bool   // search engines are asked to leave it out
+	Script  string // asset name, or ""
+	Seconds int    // maximum cache time
+	Hidden  bool   // asks search engines not to index the page
 	Status  int
-	Retry   string // Retry-After, or ""
+	Retry   string // value of Retry-After, or ""
 	Data    any
 }
 
-// page serves one page, or the page of the error.
+// page returns a handler that serves the page returned by f. If f returns an error, the handler
+// serves an error page.
 func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
@@ -122,7 +122,7 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 			row, text := known.Kind.Row(), known.Text()
 			var read *registryclient.StatusError
 			if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
-				text = row.Text // the details are for programs
+				text = row.Text // the details are meant for programs
 			}
 			p = &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}
 			if read != nil {
@@ -140,12 +140,11 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 	}
 }
 
-// send renders a page and returns its status.
 func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int, err error) {
 	var body bytes.Buffer
 	err = templates.ExecuteTemplate(&body, p.file, struct {
 		*page
-		Assets string // the address of the assets
+		Assets string // URL path of the assets
 	}{p, assetPath})
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -181,7 +180,8 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int
 	return p.Status, nil
 }
 
-// policy lets a page load its own files, and nothing else. A script cannot turn a text into code.
+// policy allows a page to load only files of its own host. It also prevents scripts from executing
+// strings as code.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func secure(h http.Header) {
@@ -207,8 +207,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 }).ParseFS(pageFiles, "pages/*.html"))
 
-// assetPath has the hash of all assets, so a changed file has another address, and the modules find each
-// other.
+// assetPath contains the hash of all assets. A changed asset therefore gets a new address, and
+// modules can import each other by relative paths.
 var (
 	assetsHash = hashAssets()
 	assetPath  = Path + "assets/" + assetsHash + "/"
@@ -225,17 +225,19 @@ func hashAssets() string {
 		return err
 	})
 	if err != nil {
-		panic(err) // the files are in the program
+		panic(err) // the files are embedded in the program
 	}
 	sum := identity.Sum(all.Bytes())
 	return hex.EncodeToString(sum[:8])
 }
 
-// mediaTypes are the media types of assets. The system's own table may call scripts texts.
+// mediaTypes maps extensions of assets to media types. The media types of the operating system may
+// classify scripts as plain text.
 var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// asset serves a file of the program: for good at the address of its hash, and for a minute at another hash, which a page
-// has that came before this program.
+// asset serves an embedded file. Clients may cache it permanently at the address with the current
+// hash, and for one minute at an address with another hash. Pages of an earlier program version
+// contain another hash.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	name := r.PathValue("name")

@@ -31,7 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// hosted is a host of this process.
+// hosted is a host in this process.
 type hosted struct {
 	*standalone.Host
 	t   testing.TB
@@ -67,14 +67,13 @@ func (h *hosted) create(name, capability string, publish bool) vacants.Record {
 	return r
 }
 
-// answer is an HTTP answer.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// client follows no redirection.
+// client does not follow redirects.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func do(t *testing.T, method, url string, headers ...string) answer {
@@ -131,7 +130,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		"/web/nothing":                     {404, "no-store", "this host has no such page or vacant"},
 		"/web//log":                        {404, "no-store", "this host has no such page or vacant"},
 		"/web/..//evil.example/x":          {404, "no-store", "this host has no such page or vacant"},
-		// A page has one address: an id is written in one form.
+		// A page has only one address, so an id is accepted in only one form.
 		"/web/vacants/%0A" + demo.ID.String():               {404, "no-store", "this host has no such page or vacant"},
 		"/web/vacants/%20" + demo.ID.String():               {404, "no-store", "this host has no such page or vacant"},
 		"/web/vacants/" + strings.ToUpper(demo.ID.String()): {404, "no-store", "this host has no such page or vacant"},
@@ -184,7 +183,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 	if total > 110_000 {
 		t.Errorf("a vacant's page has %d bytes with its files, want at most 110 KB", total)
 	}
-	// A page that came before this program finds its files.
+	// A page of an earlier program version must still find its assets.
 	if file := do(t, "GET", h.url+"/web/assets/0123456789abcdef/receipt.js"); file.status != 200 || file.header.Get("Cache-Control") != "public, max-age=60" {
 		t.Errorf("a file of another program: %d %v", file.status, file.header)
 	}
@@ -198,7 +197,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 	}
 }
 
-// Browsers are led to the page of a vacant; every other client gets the card as before.
+// Browsers are redirected to the page of a vacant. All other clients get the card.
 func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
 	h := newHost(t)
 	h.create("demo", "Echoes", false)
@@ -233,7 +232,8 @@ func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
 	}
 }
 
-// A browser that opens an unknown path gets a page; every other client gets the answer in JSON. The icon is at its usual address.
+// A browser that opens an unknown path gets a page. All other clients get a JSON error. Browsers
+// find the icon at its usual address.
 func TestAnUnknownPathIsAPageForBrowsers(t *testing.T) {
 	h := newHost(t)
 	h.create("demo", "Echoes", false)
@@ -245,7 +245,7 @@ func TestAnUnknownPathIsAPageForBrowsers(t *testing.T) {
 		if got := do(t, "GET", h.url+path, "Accept: */*"); got.status != 404 || !strings.HasPrefix(got.body, "{") || !slices.Contains(got.header.Values("Vary"), "Accept") {
 			t.Errorf("%s for a program: %d %s", path, got.status, got.body)
 		}
-		// A function without pages leads to the pages of its host.
+		// A function without pages redirects to the pages of its host.
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://x.example/", nil)
 		r.URL.Path = path
 		webpath.Root.ServeHTTP(w, r)
@@ -277,7 +277,7 @@ func TestAPageForAnUnknownPathKeepsTheHeadersOfOuterHandlers(t *testing.T) {
 	}
 }
 
-// A closed child has the pages of an unknown id, byte for byte.
+// The pages of a closed child equal the pages of an unknown id, byte for byte.
 func TestAClosedChildIsAsUnknown(t *testing.T) {
 	h := newHost(t)
 	parent := h.create("parent", "Has children", true)
@@ -308,7 +308,7 @@ func TestAClosedChildIsAsUnknown(t *testing.T) {
 	}
 }
 
-// Events that are hidden cost a page no more reads than events that it shows.
+// Hidden events must not cost a page more reads than visible events.
 func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
 	var asked atomic.Int64
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -330,8 +330,7 @@ func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
 	}
 }
 
-// A read that fails by a fault makes the page fail. The page does not show what the read would add
-// as missing.
+// If a read fails because of a fault, the page fails. It must not show the missing data as absent.
 func TestAFaultOfAnyReadIsAFaultOfThePage(t *testing.T) {
 	h := newHost(t)
 	parent := h.create("parent", "Has a price", true)
@@ -373,7 +372,8 @@ func TestAFaultOfAnyReadIsAFaultOfThePage(t *testing.T) {
 	}
 }
 
-// Foreign texts are texts, and what would hide or turn around others is shown.
+// Texts of vacants are shown as texts, and characters that would hide or reorder other text are
+// made visible.
 func TestForeignTextsAreShownAsTheyAre(t *testing.T) {
 	h := newHost(t)
 	h.create("hostile", `<script>alert(1)</script> {{.}} javascript:alert(1) "onload="x" `+"\u202e\u2066\u200b"+strings.Repeat("w", 2000), true)
@@ -388,7 +388,7 @@ func TestForeignTextsAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-// signed is a card of a new key, in the registry's form.
+// signed returns a signed card of a new key, in the registry's form.
 func signed(t *testing.T, capability string) (id string, match map[string]any) {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
@@ -403,7 +403,7 @@ func signed(t *testing.T, capability string) (id string, match map[string]any) {
 	return id, map[string]any{"vacant_id": id, "capability_card_blob_hex": hex.EncodeToString(c.Blob()), "visibility": "PUBLIC", "state": "ACTIVE"}
 }
 
-// matchesOf is an API whose searches find the matches.
+// matchesOf returns an API whose searches find the matches.
 func matchesOf(matches ...any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -416,8 +416,8 @@ func matchesOf(matches ...any) http.Handler {
 	})
 }
 
-// Pages are cached for everybody, so they are made of what the API shows an anonymous client. The API counts what its
-// client sends by the client's address.
+// Pages are cached for all clients, so they contain only what the API shows to anonymous clients.
+// The API counts the requests of a page under its client's address.
 func TestPagesAskTheAPIAsTheirViewerWithoutItsHeaders(t *testing.T) {
 	id, match := signed(t, "Answers letters")
 	found := matchesOf(match)
@@ -458,7 +458,7 @@ func TestPagesAskTheAPIAsTheirViewerWithoutItsHeaders(t *testing.T) {
 	}
 }
 
-// A list shows each match with its own verdict.
+// Each match in a list shows its own verification result.
 func TestListsSayWhichCardsDoNotVerify(t *testing.T) {
 	const bad = "The card of this vacant does not verify."
 	id, good := signed(t, "Answers letters")
@@ -487,7 +487,7 @@ func TestListsSayWhichCardsDoNotVerify(t *testing.T) {
 	}
 }
 
-// Whatever the registry answers, a page is honest about it and bounded.
+// Pages must be honest and bounded for any answer of the registry.
 func TestARegistryMayLie(t *testing.T) {
 	const detail = "open /var/lib/host/data: permission denied" // is for programs
 	id, good := signed(t, "Is elsewhere")
@@ -553,7 +553,7 @@ func TestARegistryMayLie(t *testing.T) {
 	}
 }
 
-// A result is read again as soon as anything of what was read differs.
+// A cached result is verified again if any part of its input has changed.
 func TestACachedResultIsReadAgainWhenItChanges(t *testing.T) {
 	id, match := signed(t, "Answers letters")
 	pages := web.Handler(web.Config{API: matchesOf(match), Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -603,7 +603,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A price is said as everywhere.
+// Prices have the same form as in other places.
 func TestResultsSayTheirPrices(t *testing.T) {
 	h := newHost(t)
 	paid := h.create("paid", "Answers letters", true)
@@ -620,7 +620,8 @@ func TestResultsSayTheirPrices(t *testing.T) {
 	}
 }
 
-// The next page is of the same search, and a listing that another vacant signed tells no price.
+// The next page belongs to the same search. A listing that another vacant signed must not show a
+// price.
 func TestResultsOfARegistryThatLies(t *testing.T) {
 	sign := func(text string, micro int64) (match map[string]any, list json.RawMessage) {
 		key, err := identity.NewKey(rand.Reader)
@@ -657,7 +658,6 @@ func TestResultsOfARegistryThatLies(t *testing.T) {
 	}
 }
 
-// A page of results stays small.
 func TestAPageOfResultsIsSmall(t *testing.T) {
 	h := newHost(t)
 	for i := range 20 {

@@ -1,8 +1,8 @@
-// Package workspaceapi is the API of the files in workspaces: for the operator below /v1/admin, and for keys of accounts
-// with the scope agents at /v1/workspaces.
+// Package workspaceapi is the HTTP API for files in workspaces. The operator uses it below
+// /v1/admin, and account keys with the scope agents use it at /v1/workspaces.
 //
-// The bytes of a file are sent as an attachment that a browser neither shows nor runs, because a file may have anybody's
-// text, and a page of the file would have the host's origin.
+// The content of a file is sent as an attachment that browsers neither display nor execute, because
+// files may contain untrusted text and a displayed page would have the host's origin.
 package workspaceapi
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Path is the path of the API.
+// Path is the root of the API for account keys.
 const Path = "/v1/workspaces"
 
 const (
@@ -35,35 +35,34 @@ const (
 
 // Requests and answers.
 type (
-	// WorkspaceName is the part of a request that selects a workspace.
 	WorkspaceName struct {
 		Workspace string `path:"workspace"`
 	}
-	// FileList selects files whose paths begin with Prefix.
+	// FileList selects the files whose paths begin with Prefix.
 	FileList struct {
 		WorkspaceName
 		Prefix string `query:"prefix"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Target names a file. IfMatch is the ETag that the file must have, * if it must exist, or "".
+	// Target identifies a file. IfMatch is the ETag that the file must have, "*" if the file must
+	// exist, or "".
 	Target struct {
 		WorkspaceName
 		Path    string `path:"path"`
 		IfMatch string `header:"If-Match"`
 	}
-	// ReadTarget names a file that is read, unless it has the ETag IfNoneMatch.
+	// ReadTarget identifies a file to read. The file is not sent if its ETag is IfNoneMatch.
 	ReadTarget struct {
 		WorkspaceName
 		Path        string `path:"path"`
 		IfNoneMatch string `header:"If-None-Match"`
 	}
-	// NewFile has the bytes of a file.
+	// NewFile contains the content of a file to write.
 	NewFile struct {
 		Target
 		Body string `body:"text"`
 	}
-	// Workspaces are the workspaces of an account.
 	Workspaces struct {
 		Workspaces []workspace.Info `json:"workspaces"`
 	}
@@ -74,13 +73,11 @@ type (
 	}
 )
 
-// Written is a file that was created or replaced.
 type Written struct {
 	workspace.File
 	created bool
 }
 
-// Reply implements op.Replier.
 func (f *Written) Reply(h http.Header) int {
 	h.Set("ETag", Tag(f.Hash))
 	if f.created {
@@ -89,7 +86,8 @@ func (f *Written) Reply(h http.Header) int {
 	return http.StatusOK
 }
 
-// The operations. Without If-Match, WriteFile only creates a file.
+// Operations of the API, each for the operator and for account keys. WriteFile can replace a file
+// only if the request has an If-Match header.
 var (
 	List       = twin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
 	Remove     = twin[WorkspaceName, op.None]("DELETE", onePath, "removes a workspace, with all its files")
@@ -107,7 +105,7 @@ func twin[In, Out any](method, path, doc string) op.Twin[In, Out] {
 	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Limit: workspace.MaxFile, Doc: doc})
 }
 
-// Operations lists the operations.
+// Operations lists the operations of both the operator and account keys.
 func Operations() []op.Spec {
 	return op.Specs(append(Routes(nil, op.Server{Operator: true}), Routes(nil, op.Server{})...))
 }
@@ -121,7 +119,7 @@ func payerOf(ctx context.Context) *call.Payer {
 
 func (o WorkspaceName) name() string { return o.Workspace }
 
-// onWorkspace returns the route of an operation on a workspace of the caller.
+// onWorkspace returns the route of an operation on one of the caller's workspaces.
 func onWorkspace[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
 	return op.OnTwin(s, t, func(ctx context.Context, in In) (none Out, err error) {
 		ref, err := workspace.RefOf(payerOf(ctx), in.name())
@@ -132,7 +130,6 @@ func onWorkspace[In interface{ name() string }, Out any](s op.Server, t op.Twin[
 	})
 }
 
-// Routes returns the routes of a server.
 func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	const bytes = "application/octet-stream"
 	read := onWorkspace(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
@@ -168,7 +165,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 		read, write,
 		op.OnTwin(s, List, func(ctx context.Context, _ op.None) (Workspaces, error) {
 			all := Workspaces{[]workspace.Info{}}
-			ref, _ := workspace.RefOf(payerOf(ctx), "") // the default workspace always has a good name
+			ref, _ := workspace.RefOf(payerOf(ctx), "") // the default name is always valid
 			infos, err := w.Workspaces(ctx, ref.Owner)
 			for _, info := range infos {
 				if _, denied := workspace.RefOf(payerOf(ctx), info.Name); denied == nil {
@@ -178,7 +175,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 			return all, err
 		}),
 		onWorkspace(s, Remove, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
-			if p := payerOf(ctx); p != nil && p.Subject != "" {
+			if p := payerOf(ctx); p != nil && p.Issuer != "" {
 				return none, problem.New(problem.Forbidden, "a token may not remove a workspace: expected a key of the account")
 			}
 			return none, w.Remove(ctx, ref)
@@ -197,7 +194,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	}
 }
 
-// condition returns the condition of an If-Match.
+// condition converts the value of an If-Match header.
 func condition(match string) (workspace.If, error) {
 	if match == "" || match == "*" {
 		return workspace.If{Exists: match == "*"}, nil
@@ -209,5 +206,4 @@ func condition(match string) (workspace.If, error) {
 	return workspace.If{Hash: hash}, nil
 }
 
-// Tag returns the ETag of a file with a hash.
 func Tag(hash string) string { return `"` + hash + `"` }

@@ -22,13 +22,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// openVersion opens a version of r's agent. r.By set only the current one.
 func (a *Answerer) openVersion(r *vacants.Record, version int, of *definition.Agent) (*agent, error) {
 	spec, err := of.Spec()
 	if err != nil {
 		return nil, err
 	}
-	by := r.By
+	by := r.By // chose the settings of the current version only
 	if version != r.Agent {
 		by = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
@@ -44,10 +43,10 @@ func (a *Answerer) openVersion(r *vacants.Record, version int, of *definition.Ag
 	return t, nil
 }
 
-// checkTokens limits the answer to a check of a paid model.
+// checkTokens limits the answer of a paid model to a check.
 const checkTokens = 64
 
-// agent is an agent of a vacant of this host.
+// agent is the agent of a vacant on this host.
 type agent struct {
 	*Answerer
 	calls   *call.Host
@@ -59,7 +58,6 @@ type agent struct {
 	spec    substrate.Spec
 }
 
-// Infer lets the agent answer, with the tools that it has at this moment.
 func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		ctx, offer, done := ctx, loop.Offer{}, func() {}
@@ -89,7 +87,7 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		told := r
 		if d := task.DispatchOf(ctx, r.Vacant); d != nil && d.Mode == string(definition.ReadOnly) {
 			told.Turns = slices.Clone(r.Turns)
-			last := &told.Turns[len(told.Turns)-1] // the caller's message
+			last := &told.Turns[len(told.Turns)-1] // message of the caller
 			last.Text = banner + last.Text
 		}
 		t.signed(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
@@ -99,8 +97,6 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 // banner begins the text of a task in mode read-only.
 const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
 
-// prepare sets the secret and the budgets for a call that has cost spent until now. A check of
-// a paid model gets a short answer.
 func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
 	if check && c.Agent.Costs(t.tenant) {
 		c.Agent.MaxTokens = checkTokens
@@ -115,8 +111,8 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 	return err
 }
 
-// offer returns the tools of the agent's files, vacants and MCP servers for a call, and the context for that
-// call. done closes the connections that were opened for the tools.
+// offer returns the tools of the agent's files, vacants and MCP servers for a call, and the context
+// for that call. done closes the connections that were opened for the tools.
 func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
 	done = func() {}
 	if len(t.asked) > 0 {
@@ -156,9 +152,9 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 	return ctx, offer, done, nil
 }
 
-// signed tells the version of the agent with what it used, and signs into its vacant's
-// logbook that a model has answered a call before that answer ends: it is signed after
-// that.
+// signed adds the version of the agent to the usage events. Before the answer of a model ends,
+// signed signs an entry about the answer into the vacant's logbook. The answer itself is signed
+// afterwards.
 func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		var answer strings.Builder // the reader stops at substrate.MaxText
@@ -169,7 +165,7 @@ func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Se
 				fallback = is.Fallback
 				if !t.spec.IsModel() {
 					if is.Unreported > 0 {
-						continue // it does not report its usage
+						continue // the agent does not report its usage
 					}
 					is.Turns = 0
 				}
@@ -190,8 +186,6 @@ func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Se
 	}
 }
 
-// sign signs the logbook entry of a model's answer. It signs none if the host itself asks, or if
-// the agent is not a model.
 func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
 	request := r.ID()
 	if request.IsZero() || !t.spec.IsModel() {

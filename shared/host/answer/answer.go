@@ -1,16 +1,15 @@
-// Package answer answers calls to the vacants of this host: by an agent, by the plan of a
-// composite, or by a bare substrate. It reads the records that package vacants keeps, and
-// implements call.Directory.
+// Package answer answers calls to the vacants of this host by an agent, by the plan of a composite,
+// or by a bare substrate. It reads the records of package vacants and implements call.Directory.
 //
-// The invariants: a call is answered by the version of the agent with which it began. A secret
-// is sent only to the hosts that it is bound to. A model's answer is signed into the vacant's
-// logbook before the answer ends.
+// A call is answered by the version of the agent with which it began. A secret is sent only to the
+// hosts that it is bound to. A model's answer is signed into the vacant's logbook before the answer
+// ends.
 //
-// Where new things plug in, without a change of package vacants:
+// The package can be extended without a change of package vacants:
 //
-//   - a model or a program is a substrate.Kind in resources.Resources.Substrates;
-//   - a kind of tool is a list of loop.Tool that agent.tools adds, from the agent's definition;
-//   - a caller, such as another protocol, makes calls through call.Host. That asks Answerer
+//   - A model or a program is a substrate.Kind in resources.Resources.Substrates.
+//   - A kind of tool is a list of loop.Tool that agent.tools adds, based on the agent's definition.
+//   - A caller, such as another protocol, makes calls through call.Host. call.Host asks Answerer
 //     for the vacant, and Answerer does not know the caller.
 package answer
 
@@ -41,9 +40,9 @@ import (
 
 // Config configures an Answerer. Vacants is required.
 type Config struct {
-	// Vacants keeps the records of the vacants, and has the resources of their agents.
+	// Vacants stores the records of the vacants and has the resources of their agents.
 	Vacants *vacants.Directory
-	// Guard decides whether a vacant may call another that is not its own child. If Guard is
+	// Guard decides whether a vacant may call another vacant that is not its own child. If Guard is
 	// nil, it may.
 	Guard outbound.Guard
 	// Margin is the part of a call's deadline that the pipeline needs. Zero means
@@ -59,7 +58,6 @@ type Answerer struct {
 	files      filetools.Config
 }
 
-// New makes the Answerer of a host.
 func New(c Config) *Answerer {
 	v := c.Vacants
 	return &Answerer{vacants: v, resources: v.Resources, composites: delegation.New(delegation.Config{
@@ -67,14 +65,14 @@ func New(c Config) *Answerer {
 	})}
 }
 
-// OfferFiles gives the agents of tasks the tools for files. It is called before the first call.
+// OfferFiles gives the agents of tasks the tools for files. It must be called before the first
+// call.
 func (a *Answerer) OfferFiles(c filetools.Config) { a.files = c }
 
-// Format prints only the type, for every verb.
 func (a *Answerer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "answer.Answerer") }
 
-// Vacant implements call.Directory: the vacant as the pipeline needs it, with its seed still
-// sealed. ok is false if id is not hosted here.
+// Vacant returns the vacant in the form that the pipeline needs, with its seed still sealed. If id
+// is not hosted here, ok is false. Vacant implements call.Directory.
 func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	r, ok, err := a.vacants.Lookup(ctx, id, fresh)
 	if err != nil || !ok {
@@ -82,7 +80,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	key := a.vacants.Key(&r)
 	ready := func(ctx context.Context) error {
-		// The budgets of the agent's day must not be spent. Errors of the agent itself are left to the call.
+		// The daily budgets of the agent must not be used up. Errors of the agent itself are
+		// reported by the call.
 		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Spend != nil {
 			if of, err := a.vacants.Agent(ctx, &r, 0); err == nil {
 				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &of); err != nil {
@@ -98,8 +97,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}, true, nil
 }
 
-// behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A
-// substrate that this host no longer offers fails the vacant's calls.
+// behaviour answers with r's substrate and agent, regardless of later changes of r. If this host no
+// longer offers the substrate, calls of the vacant fail.
 func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		s, memory, err := a.open(ctx, &r, calls)
@@ -126,7 +125,7 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 				if p.Kind == task.URL {
 					f.URL, f.Data = p.Text, nil
 				}
-				if r.Takes(&f) { // if it no longer does, the text still names the file
+				if r.Takes(&f) { // otherwise the text still names the file
 					files = append(files, f)
 				}
 			}
@@ -135,8 +134,6 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	}
 }
 
-// remember returns the part of e's thread that the agent of e's vacant
-// remembers.
 func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
@@ -152,16 +149,16 @@ func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.E
 	return turns, err
 }
 
-// open opens what answers for r, its plan or agent, and reports whether the agent has a
-// memory. If calls is nil, the agent is only checked, and is offered no tools.
+// open opens the plan or agent that answers for r, and reports whether the agent has a memory. If
+// calls is nil, the agent is only checked and gets no tools.
 func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
 	spec, err := substrate.Parse(r.Substrate)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case spec.Kind == plan.Kind:
-		// r.By chose r's record. The plan is read after the record, and may be a later one,
-		// which a tenant set.
+		// r.By chose r's record. The plan is read after the record, and a tenant may have set a
+		// later plan.
 		return chosen{substrate.Func(composite{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.Agent == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
@@ -184,20 +181,21 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 		}
 		one.asked = append(one.asked, asked)
 	}
-	return one, of.Memory || of.Ask, nil // a model that has asked remembers its question
+	return one, of.Memory || of.Ask, nil // a model that has asked a question remembers it
 }
 
-// readOnlyKey is the key of a bool in a context: an agent in mode read-only makes the calls of the context.
+// readOnlyKey is the context key of a bool. It is true if an agent in mode read-only makes the
+// calls of the context.
 type readOnlyKey struct{}
 
-// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's agent. An agent that an
-// agent of the same account in mode read-only asks in a task has that mode, too. The budget of the
-// task is applied where money is spent (call.ModelTurn).
+// limit applies the settings of the dispatched task whose turn r runs, if there is such a task, to
+// r's agent. If an agent in mode read-only asks an agent of the same account in a task, that agent
+// also has mode read-only. The budget of the task is applied where money is spent (call.ModelTurn).
 func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
 		isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool)
-		if w := task.WorkOf(ctx); w != nil && w.Mode == string(definition.ReadOnly) { // a plan sets no key
+		if w := task.WorkOf(ctx); w != nil && w.Mode == string(definition.ReadOnly) { // a plan does not set the key
 			isReadOnly = true
 		}
 		if isReadOnly && call.IsOwnWork(ctx) {
@@ -205,7 +203,7 @@ func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 		}
 		return
 	}
-	if !d.IsOwn { // strangers only narrow what the file says now
+	if !d.IsOwn { // other tenants can only reduce the limits in the agent's file
 		if d.Mode == string(definition.ReadOnly) {
 			of.Mode = definition.ReadOnly
 		}
@@ -223,13 +221,12 @@ func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 	}
 }
 
-// chosen is a substrate whose URL by chose.
+// chosen is a substrate together with the party that chose its URL.
 type chosen struct {
 	substrate.Substrate
 	by outbound.Chooser
 }
 
-// Infer tells the substrate who chose its URL.
 func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	r.By = c.by
 	return c.Substrate.Infer(ctx, r)
@@ -241,9 +238,8 @@ type composite struct {
 	calls *call.Host
 }
 
-// answer fails with the kinds with which agents fail, so that callers cannot tell
-// composites from other vacants.
 func (c composite) answer(ctx context.Context, q substrate.Request) (string, error) {
+	// Errors have the same kinds as those from agents, so that callers cannot recognize composites.
 	text, err := c.composites.Answer(ctx, c.vacants, c.calls, q)
 	if err == nil || problem.Is(err, problem.Deadline) || problem.Of(err).Kind.IsFailure() {
 		return text, err
@@ -254,8 +250,8 @@ func (c composite) answer(ctx context.Context, q substrate.Request) (string, err
 	return "", err
 }
 
-// Offer returns the tools that id's agent would be offered in a call now, and the tools that it
-// would not be. It asks the agent's MCP servers, and not its model. The tools do not run.
+// Offer returns the tools that id's agent would be offered in a call now, and the tools that would
+// be left out. It asks only the agent's MCP servers, not its model, and does not run the tools.
 func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error) {
 	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
 	if err != nil {
@@ -266,7 +262,7 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 		return loop.Offer{}, err
 	}
 	t, ok := s.(*agent)
-	if !ok { // without an agent there are no tools
+	if !ok { // only agents have tools
 		return loop.Offer{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
@@ -282,12 +278,12 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 // CheckText is the message of CheckAgent.
 const CheckText = "Are you there? Your host asks this once, when a vacant is made or changed, and keeps no answer."
 
-// checkTime bounds CheckAgent, so that it fits an operator's request.
+// checkTime limits the time of CheckAgent, so that it fits into an operator's request.
 const checkTime = 10 * time.Second
 
-// CheckAgent asks the agent at the URL of id's substrate one question, as if id
-// asked itself. The error says why a call would fail now (substrate.Substrate).
-// Vacants without such an agent pass.
+// CheckAgent asks the agent at the URL of id's substrate one question, in which id is both caller
+// and vacant. The error is the reason why a call would fail now (substrate.Substrate). Vacants
+// without such an agent pass the check.
 func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
 	if err != nil {
@@ -305,7 +301,7 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	defer cancel()
 	_, err = substrate.Fold(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
 	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.Deadline) {
-		return nil // it is there: a model is loaded for the first question, which may take long
+		return nil // the model exists, but loading it for the first question may take long
 	}
 	return err
 }

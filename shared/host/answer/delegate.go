@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Delegate lets a vacant ask one of its children for its owner (delegation.Runner.Delegate).
 func (a *Answerer) Delegate(ctx context.Context, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (delegation.Delegated, error) {
 	return a.composites.Delegate(ctx, a.vacants, calls, by, parent, child, task)
 }

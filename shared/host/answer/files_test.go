@@ -277,7 +277,7 @@ func TestAStrangerReachesNoFile(t *testing.T) {
 	_, _, err = h.Vacants.Publish(t.Context(), between.ID, vacants.PublishOptions{})
 	h.Must(err)
 	h.agent("lead", []string{`call: vacant__broker {"message":"go"}`, "text: {result}"}, between)
-	other := h.Key(h.Account("other", money.Dollar), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeCall}})
+	other := h.Key(h.Account("other", money.Dollar), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeCall, billing.ScopeRead}})
 	h.Work()
 	wait := func(id, key string) string {
 		for {

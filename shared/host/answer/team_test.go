@@ -255,7 +255,7 @@ func TestATaskPaysOnlyWhileItsKeyMay(t *testing.T) {
 // The owner of an agent overrides its settings. Everybody else only narrows its mode and its turns.
 func TestTheSettingsOfATaskAreApplied(t *testing.T) {
 	h := openTeam(t, false)
-	own, other := h.key, h.Key(h.Account("other", money.Dollar), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+	own, other := h.key, h.Key(h.Account("other", money.Dollar), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	apply := func(r *vacants.Record, of definition.Agent, isOwn bool, arguments map[string]any) definition.Agent {
 		t.Helper()
 		key, account := own, h.acme

@@ -22,12 +22,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// remoteModel asks a model turn by turn through Thinker, for one call.
+// remoteModel asks a model turn by turn through a think.Service, for one call.
 type remoteModel struct {
 	service think.Service
 	turn    think.Turn
-	spent   *int   // micro-dollars of the call's turns
-	tenant  string // of the vacant
+	spent   *int   // micro-dollars spent on the call's turns
+	tenant  string // tenant of the vacant
 	costs   bool   // the turns cost money
 }
 
@@ -37,7 +37,8 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 		turn.Request, turn.Spent = r, *m.spent
 		var bounded *call.ModelTurn
 		if m.costs {
-			// The other process knows the price. It reports the highest cost of the turn before it asks the model.
+			// The other process knows the price. It reports the highest cost of the turn before it
+			// asks the model.
 			var err error
 			if bounded, err = call.BeginModelTurn(ctx, m.tenant, 1, math.MaxInt64); err != nil {
 				yield(nil, err)
@@ -64,13 +65,12 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 	}
 }
 
-// Thinking asks the models and MCP servers of this host's agents for other processes.
-// It is a type of its own, so that those do not contain it.
+// Thinking returns the service with which other processes use the models and MCP servers of this
+// host's agents. The service is a separate type, so that the other processes do not contain it.
 func (a *Answerer) Thinking() think.Service { return thinking{a} }
 
 type thinking struct{ *Answerer }
 
-// Watch implements think.Watcher.
 func (v thinking) Watch(ctx context.Context, name string) (context.Context, context.CancelFunc) {
 	return task.Watch(ctx, v.vacants.Store, name)
 }
@@ -139,15 +139,11 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	return loop.Turn(ctx, c, t.Request, t.Fallback), nil
 }
 
-// thinker reads the record of a vacant that is asked. Its errors have the kinds of
-// substrates' errors.
 func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	r, err := v.vacants.GetExisting(ctx, id)
 	return r, asSubstrate("the vacant", err)
 }
 
-// version opens a version of r's agent. Its errors have the kinds of
-// substrates' errors.
 func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
 	if version > r.Agent || version == 0 && r.Agent > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
@@ -161,8 +157,6 @@ func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (
 	return one, asSubstrate("the agent", err)
 }
 
-// asSubstrate turns an error of the store, or about an agent, into a substrate's
-// error.
 func asSubstrate(what string, err error) error {
 	switch {
 	case err == nil || problem.Of(err).Kind.IsFailure():
@@ -204,7 +198,6 @@ func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, a
 	return offer.Tools[i].Run(ctx, nil, arguments)
 }
 
-// mcpTools opens the MCP servers of an agent, or only those that may have a tool.
 func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (offer loop.Offer, done func(), err error) {
 	r, err := v.thinker(ctx, of.Vacant)
 	if err != nil {

@@ -232,8 +232,8 @@ func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
 	return all, nil
 }
 
-// CountingIssuers is like Issuers for use in requests. The result may be a second old, and one
-// request reads the issuers for all concurrent requests.
+// CountingIssuers returns the same issuers as Issuers, but is meant for use in requests: the result
+// may be a second old, and one request reads the issuers for all concurrent requests.
 func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
 	case b.reading <- struct{}{}:

@@ -180,7 +180,7 @@ func (b *Billing) prefix(o *KeyOptions) string {
 // Key is an API key of an account, without its secret.
 type Key struct {
 	ID      string  `json:"id"`
-	Name    string  `json:"name,omitempty"` // for people
+	Name    string  `json:"name,omitempty"` // display name
 	Account string  `json:"account"`
 	Tenant  string  `json:"tenant"`
 	Prefix  string  `json:"prefix"` // start of the secret, for display

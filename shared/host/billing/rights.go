@@ -21,8 +21,8 @@ import (
 //
 // A test key cannot read or change data that live keys use. Demand.Test admits it to an operation,
 // and CanSee hides live keys from it. Every other key with the scope manage can revoke any key and
-// end any link. This removes rights and grants none, and a leaked key must be revoked quickly. A
-// key without the scope manage can end only the links that it created.
+// end any link. This only removes rights, and a leaked key must be revoked quickly. A key without
+// the scope manage can end only the links that it created.
 
 // checkMayMake returns an error if the new key would have rights that k lacks. The scopes of o must
 // be set.

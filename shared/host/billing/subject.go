@@ -35,7 +35,7 @@ type Subject struct {
 	Issuer Issuer
 	// ID is the hash of the issuer's URL and Name, which has call.SubjectSize bytes in hex.
 	ID     string
-	Name   string // as spelled by the issuer
+	Name   string // subject as spelled by the issuer
 	Scopes []Scope
 }
 
@@ -53,9 +53,9 @@ type NamedSubject struct {
 	Since   time.Time `json:"since"`
 }
 
-// SubjectDocs contains the names of an account's subjects by their ids. Without this document, a
-// subject cannot be identified. These documents have a separate partition, because the functions
-// that check tokens may not write accounts.
+// SubjectDocs contains the names of an account's subjects by their ids. If this document is
+// missing, the subject cannot be identified. These documents have a separate partition, because the
+// functions that check tokens may not write accounts.
 var SubjectDocs = store.Kind[NamedSubject]{
 	Shape: store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Of: store.OfAccount, Verify: store.Unread},
 	Codec: store.JSON[NamedSubject](1),

@@ -63,7 +63,7 @@ func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, er
 
 // Allowance is the rest of a key's quota.
 type Allowance struct {
-	Limit, Remaining int64 // for the UTC day, where a Limit of zero means no limit
+	Limit, Remaining int64 // limits of the UTC day; a Limit of zero means no limit
 	Reset            time.Time
 }
 

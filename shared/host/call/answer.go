@@ -268,9 +268,9 @@ type closing struct {
 	used    *Usage
 	failure error
 	opts    *Options
-	spent   money.Amount // by the walk
+	spent   money.Amount // consumed by the walk
 	ran     bool         // the behaviour was begun
-	// final: a kept answer cannot be given any more, so it does not keep the call open.
+	// final: a stored answer can no longer be sent, so it does not keep the call open.
 	final bool
 
 	// agent and began are for the log. counts is false if another request decides the call or a

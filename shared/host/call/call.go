@@ -261,8 +261,8 @@ type request struct {
 	queued      time.Duration // how long the call may wait before it runs
 	handsOff    bool          // Options.Handoff takes the call
 	until       time.Time     // when the behaviour must have ended; zero without such a time
-	cut         Cut           // why the answer ends early; "" for a whole answer
-	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
+	cut         Cut           // reason for which the answer ends early; "" for a complete answer
+	tools       []ToolTexts   // texts of the agent's tool calls, if they are stored
 	root        *request      // root of the call's walk; nil if the call is the root
 	asker       *request      // request whose vacant makes the call; nil if the call is the root
 	walk        walk          // cost of the walk of a root

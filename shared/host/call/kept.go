@@ -239,7 +239,7 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	plain, err := h.Texts.Open(ctx, sealedTo(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrGone):
-		return k, err // with everything except the message
+		return k, err // includes everything except the message
 	case err != nil:
 		return k, h.unavailable(err)
 	}

@@ -48,7 +48,8 @@ type Query struct {
 	// Root is the first request of the walk in which a vacant makes this call. It is nil if this
 	// call is the first request. All calls of a walk have its root's Address.
 	Root *Query
-	// RootPays says that the payer of Root pays for the call, because Root is a turn of its task.
+	// RootPays reports that the payer of Root pays for the call, because Root is a turn of its
+	// task.
 	RootPays bool
 	Credential
 }
@@ -90,9 +91,9 @@ type Payer struct {
 	Key     string       `json:"key"`               // id of the key or subject
 	Cap     money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
 	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
+	Test    bool         `json:"test,omitempty"`    // calls of a test key are not charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
-	// subjects together. Agents says that the token has the scope agents.
+	// subjects together. Agents reports that the token has the scope agents.
 	Issuer    string       `json:"issuer,omitempty"`
 	IssuerCap money.Amount `json:"issuer_cap,omitempty"`
 	Agents    bool         `json:"agents,omitempty"`

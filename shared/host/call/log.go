@@ -13,7 +13,7 @@ import (
 
 // Log writes a line to the host's log when a call ends, and counts the outcomes of calls. The
 // pipeline logs the calls that it decides. Handlers log refusals, because a handler may still turn
-// a refusal into an answer by signing again. A nil Log does nothing.
+// a refusal into an answer by signing again. Calls of a nil Log have no effect.
 type Log struct {
 	Logger *slog.Logger
 	// Causes adds the agent's response to the lines of failed calls. It must be set only where the

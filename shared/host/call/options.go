@@ -25,18 +25,19 @@ type Options struct {
 	Shown bool
 	// Guest marks a caller whose key the host created. The host has just signed with it, so the
 	// signature is not verified again. Calls of guests do not count as interest in the vacant,
-	// because anybody can create guests.
+	// because anyone can create guests.
 	Guest bool
 	// Agreed is a price that was agreed on earlier, for example by a booking. If it is nil, the
 	// vacant's current price applies.
 	Agreed *Agreement
 	Credential
-	// Recheck returns an error if the payer's credential is not accepted any more, and otherwise refreshes
-	// the payer's limits. It is called when a vacant makes a call in the walk of this one. It may be nil.
+	// Recheck returns an error if the payer's credential is no longer accepted, and otherwise
+	// refreshes the payer's limits. It is called when a vacant makes a call in the walk of this
+	// one. It may be nil.
 	Recheck func(context.Context, *Payer) error
-	// Task is the id of the call's task, Operation what the caller asked for in the words of its
-	// protocol, and Began the time at which a call that was accepted before came, for Log. All may be
-	// zero.
+	// Task is the id of the call's task, Operation is the caller's request in the words of its
+	// protocol, and Began is the arrival time of a call that was accepted earlier. They are for
+	// Log. All may be zero.
 	Task, Operation string
 	Began           time.Time
 	// Reply adds ids to the message before it is signed. It may be nil.
@@ -72,11 +73,11 @@ type Held struct {
 // Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     Cut                // why Reply ends early; "" for a whole answer
-	Failure error              // why; nil if nobody knows
+	Cut     Cut                // reason why Reply is incomplete; "" for a complete answer
+	Failure error              // reason for the void; nil if it is unknown
 	Paid    *Paid              // nil if the call has no price, or is voided
-	// Spent is the cost of a first request with its walk: payments of its account, and the models that
-	// the budget of its task bounds. Only the process that runs the call knows it.
+	// Spent is the cost of a first request with its walk: payments of its account, and the models
+	// whose cost the budget of its task limits. Only the process that runs the call knows it.
 	Spent money.Amount
 }
 

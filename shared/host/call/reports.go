@@ -258,7 +258,7 @@ func record(ctx context.Context, change func(*meter)) {
 	}
 }
 
-// Note replaces the usage of the call of ctx. Outside of a call, Note does nothing.
+// Note replaces the usage of the call of ctx. Outside a call, Note has no effect.
 func Note(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
 // NoteCut marks the answer that the behaviour of the call of ctx is about to return as cut.
@@ -546,7 +546,7 @@ const MaxToolArguments = 4 << 10
 
 // ToolStep is the beginning or the end of a call of a tool. It is a Detail of Provisional.
 type ToolStep struct {
-	ID   string `json:"id"` // of the call, in its turn of the model
+	ID   string `json:"id"` // id of the tool call within a turn of the model
 	Name string `json:"name"`
 	// Arguments are the beginning of the arguments, without what looks like a secret. At the end of the call they are "".
 	Arguments string      `json:"arguments,omitempty"`
@@ -562,14 +562,14 @@ func (Ended) progress()       {}
 // sinkTimeout limits how long a call waits for its Sink.
 const sinkTimeout = time.Second
 
-// reporter calls the Sink of one call. A nil reporter does nothing.
+// reporter calls the Sink of one call. A nil reporter discards all events.
 type reporter struct {
 	mu   sync.Mutex
 	sink Sink // nil after the end or after a failure of the Sink
 }
 
 // Report sends an event to the Sink of the call of ctx. If the call has no Sink or is decided,
-// Report does nothing.
+// Report has no effect.
 func Report(ctx context.Context, p Provisional) {
 	if r := runningIn(ctx); r != nil {
 		r.reporter.report(p, false)

@@ -21,7 +21,7 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	}
 	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
 	if revoked[0] {
-		// Anybody may hold a revoked key, so its user gets no other information.
+		// Anyone may hold a revoked key, so its user gets no other information.
 		r.callerRevoked = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
 	}
 	return nil

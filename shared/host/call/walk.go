@@ -13,11 +13,11 @@ import (
 
 // A walk is a first request, the root, and all calls that vacants make to answer it, directly or
 // through other vacants. Each of these calls finds the root in its context. The limits of the root
-// hold for the complete walk: Ledger.Quote gets the root's query, and reserve bounds the sum of the
+// hold for the complete walk: Ledger.Quote gets the root's query, and reserve limits the sum of the
 // payments, which is not stored because a walk ends with its process (package billing).
 //
 // The account of a dispatched task also pays for the calls of agents in its walk (taskPays). If the
-// account owns the vacant of the task, the budget of the task also bounds the cost of the models of
+// account owns the vacant of the task, the budget of the task also limits the cost of the models of
 // the account's tenant (ModelTurn).
 
 // requestKey is the context key of the request whose behaviour is running.
@@ -65,7 +65,8 @@ func (r *request) isOwnWork() bool {
 	return by.IsTask && by.IsOwn && (r == root || r.vacant.Tenant == root.vacant.Tenant && r.asker.isOwnWork())
 }
 
-// Recheck returns an error if the credential of the first request in the walk of ctx is not accepted any more.
+// Recheck returns an error if the credential of the first request in the walk of ctx is no longer
+// accepted.
 func Recheck(ctx context.Context) error {
 	if r := rootOf(ctx); r != nil {
 		return r.recheck(ctx)
@@ -194,12 +195,12 @@ func (r *request) settle(out *Outcome) {
 	}
 }
 
-// ModelTurn is a turn of a model that the budget of a task bounds. It is for one goroutine.
+// ModelTurn is a turn of a model whose cost the budget of a task limits. It is for one goroutine.
 type ModelTurn struct {
-	Reserved money.Amount // the most that the turn may cost
+	Reserved money.Amount // maximum cost of the turn
 
 	walk   *walk
-	cost   money.Amount // of the turn in the walk
+	cost   money.Amount // cost of the turn in the walk
 	asking bool         // the turn has not ended
 }
 
@@ -233,8 +234,8 @@ func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amou
 	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, asking: true}, nil
 }
 
-// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called again.
-// If t is nil, Settle does nothing.
+// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called
+// again. If t is nil, Settle has no effect.
 func (t *ModelTurn) Settle(cost money.Amount) {
 	if t == nil {
 		return

@@ -54,7 +54,7 @@ var kinds = []store.AnyKind{
 	graduation.StatusDocs.Any(), graduation.AttemptWindowDocs.Any(), graduation.WindowDocs.Any(), graduation.PolicyDocs.Any(),
 	guests.SecretDocs.Any(),
 	local.MessageDocs.Any(),
-	locks.Docs.Any(),
+	locks.Docs.Any(), locks.NumberDocs.Any(),
 	models.CurrentDocs.Any(), models.VersionDocs.Any(),
 	operator.KeyDocs.Any(),
 	paykeys.KeyDocs.Any(),

@@ -19,8 +19,8 @@ const (
 
 	// These checks apply to requests and responses.
 	Epoch          Check = "epoch"     // number of resets; it never decreases, and a response has its request's epoch
-	Seq            Check = "seq"       // one more than in the row before; it starts at 1 in each epoch
-	Prev           Check = "prev"      // hash of the row before, or zeros for the first row of an epoch; for an event, the hash of the event before
+	Seq            Check = "seq"       // one more than in the previous row; it starts at 1 in each epoch
+	Prev           Check = "prev"      // hash of the previous row, or zeros for the first row of an epoch; for an event, the hash of the previous event
 	PrevEpochStart Check = "back"      // start of the previous epoch
 	Floor          Check = "floor"     // maximum signed time so far; for a vacant, the floor in its logbook after a restore
 	Time           Check = "time"      // a reset, and the first call after a reset, have a signed time after the floor

@@ -23,7 +23,7 @@ type passage struct{ began, decided time.Time }
 // passages collects data that is compared with windows and manifests at the end.
 type passages struct {
 	parents          map[identity.ID]bool          // parents with attempts
-	accepted         map[identity.ID][]passage     // by parent
+	accepted         map[identity.ID][]passage     // keyed by parent
 	attemptsByParent map[identity.ID][]int64       // start times of attempts, by the parent in the child's manifest
 	opened           map[identity.ID]identity.Hash // graduated manifests by child
 	tenants          map[string]bool               // tenants of hosted vacants, with "" for the operator

@@ -68,7 +68,7 @@ func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocume
 }
 
 func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
-	// Hosts never delete an edge, so the edges of replaced manifests must exist too.
+	// Hosts never delete an edge, so the edges of replaced manifests must also exist.
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
 		kin := registry.KinKey(parent, child)

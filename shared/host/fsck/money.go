@@ -325,7 +325,7 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 // comparison and the balance can be read again.
 func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 	want := b.in - b.out
-	taken, given := l.out-b.out, l.in-b.in // by rows that were read after the balance
+	taken, given := l.out-b.out, l.in-b.in // changed by rows that were read after the balance
 	short := b.balance < want-taken
 	wrong := short || b.balance > want+given
 	if !wrong && taken+given > 0 && !isLast && !l.damaged {

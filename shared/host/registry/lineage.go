@@ -30,9 +30,9 @@ const (
 type looks struct{ ids, bytes int }
 
 // Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only
-// proven edges, because everybody can claim a parent. It omits vacants that caller may not see and
-// all vacants that are reachable only through them. It follows at most depth steps (1 to MaxDepth)
-// and MaxLineage ids, and fewer if cards are large. The error is Schema or an error of View for id.
+// proven edges, because anyone can claim a parent. It omits vacants that caller may not see and all
+// vacants that are reachable only through them. It follows at most depth steps (1 to MaxDepth) and
+// MaxLineage ids, and fewer if cards are large. The error is Schema or an error of View for id.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))

@@ -50,7 +50,7 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 }
 
 func (g *Registration) applyListing(l listing.Listing) error {
-	// An older version is refused, because everybody who recorded it could otherwise restore it.
+	// An older version is refused, because anyone who recorded it could otherwise restore it.
 	if l.VacantID != g.ID {
 		return problem.New(problem.Malformed, "listing: expected the listing of %s, got the listing of %s", g.ID, l.VacantID)
 	}

@@ -44,7 +44,8 @@ func isTaskID(name string) bool {
 }
 
 // CheckNewName checks a name that a vacant is about to get. In addition to CheckName, it refuses
-// reserved words, names that look like a short id or like the id of a task, and names that a command would parse as a flag.
+// reserved words, names that look like a short id or a task id, and names that a command would
+// parse as a flag.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 const (
 	MaxDeclared    = 32
 	MaxDeclaredOf  = 1 << 10
-	MaxDeclaredAll = 8 << 10 // as JSON
+	MaxDeclaredAll = 8 << 10 // encoded as JSON
 	MaxClaim       = 128
 )
 

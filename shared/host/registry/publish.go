@@ -12,7 +12,7 @@ import (
 )
 
 // Publish stores a publication in one transaction. If the same publication is sent again, Publish
-// returns the original receipt and changes nothing. It waits for its turn until ctx's deadline.
+// returns the original receipt without a change. It waits for its turn until ctx's deadline.
 //
 // The refusals, in order: Schema for a malformed member; Malformed or TooLarge for a card that does
 // not parse or verify; BadSignature for the event; Idempotency for a key that was used for another
@@ -33,8 +33,8 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 }
 
 // PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
-// change the vacant's state. If the publication is already stored, it adds nothing and returns a
-// receipt with Replayed. The caller must hold the Turn until tx is committed.
+// change the vacant's state. If the publication is already stored, it returns a receipt with
+// Replayed, without a change. The caller must hold the Turn until tx is committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
 	d, err := r.publish(ctx, &p, publisher{host: true})
 	if err != nil {

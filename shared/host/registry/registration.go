@@ -124,8 +124,8 @@ func (g *Registration) HasGivenUp(slug string) bool {
 // A hidden g is visible only to the vacant itself and its proven parent. View additionally lets
 // siblings see a closed child.
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
-	// An id that was never registered is hidden too, so that the revocation of a closed child looks
-	// like the revocation of an unregistered key.
+	// An id that was never registered is also hidden, so that the revocation of a closed child
+	// looks like the revocation of an unregistered key.
 	if g.Joined > 0 && g.Visibility != lifecycle.Hidden {
 		return true
 	}

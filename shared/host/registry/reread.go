@@ -15,8 +15,8 @@ type Reading struct {
 	data         []byte
 }
 
-// Reread is like Get for a caller that read id before. If the stored document is unchanged, it
-// returns last without decoding. last may be nil.
+// Reread works like Get, for a caller that has read id before. If the stored document is unchanged,
+// it returns last without decoding. last may be nil.
 func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {

@@ -24,9 +24,9 @@ type Revocation struct {
 }
 
 // Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
-// key may declare it untrusted. If the revocation is already stored, Revoke adds nothing and
-// returns a receipt with Replayed. It refuses with the same kinds as Publish. The caller must hold
-// the Turn until tx is committed.
+// key may declare it untrusted. If the revocation is already stored, Revoke returns a receipt with
+// Replayed, without a change. It refuses with the same kinds as Publish. The caller must hold the
+// Turn until tx is committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.revoke(ctx, &v)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 }
 
 // Revocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
-// next page, or "" after the last page. It includes hidden vacants, because everybody must be able
-// to learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
+// next page, or "" after the last page. It includes hidden vacants, because anyone must be able to
+// learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))

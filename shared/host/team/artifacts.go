@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Artifacts returns the file paths in a text, sorted: paths below the folders of sources, and files with the endings
-// of documents and sources.
+// Artifacts returns the file paths in a text, sorted: paths in source folders, and files with the
+// extensions of documents or source files.
 func Artifacts(text string) []string {
 	found := []string{}
 	before := ' '
@@ -45,7 +45,6 @@ func isArtifact(path string) bool {
 	})
 }
 
-// isUnverified reports whether a path is absolute or has "..", so it may lead out of the agent's directory.
 func isUnverified(path string) bool {
 	return strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..")
 }

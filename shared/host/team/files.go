@@ -14,8 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// access returns the access to files of a task of the caller's own agent, or nil if the host has no workspaces. A task
-// in mode read-only locks the shared folder, and another task the paths of its agent.
+// access returns the access to files for a task of the caller's own agent, or nil if the host has
+// no workspaces. A read-only task locks the shared folder. Other tasks lock the paths in the
+// agent's file.
 func (t *Team) access(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
 	if t.Files == nil {
 		return nil, nil
@@ -35,8 +36,8 @@ func (t *Team) access(c Caller, a *definition.Agent, mode string) (*task.Files, 
 	return f, nil
 }
 
-// taskText returns the text of the Markdown file of the task's workspace that a text names. If it names no such file,
-// taskText returns the text.
+// taskText returns the content of the Markdown file in the task's workspace if text is the path of
+// such a file. Otherwise it returns text.
 func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if d.Files == nil || !strings.HasSuffix(name, ".md") {
@@ -44,7 +45,7 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	}
 	f, data, err := t.Files.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
 	switch {
-	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // another spelling
+	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // Conflict means another spelling
 		return text, nil
 	case err == nil && !utf8.Valid(data):
 		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which has other bytes")
@@ -52,7 +53,6 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	return string(data), err
 }
 
-// lockOf returns the lock that a task holds, or nil.
 func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, error) {
 	if d.Files == nil {
 		return nil, nil
@@ -66,8 +66,8 @@ func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, err
 	return nil, err
 }
 
-// HeldLocks returns the locks that tasks of the caller's account hold, the oldest first, and the policies of its
-// workspaces that have one.
+// HeldLocks returns the locks that tasks hold in the caller's workspaces, oldest first, and the
+// policies of the workspaces that have had a lock or a policy.
 func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[string]locks.Policy, error) {
 	if t.Locks == nil {
 		return []locks.Lock{}, nil, nil
@@ -86,7 +86,6 @@ func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[strin
 	return all, policies, err
 }
 
-// SetLockPolicy sets the policy of a workspace of the caller.
 func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks.Policy) error {
 	switch {
 	case t.Locks == nil:
@@ -96,7 +95,7 @@ func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks
 	}
 	ref, err := workspace.RefOf(c.Payer, name)
 	if err == nil {
-		_, _, err = t.Files.List(ctx, ref, "", 1, "") // the workspace exists, or the first write creates it
+		_, _, err = t.Files.List(ctx, ref, "", 1, "") // fails unless the workspace exists or would be created by the first write
 	}
 	if err != nil {
 		return err
@@ -104,7 +103,6 @@ func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks
 	return t.Locks.SetPolicy(ctx, ref, p)
 }
 
-// Log returns the logged events of a task after an event. The task must be of the caller.
 func (t *Team) Log(ctx context.Context, c Caller, id string, after int) ([]task.LogEvent, error) {
 	d, err := t.task(ctx, c, id, missingOrExpired)
 	if err != nil {

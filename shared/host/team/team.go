@@ -1,9 +1,10 @@
-// Package team lets an account, or the operator, dispatch tasks to its agents, watch them, answer their questions and
-// read their results. It knows no protocol: front/mcpserver and front/teamapi serve it.
+// Package team lets an account or the operator dispatch tasks to its agents, watch the tasks,
+// answer their questions and read their results. It is independent of protocols; front/mcpserver
+// and front/teamapi serve it.
 //
-// The invariants: a caller finds only its own tasks, in its own mode (test or live); what it may not see is not found,
-// in the same words as what does not exist. A dispatch returns before the agent begins. Only the owner of a vacant
-// widens the limits of its agent; everybody else narrows them.
+// A caller finds only its own tasks, and only in its own mode, test or live. The error for a hidden
+// agent or task is the same as for a missing one. A dispatch returns before the agent begins. Only
+// the owner of a vacant may extend the limits of its agent; other callers may only reduce them.
 package team
 
 import (
@@ -32,7 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Lifetime is the default time for which a finished task can be read.
+// Lifetime is the default time during which a finished task can be read.
 const Lifetime = time.Hour
 
 const (
@@ -40,16 +41,17 @@ const (
 	maxSummary = 500       // characters
 )
 
-// Config holds the dependencies of a Team.
+// Config contains the dependencies of a Team.
 type Config struct {
 	Tasks   *task.Engine
 	Vacants *vacants.Directory
 	// Published reports whether a vacant is published.
 	Published func(context.Context, identity.ID) (bool, error)
-	// Lifetime returns the time for which the finished tasks of an account can be read, or 0 for the default. If
-	// Lifetime is nil, all accounts have the default.
+	// Lifetime returns the time during which finished tasks of an account can be read, or 0 for the
+	// default. If Lifetime is nil, all accounts have the default.
 	Lifetime func(ctx context.Context, account string) (time.Duration, error)
-	// Files are the workspaces of accounts, and Locks their locks. If Files is nil, tasks have no files.
+	// Files stores the workspaces of accounts, and Locks stores their locks. If Files is nil, tasks
+	// have no files.
 	Files *workspace.Workspaces
 	Locks *locks.Locks
 }
@@ -57,13 +59,12 @@ type Config struct {
 // Team dispatches tasks. It is safe for concurrent use.
 type Team struct{ Config }
 
-// New returns a Team.
 func New(c Config) *Team { return &Team{c} }
 
-// Caller is the party whose agents and tasks a request is about.
+// Caller is the account or operator that sends a request.
 type Caller struct {
 	Payer   *call.Payer // account of the request's key; nil for the operator
-	Address string      // of the client, or ""
+	Address string      // client address, or ""
 }
 
 func (c *Caller) owner() call.Owner {
@@ -73,7 +74,6 @@ func (c *Caller) owner() call.Owner {
 	return c.Payer.Owner()
 }
 
-// tenant returns the tenant whose vacants are the caller's own.
 func (c *Caller) tenant() string {
 	if c.Payer == nil {
 		return ""
@@ -88,14 +88,14 @@ func (c *Caller) asker() vacants.Asker {
 	return vacants.Tenant(c.Payer.Tenant)
 }
 
-// Agent describes an agent of the caller.
 type Agent struct {
 	Name        string `json:"name"`
 	Tier        string `json:"tier"`
 	Description string `json:"description"`
 }
 
-// Details describes an agent with its settings. Settings that the agent's file lacks are absent.
+// Details describes an agent with its settings. Settings that are missing in the agent's file are
+// omitted.
 type Details struct {
 	Name            string        `json:"name"`
 	Description     string        `json:"description"`
@@ -116,12 +116,10 @@ type Details struct {
 	Warnings        []string      `json:"warnings,omitempty"`
 }
 
-// isOwn reports whether a vacant is an agent of the caller.
 func (c *Caller) isOwn(r *vacants.Record) bool {
 	return r.Tenant == c.tenant() && !r.Closed && !r.IsDeleted()
 }
 
-// Agents lists the agents of the caller by name. An agent whose definition cannot be read is skipped and logged.
 func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
 	all = []Agent{}
 	for page, err := range t.Vacants.Pages(ctx, c.asker()) {
@@ -146,7 +144,6 @@ func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
 	return all, nil
 }
 
-// Agent describes an agent of the caller by its name.
 func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error) {
 	r, err := t.find(ctx, c, name)
 	if err == nil && !c.isOwn(&r) {
@@ -184,11 +181,10 @@ func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error)
 	return d, nil
 }
 
-// definition returns the agent's definition, or nil for a vacant that answers by a plan.
 func (t *Team) definition(ctx context.Context, r *vacants.Record) (*definition.Agent, error) {
 	a, err := t.Vacants.Agent(ctx, r, 0)
 	if problem.Is(err, problem.Conflict) {
-		return nil, nil
+		return nil, nil // the vacant answers by a plan
 	}
 	return &a, err
 }
@@ -197,8 +193,8 @@ func unknownAgent(name string) error {
 	return problem.New(problem.NotFound, "Agent '%.80s' not found.", name)
 }
 
-// find returns the vacant that a caller names: an agent of its own by name or id, or a published vacant of another
-// tenant by id.
+// find returns the vacant that a caller means by name: one of its own agents by name or id, or a
+// published vacant of another tenant by id.
 func (t *Team) find(ctx context.Context, c Caller, name string) (r vacants.Record, err error) {
 	id, notID := identity.ParseID(name)
 	if notID != nil {
@@ -221,7 +217,7 @@ func (t *Team) find(ctx context.Context, c Caller, name string) (r vacants.Recor
 	return r, err
 }
 
-// Request asks for a task.
+// Request contains the parameters of a dispatch.
 type Request struct {
 	Agent, Text          string
 	Model, Mode          string
@@ -231,8 +227,8 @@ type Request struct {
 	Key                  string // idempotency key, or ""
 }
 
-// Started describes a task that was dispatched. Model and Mode are settings in force. For an agent of another tenant,
-// Model is nil, and Mode is empty unless the request chose read-only.
+// Started describes a dispatched task. Model and Mode are the settings in force. For an agent of
+// another tenant, Model is nil, and Mode is empty unless the request chose read-only.
 type Started struct {
 	Status   string   `json:"status"`
 	Agent    string   `json:"agent"`
@@ -242,8 +238,8 @@ type Started struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Dispatch gives an agent a task, and returns before the agent begins. A repeated request with the same key is the same
-// task.
+// Dispatch starts a task of an agent. It returns before the agent begins. If a request is repeated
+// with the same key, Dispatch returns the existing task.
 func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, error) {
 	owner, sum, id := c.owner(), q.hash(), ""
 	if q.Key != "" {
@@ -284,14 +280,12 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 	return started(&began, sum, err)
 }
 
-// hash returns a hash of the request, by which a repeated request is recognized.
 func (q *Request) hash() string {
 	b, _ := json.Marshal(q) // numbers and texts encode
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
 
-// started describes a dispatched task to a request with a hash.
 func started(d *task.Dispatched, sum string, err error) (Started, error) {
 	if err == nil && d.Request != sum {
 		err = otherRequest()
@@ -314,7 +308,6 @@ func message(id, key, text string) task.Message {
 	return task.Message{ID: cmp.Or(key, "m-"+id), Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}
 }
 
-// checkKey returns an error unless an idempotency key can be the id of a message.
 func checkKey(key string) error {
 	if (envelope.Message{Role: envelope.RoleUser, MessageID: &key}).Check() != nil {
 		return problem.Invalid("idempotency-key", fmt.Sprintf("1 to %d bytes without control characters", envelope.MaxIDBytes), fmt.Sprintf("%.80q", key))
@@ -322,20 +315,18 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkMessage returns an error unless an envelope can have the message of a text.
 func checkMessage(field, text string, m *task.Message) error {
 	switch size := len(canon.AppendString(nil, text)); {
 	case strings.TrimSpace(text) == "":
 		return problem.Invalid(field, "a text", "none")
 	case len(text) > maxTask:
 		return problem.New(problem.TooLarge, "%s: expected at most %d bytes, got %d", field, maxTask, len(text))
-	case size > canon.DefaultLimits().Bytes-1024: // the rest of the envelope
+	case size > canon.DefaultLimits().Bytes-1024: // leaves room for the rest of the envelope
 		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, canon.DefaultLimits().Bytes-1024, size)
 	}
 	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
 }
 
-// settings checks the overrides of a request, and returns the settings of its task.
 func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
 	switch {
 	case q.MaxTurns != nil && *q.MaxTurns < 1:
@@ -372,7 +363,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		d.Warnings = slices.Clone(a.Warnings)
 	}
 	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
-	// The warnings and the mode must not tell strangers the settings of the agent.
+	// The warnings and the mode must not reveal the agent's settings to other tenants.
 	switch {
 	case isOwn:
 		d.Mode = string(cmp.Or(mode, a.Mode, definition.ReadWrite))
@@ -448,7 +439,6 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 	return d, nil
 }
 
-// checkPrice returns an error if the caller cannot pay for the vacant, or must name a budget.
 func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 	switch {
 	case c.Payer != nil && c.Payer.Test && !isOwn:
@@ -467,22 +457,21 @@ func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 	return nil
 }
 
-// Status describes a task. Model and Mode are as in Started.
+// Status describes a task. Model and Mode have the same meaning as in Started.
 type Status struct {
 	TaskID   string  `json:"taskId"`
 	Status   string  `json:"status"`
 	Agent    string  `json:"agent"`
 	Model    *string `json:"model"`
 	Mode     string  `json:"mode,omitempty"`
-	Question string  `json:"question,omitempty"` // of a task that waits for an answer
-	Result   *Result `json:"result,omitempty"`   // of a completed task
-	Error    string  `json:"error,omitempty"`    // of a failed task
-	// Lock is the lock that the task holds, in the answer of Status.
+	Question string  `json:"question,omitempty"` // set if the task waits for an answer
+	Result   *Result `json:"result,omitempty"`   // set if the task is completed
+	Error    string  `json:"error,omitempty"`    // set if the task has failed
+	// Lock is the lock that the task holds. Only [Team.Status] sets it.
 	Lock     *locks.Lock `json:"lock,omitempty"`
 	Warnings []string    `json:"warnings,omitempty"`
 }
 
-// Result is the result of a completed task.
 type Result struct {
 	TaskID   string  `json:"taskId"`
 	Status   string  `json:"status"`
@@ -491,14 +480,15 @@ type Result struct {
 	Duration float64 `json:"duration_seconds"`
 	Summary  string  `json:"summary"`
 	Response string  `json:"response"`
-	// Path is the path at which the complete response can be read. Package team does not set Path.
+	// Path is the path at which the complete response can be read. Package team leaves it empty.
 	Path      string   `json:"response_path,omitempty"`
 	Artifacts []string `json:"artifacts"`
-	// Unverified are the artifacts that may be outside of the agent's directory.
+	// Unverified contains the artifacts that may be outside the agent's directory.
 	Unverified []string `json:"unverified,omitempty"`
 }
 
-// Shorten cuts the response to a number of bytes. It removes the path of a response that is not longer.
+// Shorten truncates the response to size bytes. If the response is not longer than size, it clears
+// the path of the complete response.
 func (s *Status) Shorten(size int) {
 	switch r := s.Result; {
 	case r == nil:
@@ -509,12 +499,11 @@ func (s *Status) Shorten(size int) {
 	}
 }
 
-// IsOver reports whether the turn of the task has ended.
+// IsOver reports whether the task's current turn has ended.
 func (s *Status) IsOver() bool {
 	return s.Status != task.Submitted.EngineName() && s.Status != task.Working.EngineName()
 }
 
-// status describes a task.
 func status(d *task.Dispatched) Status {
 	s := Status{TaskID: d.Ref.ID, Status: d.Task.Status.State.EngineName(), Agent: d.Agent, Mode: d.Mode, Warnings: d.Warnings}
 	if d.Answers != "" {
@@ -554,7 +543,6 @@ func status(d *task.Dispatched) Status {
 	return s
 }
 
-// lifetime returns the time for which finished tasks of the caller can be read.
 func (t *Team) lifetime(ctx context.Context, c Caller) (time.Duration, error) {
 	if c.Payer == nil || t.Lifetime == nil {
 		return Lifetime, nil
@@ -563,12 +551,10 @@ func (t *Team) lifetime(ctx context.Context, c Caller) (time.Duration, error) {
 	return cmp.Or(lifetime, Lifetime), err
 }
 
-// isExpired reports whether a task has ended longer ago than a lifetime.
 func (t *Team) isExpired(d *task.Dispatched, lifetime time.Duration) bool {
 	return d.Task.Status.State.Terminal() && t.Tasks.Now().Sub(d.Task.Status.Time) >= lifetime
 }
 
-// task returns a task of the caller, unless it has ended too long ago.
 func (t *Team) task(ctx context.Context, c Caller, id, missing string) (task.Dispatched, error) {
 	lifetime, err := t.lifetime(ctx, c)
 	if err != nil {
@@ -589,8 +575,8 @@ const (
 	missing          = "Task '%s' not found."
 )
 
-// Status returns the state of a task, with its result once it has one. If wait is positive, Status waits for the end
-// of the task's turn.
+// Status returns the state of a task, and its result if the task is completed. If wait is positive
+// and a turn is active, Status waits up to wait for the end of the turn.
 func (t *Team) Status(ctx context.Context, c Caller, id string, wait time.Duration) (Status, error) {
 	d, err := t.task(ctx, c, id, missingOrExpired)
 	if err == nil && wait > 0 && d.Task.Status.State.Active() {
@@ -609,8 +595,8 @@ func (t *Team) Status(ctx context.Context, c Caller, id string, wait time.Durati
 	return s, err
 }
 
-// Steps returns the thoughts and the calls of tools of a task, the oldest first. Only the owner of the task's agent may
-// see them.
+// Steps returns the thoughts and tool calls of a task, oldest first. If the caller does not own the
+// task's agent, it returns none.
 func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntry, error) {
 	d, err := t.task(ctx, c, id, missingOrExpired)
 	if err != nil {
@@ -623,7 +609,7 @@ func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntr
 	return t.Tasks.Trace(ctx, d.Ref)
 }
 
-// Cancel cancels a task. A task that is canceled already stays so.
+// Cancel cancels a task. It has no effect if the task is already canceled.
 func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) {
 	d, err := t.task(ctx, c, id, missing)
 	if err == nil && d.Task.Status.State != task.Canceled {
@@ -640,7 +626,8 @@ func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) 
 	return status(&d), nil
 }
 
-// Answer sends a task the answer that it waits for. A repeated answer with the same key is sent once.
+// Answer sends a task the answer that it waits for. If an answer is repeated with the same key, it
+// is sent only once.
 func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Status, error) {
 	d, err := t.task(ctx, c, id, missingOrExpired)
 	if err == nil && key != "" {
@@ -676,8 +663,8 @@ func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Stat
 	return status(&d), nil
 }
 
-// List returns a page of the caller's tasks that fit, the newest first and without responses, and the cursor of the
-// next page, or "". An empty state or agent selects all.
+// List returns a page of the caller's tasks, newest first and without responses, and the cursor of
+// the next page, or "". An empty state or agent matches all tasks.
 func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, size int) (page []Status, next string, err error) {
 	page = []Status{}
 	var states []task.State

@@ -129,7 +129,7 @@ func New(ctx context.Context, d Data) (Version, error) {
 }
 
 // Run upgrades the documents of a store to the version Current, or to an earlier one if Until comes
-// first. It may be called again after an error. It does nothing if the documents already have this
+// first. It may be called again after an error. It has no effect if the documents already have this
 // version.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := Read(ctx, d.Store)

@@ -119,7 +119,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			return Record{}, err
 		}
 		if began == logbook.KindBirth && v.Registry != nil && s.Manifest == nil {
-			// Without its manifest, a closed child would be open on this host.
+			// A closed child without its manifest would be open on this host.
 			_, ok, err := v.Registry.Manifest(ctx, r.ID)
 			if err == nil && !ok {
 				err = problem.Invalid("manifest", "the manifest of the child, whose logbook begins with "+logbook.KindBirth, "none")

@@ -124,8 +124,8 @@ func (v *Directory) Pages(ctx context.Context, by Asker) iter.Seq2[[]Record, err
 	return store.Follow(func(cursor string) ([]Record, string, error) { return v.List(ctx, by, cursor, MaxPage) })
 }
 
-// ListAll is like List but includes tombstones. The last pages contain the tombstones whose names
-// now belong to other vacants or were released, ordered by id.
+// ListAll works like List, but includes tombstones. The last pages contain the tombstones whose
+// names now belong to other vacants or were released, ordered by id.
 func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
 	all := func(*Record) bool { return true }
 	within := by.names()

@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyedMutex serializes the writers of one logbook within a process. Without this lock, concurrent
-// writers would conflict and have to read and sign again. Writers in other processes conflict in
-// the store. A caller that also needs the registry's turn must take this lock first.
+// keyedMutex serializes the writers of one logbook within a process. Otherwise concurrent writers
+// would conflict and have to read and sign again. Writers in other processes conflict in the store.
+// A caller that also needs the registry's turn must take this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
 	queue map[identity.ID]*keyLock

@@ -46,8 +46,8 @@ func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, 
 	return children, next, nil
 }
 
-// StoreManifest is like AddManifest for a child that must be hosted here. If the manifest names a
-// different parent than the child has, the error is Conflict.
+// StoreManifest works like AddManifest, for a child that must be hosted here. If the manifest names
+// a different parent than the child has, the error is Conflict.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")

@@ -80,8 +80,8 @@ func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Rec
 	return m.record, m.ok, err
 }
 
-// ShowNamed is like Show for a name. It reads as much for an unused name as for a used one, so that
-// the duration does not reveal closed children.
+// ShowNamed works like Show, for a name. It reads as much for an unused name as for a used one, so
+// that the duration does not reveal closed children.
 func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool, err error) {
 	if registry.CheckName(name) != nil {
 		return Record{}, false, nil

@@ -35,7 +35,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err != nil {
 		return Record{}, none, store.Problem(err)
 	}
-	// Without a Vault, the revocation did not change the record.
+	// If there is no Vault, the revocation did not change the record.
 	r, err := v.get(ctx, id)
 	if err == nil && !r.State.Closed() {
 		r, err = v.Sink(ctx, id)

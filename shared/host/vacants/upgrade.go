@@ -153,8 +153,8 @@ func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	return nil
 }
 
-// UpgradeSpellings is like UpgradeName for names that differ only by case. The name of the oldest
-// vacant that is not deleted gets NameKey.
+// UpgradeSpellings works like UpgradeName, for names that differ only by case. The name of the
+// oldest vacant that is not deleted gets NameKey.
 func UpgradeSpellings(ctx context.Context, u store.Updater, keys []store.Key) error {
 	var records []Record
 	for _, k := range keys {

@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Docs contains the workspaces of an owner by name.
 var Docs = store.Kind[document]{
 	Shape: store.Shape{Name: "workspace", Partition: "workspace#*", Sort: "*", Index: "workspaces", Verify: store.Joined},
 	Codec: store.JSON[document](1),
@@ -25,13 +24,14 @@ var Docs = store.Kind[document]{
 type document struct {
 	Owner   string    `json:"owner"`
 	Name    string    `json:"name"`
-	ID      string    `json:"id"` // random; names the partition of the files and the prefix of their blobs
+	ID      string    `json:"id"` // random id in the keys of the files and of their blobs
 	Created time.Time `json:"created"`
-	Box     []byte    `json:"box"` // the sealed key
+	Box     []byte    `json:"box"` // sealed key
 }
 
-// CountDocs contains the number of workspaces of an owner, and the counts of files and bytes of a workspace, which are
-// one number (pack). A removed workspace has the negative time of its removal, in seconds, until its files are deleted.
+// CountDocs contains the number of workspaces of each owner, and the file and byte counts of each
+// workspace, packed into one number. The number of a removed workspace is the negative Unix time of
+// its removal until the workspace's files are deleted.
 var CountDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.Joined},
 	Codec: store.Count(),
@@ -46,7 +46,8 @@ func pack(files, bytes int64) int64 { return bytes<<filesBits + files }
 
 func unpack(number int64) (files, bytes int64) { return number & filesMask, number >> filesBits }
 
-// FileDocs contains the files of a workspace. The sort is the folded path, so two spellings of a path cannot exist.
+// FileDocs contains the files of a workspace. The sort key is the folded path, so a path cannot
+// exist in two spellings.
 var FileDocs = store.Kind[stored]{
 	Shape: store.Shape{Name: "file", Partition: "workspacefile#*", Sort: "*", Verify: store.Joined},
 	Codec: store.JSON[stored](1),
@@ -62,17 +63,17 @@ var FileDocs = store.Kind[stored]{
 	},
 }
 
-// stored is a file, or the tombstone of a deleted file. A tombstone stays long enough to stop a late retry of the write
-// before it.
+// stored is a file, or the tombstone of a deleted file. A tombstone remains long enough to stop a
+// late retry of the preceding write.
 type stored struct {
-	Path string    `json:"path,omitempty"` // if it is not the sort key
+	Path string    `json:"path,omitempty"` // set only if it differs from the sort key
 	Size int64     `json:"size"`
 	Hash []byte    `json:"sha256,omitempty"`
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// Former is a blob that the file had and that a backup may still need. Younger blobs need no mention, because
-	// the age of a blob protects it (Sweep).
+	// Former is a replaced blob that a backup may still need until Until. A blob that was young
+	// when it was replaced is not recorded, because its age protects it (see Sweep).
 	Former string    `json:"former,omitempty"`
 	Until  time.Time `json:"former_until,omitzero"`
 }
@@ -81,7 +82,6 @@ func (v *stored) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
 
 func (v *stored) isFile() bool { return v.Blob != "" }
 
-// weight returns what a file adds to the number of counts.
 func (v *stored) weight() int64 {
 	if !v.isFile() {
 		return 0

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	// Main is the default workspace.
 	Main = "main"
 	// Test is the only workspace of test keys and test tasks.
 	Test = "test"
@@ -27,11 +26,11 @@ const (
 
 var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// Ref names a workspace. Owner is the id of an account in hex, or Operator. RefOf checks names.
+// Ref identifies a workspace. Owner is the hexadecimal id of an account, or Operator.
 type Ref struct{ Owner, Name string }
 
-// RefOf returns the workspace that a payer names, if a workspace may have the name. A nil payer is the operator, and an
-// empty name the default.
+// RefOf returns the workspace that a payer means by name, or an error if the payer may not use the
+// name. If p is nil, the operator is the owner. An empty name means the default workspace.
 func RefOf(p *call.Payer, name string) (Ref, error) {
 	r := Ref{Operator, cmp.Or(name, Main)}
 	if p != nil {
@@ -51,7 +50,8 @@ func RefOf(p *call.Payer, name string) (Ref, error) {
 	return r, nil
 }
 
-// CheckPath returns the normal form of a path (NFC), or an error unless a file may have the path.
+// CheckPath returns the NFC form of a path. It returns an error if the path is not valid for a
+// file.
 func CheckPath(path string) (string, error) {
 	bad := func(want string) (string, error) {
 		return "", problem.Invalid("path", want, fmt.Sprintf("%.80q", path))
@@ -78,5 +78,5 @@ func CheckPath(path string) (string, error) {
 	return normal, nil
 }
 
-// Fold returns the form that all spellings of a path share. Files have the order of their folded paths.
+// Fold returns the form that all spellings of a path share. Lists are sorted by it.
 func Fold(path string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(path))) }

@@ -14,22 +14,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Prefix is the prefix of the keys of all blobs.
+// Prefix starts the keys of all blobs.
 const Prefix = "workspaces/"
 
 const (
-	// orphanAge is the age from which on a blob without a document is deleted, and the time for which the count of a
-	// removed workspace without files stays. No write takes as long.
+	// orphanAge is the minimum age at which a blob without a document is deleted. It is longer than
+	// any write. The count document of a removed workspace remains for the same time after the
+	// files are deleted.
 	orphanAge = 24 * time.Hour
-	// backupTime is the least time between the replacement of a blob and its deletion: a backup reads the blobs
-	// within that time after the documents.
+	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup
+	// reads the blobs within this time after it has read the documents.
 	backupTime = time.Hour
-	// young is the age up to which a replaced blob needs no mention: orphanAge protects it for backupTime.
+	// young is the maximum age at which a replaced blob need not be recorded in Former, because it
+	// reaches orphanAge only after backupTime.
 	young = orphanAge - 2*backupTime
-	// tombstoneTime is the time for which a deleted file keeps its document, which is more than backupTime and more
-	// than the time for which a writer may retry.
+	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
+	// a writer may retry.
 	tombstoneTime = 2 * backupTime
-	// verifyAge is the age from which on verify reports a blob without a document.
+	// verifyAge is the minimum age at which verify reports a blob without a document.
 	verifyAge = 2 * orphanAge
 
 	deletesAtOnce = 8
@@ -37,7 +39,8 @@ const (
 
 func blobKey(id, name string) string { return Prefix + id + "/" + name }
 
-// Remove removes a workspace. Its key is destroyed, so its files can no longer be read. Sweep deletes the files.
+// Remove removes a workspace and destroys its key, which makes the files unreadable. Sweep deletes
+// the files later.
 func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 	return store.Problem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
@@ -57,15 +60,14 @@ func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			count.Expires = w.now().Add(orphanAge) // Sweep may find no blob
+			count.Expires = w.now().Add(orphanAge) // a workspace without blobs is not visited by Sweep
 		}
-		CountDocs.Put(tx, count, -w.now().Unix()) // refuses writes that have begun
+		CountDocs.Put(tx, count, -w.now().Unix()) // makes concurrent writes fail
 		tx.Add(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
 		return nil
 	}))
 }
 
-// deleteFiles deletes the documents of a removed workspace.
 func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) error {
 	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.All(id), store.MaxWrites) {
 		if err == nil {
@@ -87,21 +89,21 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 	})
 }
 
-// Sweep deletes the files of removed workspaces, and blobs without a document that are old enough. It returns the number
-// of deleted blobs.
+// Sweep deletes the files of removed workspaces, and sufficiently old blobs without a document. It
+// returns the number of deleted blobs.
 func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	blobs, err := w.Blobs()
 	if err != nil {
 		return 0, store.Problem(err)
 	}
 	c := Verification{Documents: w.Store.Store, Now: w.now(), Found: func(_, _, _ string) {}}
-	var failed []error // of single workspaces; the others are swept
+	var failed []error // errors of single workspaces, which do not stop the sweep
 	err = eachWorkspace(ctx, blobs, func(id string, listed []blob.Info) error {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
 		switch {
 		case err != nil:
 		case number < 0 && w.now().Before(time.Unix(-number, 0).Add(backupTime)):
-			return nil // a backup that began before the removal reads the blobs
+			return nil // a backup that began before the removal may still read the blobs
 		case number < 0:
 			err = w.deleteFiles(ctx, id, number)
 		default:
@@ -126,8 +128,8 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	return deleted, store.Problem(errors.Join(append(failed, err)...))
 }
 
-// eachWorkspace calls fn for each workspace that has blobs. The blobs are listed before fn reads documents, because a blob
-// that was listed and is old never gets a document later.
+// eachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads the
+// documents. A listed blob that is old and has no document will therefore never get one.
 func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, listed []blob.Info) error) error {
 	var listed []blob.Info
 	last := ""
@@ -152,20 +154,21 @@ func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, lis
 	return fn(last, listed)
 }
 
-// Verification compares the documents of all workspaces with each other and with the blobs.
+// Verification compares the documents of all workspaces with each other and with the blobs. Its
+// method Verify returns an error only if it could not read all of them.
 type Verification struct {
 	Documents interface {
 		store.Reader
 		store.Lister
 	}
-	// Blobs opens the storage of blobs, or returns nil if there is none. If Blobs is nil, only documents are compared.
+	// Blobs opens the blob storage, or returns nil if the host has none. If Blobs is nil, Verify
+	// compares only documents.
 	Blobs func() (blob.Blobs, error)
 	Now   time.Time
-	// Found is called for each damage, with the key of a document or a blob.
+	// Found is called for each inconsistency with the key of a document or blob.
 	Found func(where, want, got string)
 }
 
-// Verify reports damage. It returns an error if it could not read everything.
 func (c *Verification) Verify(ctx context.Context) error {
 	verified := map[string]bool{}
 	verify := func(id string, listed []blob.Info) error {
@@ -203,8 +206,9 @@ func (c *Verification) Verify(ctx context.Context) error {
 	return nil
 }
 
-// verify compares the documents of a workspace with its blobs. It returns the blobs of an age that no document needs. A
-// file that was written since the blobs were listed may seem to be damaged.
+// verify compares the documents of a workspace with its blobs. It returns the blobs that are older
+// than age and not needed by any document. It may report a file that was written after the blobs
+// were listed.
 func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, count, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {
@@ -223,7 +227,7 @@ func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info
 		v, err := FileDocs.Parse(d)
 		if err != nil {
 			c.Found(d.Key.String(), "a file", problem.Of(err).Text())
-			isComplete = false // the file may need any blob
+			isComplete = false // the unreadable document may need any blob
 			continue
 		}
 		counted += v.weight()
@@ -251,7 +255,6 @@ func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info
 	return orphans, nil
 }
 
-// describe formats a number of counts.
 func describe(number int64) string {
 	files, bytes := unpack(number)
 	return fmt.Sprintf("%d files of %d bytes", files, bytes)

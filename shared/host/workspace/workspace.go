@@ -1,9 +1,11 @@
-// Package workspace stores files of accounts and of the operator in named trees.
+// Package workspace stores files of accounts and of the operator in named directory trees.
 //
-// A path is a document, and its bytes are one blob with a random key, sealed under the key of the workspace. A write
-// stores the blob before it commits the document, and one conditional commit changes the document, the counts and what
-// the caller adds to it. Therefore each path always has its bytes, two writers never overwrite each other unnoticed,
-// and a crash leaves at most a blob without a document, which Sweep deletes. Removing a workspace destroys its key.
+// A file is a document that refers to a blob. The blob has a random key and is sealed under the key
+// of the workspace. A write stores the blob before it commits the document. One conditional commit
+// changes the document and the counts, and adds the caller's own writes. Therefore every document
+// has its blob, a writer cannot overwrite a concurrent change unnoticed, and a crash leaves at most
+// a blob without a document, which Sweep deletes later. The removal of a workspace destroys its
+// key.
 package workspace
 
 import (
@@ -27,37 +29,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Limits.
 const (
-	MaxPath       = 400       // bytes
-	MaxFile       = 1 << 20   // bytes
-	MaxFiles      = 10_000    // in a workspace
-	MaxBytes      = 100 << 20 // in a workspace
-	MaxWorkspaces = 10        // of an owner
+	MaxPath       = 400       // in bytes
+	MaxFile       = 1 << 20   // in bytes
+	MaxFiles      = 10_000    // per workspace
+	MaxBytes      = 100 << 20 // per workspace
+	MaxWorkspaces = 10        // per owner
 
 	keySize    = 32
 	overhead   = 12 + 16 // nonce and tag of a sealed blob
 	cachedKeys = 64
 )
 
-// Config configures Workspaces.
 type Config struct {
 	Store store.Updater
-	// Blobs opens the storage of blobs.
+	// Blobs opens the blob storage.
 	Blobs func() (blob.Blobs, error)
 	Vault custody.Vault
-	// MayWrite returns an error if an owner must not write, for example because its account is suspended. It is called
-	// in each attempt of a commit.
+	// MayWrite returns an error if an owner must not write, for example because its account is
+	// suspended. It is called again in each attempt of a commit.
 	MayWrite func(ctx context.Context, owner string) error
-	// AlsoRemove adds what else is deleted with a workspace to the commit of its removal.
+	// AlsoRemove adds deletions of related documents to the commit that removes a workspace.
 	AlsoRemove func(ctx context.Context, tx *store.Tx, ref Ref) error
 	Now        func() time.Time
 }
 
-// Workspaces reads and writes files. It is safe for concurrent use. The fmt package prints only its type.
+// Workspaces reads and writes files. It is safe for concurrent use. The fmt package prints only its
+// type, so that keys are not logged.
 type Workspaces struct {
 	Config
-	keys *lru.Cache[string, cipher.AEAD] // by id
+	keys *lru.Cache[string, cipher.AEAD] // keyed by workspace id
 }
 
 func New(c Config) *Workspaces {
@@ -68,14 +69,13 @@ func New(c Config) *Workspaces {
 	return &Workspaces{c, keys}
 }
 
-// Format implements fmt.Formatter.
 func (w *Workspaces) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "workspace.Workspaces") }
 
 type File struct {
 	Path string    `json:"path"`
 	Size int64     `json:"size"`
-	Hash string    `json:"sha256"` // in hex
-	Time time.Time `json:"time"`   // of the last write
+	Hash string    `json:"sha256"` // hexadecimal
+	Time time.Time `json:"time"`   // last write
 	Task string    `json:"task,omitempty"`
 
 	ws   *opened
@@ -96,19 +96,18 @@ type If struct {
 	Hash   string // the file must have this hash
 }
 
-// Write is a change of a file.
 type Write struct {
 	Path string
 	Data []byte
 	If   If
-	Task string // id of the task that writes, or ""
-	// Also adds writes to the commit of the change. It runs in each attempt, and its error ends the change. It may be
-	// nil. If a bounded Add of its own does not fit, the error of the change has a *store.BoundsError with the key of
-	// the Add in its chain.
+	Task string // id of the writing task, or ""
+	// Also adds writes to the commit of the change. It is called in each attempt, and an error from
+	// it aborts the change. Also may be nil. If a bounded Add of Also does not fit, the error of
+	// the change wraps a *store.BoundsError with the key of that Add.
 	Also func(ctx context.Context, tx *store.Tx) error
 }
 
-// opened is a workspace whose key is open.
+// opened is a workspace whose key has been opened.
 type opened struct {
 	ref Ref
 	id  string
@@ -123,11 +122,10 @@ func errNone(name string) error {
 	return problem.New(problem.NotFound, "there is no workspace %s; writing a file creates it", name)
 }
 
-// vaultContext binds the key of a workspace to its id.
 func vaultContext(id string) string { return "workspace:" + id }
 
-// find opens a workspace. The document is read each time, so a removed workspace is not read although its key is cached.
 func (w *Workspaces) find(ctx context.Context, ref Ref) (*opened, error) {
+	// Read the document even if the key is cached, because the workspace may have been removed.
 	v, d, err := Docs.Get(ctx, w.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	switch {
 	case err != nil:
@@ -157,7 +155,6 @@ func (w *Workspaces) find(ctx context.Context, ref Ref) (*opened, error) {
 
 func (w *Workspaces) now() time.Time { return w.Now().UTC().Truncate(time.Second) }
 
-// findOrCreate opens a workspace, and creates it if it does not exist.
 func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error) {
 	ws, err := w.find(ctx, ref)
 	if !problem.Is(err, problem.NotFound) {
@@ -196,10 +193,9 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 	if err != nil {
 		return nil, store.Problem(err)
 	}
-	return w.find(ctx, ref) // another process may have been faster
+	return w.find(ctx, ref) // another process may have created it first
 }
 
-// Workspaces lists an owner's workspaces by name.
 func (w *Workspaces) Workspaces(ctx context.Context, owner string) (all []Info, err error) {
 	for v, err := range Docs.Each(ctx, w.Store.Store, Docs.All(owner)) {
 		if err != nil {
@@ -215,7 +211,6 @@ func (w *Workspaces) Workspaces(ctx context.Context, owner string) (all []Info, 
 	return all, nil
 }
 
-// load reads the document of a file, which may be absent. It returns an error if the file has another spelling.
 func (ws *opened) load(ctx context.Context, from store.Reader, path string) (v stored, f File, err error) {
 	v, d, err := FileDocs.Get(ctx, from, FileDocs.Key(ws.id, Fold(path)))
 	if f = ws.file(d.Key, &v); err == nil && v.isFile() && f.Path != path {
@@ -252,8 +247,8 @@ func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []by
 	return f, data, err
 }
 
-// Content returns the bytes of a file that Stat or List described. It returns them also if the file was replaced less
-// than an hour ago.
+// Content returns the content of a file from Stat or List. It works for at least an hour after the
+// file was replaced or deleted.
 func (w *Workspaces) Content(ctx context.Context, f File) ([]byte, error) {
 	blobs, err := w.Blobs()
 	if err != nil {
@@ -278,8 +273,9 @@ func (w *Workspaces) Content(ctx context.Context, f File) ([]byte, error) {
 	return data, nil
 }
 
-// List returns up to n files whose paths begin with prefix, in the order of their folded paths, and the cursor of the
-// next page. A page may be short although another follows.
+// List returns the files whose paths begin with prefix, in the order of their folded paths, and the
+// cursor of the next page. A page has at most n files and may have fewer even if another page
+// follows.
 func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cursor string) (files []File, next string, err error) {
 	if _, err := CheckPath(strings.TrimSuffix(prefix, "/")); err != nil && prefix != "" {
 		return nil, "", err
@@ -287,7 +283,7 @@ func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cu
 	ws, err := w.find(ctx, ref)
 	switch {
 	case problem.Is(err, problem.NotFound) && (ref.Name == Main || ref.Name == Test):
-		return nil, "", nil // the first write creates it
+		return nil, "", nil // the first write creates the workspace
 	case err != nil:
 		return nil, "", err
 	}
@@ -308,8 +304,8 @@ func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cu
 	return files, next, store.Problem(err)
 }
 
-// Write creates or replaces a file. It creates the workspace if it does not exist. If it returns an error that is not
-// of kind Unavailable, it has written nothing.
+// Write creates or replaces a file, and creates the workspace if it does not exist. If the error is
+// not of kind Unavailable, the file is unchanged.
 func (w *Workspaces) Write(ctx context.Context, ref Ref, q Write) (f File, err error) {
 	if q.Path, err = CheckPath(q.Path); err != nil {
 		return f, err
@@ -330,7 +326,7 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, q Write) (f File, err e
 	if Fold(q.Path) != q.Path {
 		next.Path = q.Path
 	}
-	// A write that cannot commit shall not leave a blob.
+	// Check before storing the blob, so that a change that cannot commit leaves no blob behind.
 	if _, _, err := w.decide(ctx, w.Store.Store, ws, &q, &next); err != nil {
 		return f, store.Problem(err)
 	}
@@ -355,14 +351,13 @@ func (w *Workspaces) Delete(ctx context.Context, ref Ref, q Write) (err error) {
 		return err
 	}
 	q.If.Exists = true
-	_, err = w.change(ctx, ws, &q, stored{})
+	_, err = w.change(ctx, ws, &q, stored{}) // a tombstone
 	if problem.Is(err, problem.Precondition) && q.If.Hash == "" {
 		return errNoFile(ref, q.Path)
 	}
 	return err
 }
 
-// change commits the document of a file, or with the zero stored a tombstone.
 func (w *Workspaces) change(ctx context.Context, ws *opened, q *Write, next stored) (f File, err error) {
 	err = w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		before, number, err := w.decide(ctx, tx, ws, q, &next)
@@ -392,8 +387,8 @@ func (w *Workspaces) change(ctx context.Context, ws *opened, q *Write, next stor
 	return f, nil
 }
 
-// decide returns an error unless a change may be committed. Otherwise it returns the document of the file before the
-// change, and the number of the counts.
+// decide returns an error if a change must not be committed. Otherwise it returns the current
+// document of the file and the packed counts of the workspace.
 func (w *Workspaces) decide(ctx context.Context, from store.Reader, ws *opened, q *Write, next *stored) (before stored, number int64, err error) {
 	if err := w.MayWrite(ctx, ws.ref.Owner); err != nil {
 		return before, 0, err

@@ -838,7 +838,7 @@ func TestARemovedWorkspaceHasNoLocks(t *testing.T) {
 		t.Errorf("policies are %v", policies)
 	}
 	w.pass(25 * time.Hour)
-	if got := w.documents(); !slices.Equal(got, []string{"workspacecount#acme/count", "locks#acme/other#held", "locks#acme/other#number"}) {
+	if got := w.documents(); !slices.Equal(got, []string{"workspacecount#acme/count", "locks#acme/other", "locknumber#acme/other"}) {
 		t.Errorf("the removal left %q", got)
 	}
 }

@@ -51,9 +51,9 @@ type Blobs interface {
 
 	// Put creates or replaces an object with size bytes of body, starting at the body's current
 	// offset, and returns the tag of the new version. ErrConflict means that the condition did not
-	// hold and that Put changed nothing. ErrUnavailable means that the outcome is unknown until the
-	// caller reads the object. If the adapter retries a Put that was applied, the retry succeeds. A
-	// version is durable before readers can see it.
+	// hold and that Put did not store the blob. ErrUnavailable means that the outcome is unknown
+	// until the caller reads the object. If the adapter retries a Put that was applied, the retry
+	// succeeds. A version is durable before readers can see it.
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond If) (tag string, err error)
 
 	// Delete removes an object. It succeeds if the object does not exist.

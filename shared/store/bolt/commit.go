@@ -12,7 +12,7 @@ import (
 // that it is not synced.
 var errNothing = errors.New("nothing to commit")
 
-// run is the committer, the only goroutine that writes to the file.
+// run runs the committer, which is the only goroutine that writes to the file.
 func (s *Store) run() {
 	defer close(s.ended)
 	var group []*request

@@ -225,7 +225,7 @@ func damaged(format string, args ...any) error {
 }
 
 // checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, an
-// earlier format is an EarlierError. A later format is an error, too.
+// earlier format is an EarlierError. A later format is also an error.
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {

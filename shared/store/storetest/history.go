@@ -79,7 +79,7 @@ func (out opOut) String() string {
 
 const worldMax = 9 // upper bound of every add
 
-// apply is the model of Commit.
+// apply models Commit.
 func (w world) apply(writes []worldWrite) (world, string) {
 	next, refusal, rank := w, "applied", 4
 	refuse := func(r int, text string) {

@@ -59,7 +59,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 	h.wantListed(t, s, store.Range{Partition: there}, 10, moved)
 
-	// An add in a commit with an append appears in the index too.
+	// An add in a commit with an append also appears in the index.
 	commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 5, Max: 5})
 	moved.Version, moved.Number = moved.Version+1, 5
 	p.If++

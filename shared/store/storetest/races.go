@@ -98,7 +98,7 @@ func raceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// raceCrossing has writers that name two streams in opposite orders. One commit of each pair must
+// raceCrossing runs writers that name two streams in opposite orders. One commit of each pair must
 // get both streams.
 func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()

@@ -80,8 +80,8 @@ func Run(t *testing.T, h Adapter) {
 	}
 }
 
-// RunFeed tests only the contract of store.Feed, for an adapter whose other methods are tested
-// elsewhere.
+// RunFeed tests only the contract of store.Feed. It is for an adapter whose other methods have
+// separate tests.
 func RunFeed(t *testing.T, h Adapter) {
 	for _, f := range feedFacts {
 		t.Run(f.name, func(t *testing.T) { f.proof(t, h) })

@@ -132,8 +132,8 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 }
 
 // substrate compares the substrate families. One common family is a match, even if both vacants
-// have other families too. A match with the parent refuses in all modes, but a match with a sibling
-// refuses only in mode Strict.
+// also have other families. A match with the parent refuses in all modes, but a match with a
+// sibling refuses only in mode Strict.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
 	a, b := p.A.known(), p.B.known()

@@ -161,9 +161,9 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge is the third check of the gate. It returns an error of kind Collusion, in the words of the
-// reference, if the most similar pair reaches the threshold. In mode Strict it also refuses missing
-// evidence and names the signal. If the findings are invalid, the error has kind Damaged.
+// Judge performs the third check of the gate. It returns an error of kind Collusion, in the words
+// of the reference, if the most similar pair reaches the threshold. In mode Strict it also refuses
+// missing evidence and names the signal. If the findings are invalid, the error has kind Damaged.
 func (f Findings) Judge() error {
 	if err := f.Check(); err != nil {
 		return err

@@ -96,9 +96,9 @@ func Refuses(name StepName, k problem.Kind) bool {
 	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
 }
 
-// CheckConsent is the first check. It returns an error unless both parties have signed the request
-// and the child's manifest names the parent. m is the child's stored manifest, or nil if the child
-// is unknown.
+// CheckConsent performs the first check. It returns an error unless both parties have signed the
+// request and the child's manifest names the parent. m is the child's stored manifest, or nil if
+// the child is unknown.
 func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	switch {
 	case m == nil || m.ChildID != r.ChildID:

@@ -43,7 +43,7 @@ func (p Posterior) Decay(at time.Time) Posterior {
 // Update decays p to the time at and adds a signal from 0 (bad) to 1 (good) with a weight. The
 // error for an invalid signal or weight has kind Malformed and the words of the reference.
 func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, error) {
-	// The comparison is false for NaN, so NaN is refused too.
+	// The comparison is false for NaN, so NaN is also refused.
 	if !(signal >= 0 && signal <= 1) {
 		return p, problem.New(problem.Malformed, "signal must be in [0, 1], got %s", number(signal))
 	}

@@ -84,11 +84,11 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 // MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
 // 0.85, so that a new vacant gets its first calls: among a hundred vacants, it beats a vacant with
 // 100 reviews and a mean of 0.7, and loses to one with 100 reviews and a mean of 0.8. A bonus
-// without a limit would grow with the number of vacants, so whoever creates the most vacants would
-// win.
+// without a limit would grow with the number of vacants, so the party that creates the most vacants
+// would win.
 const MaxExploration = 0.25
 
-// CappedUCB is UCB with three changes:
+// CappedUCB computes UCB with three changes:
 //
 //   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
 //     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack

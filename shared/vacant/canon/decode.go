@@ -48,7 +48,7 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
-		// Overlong forms and encoded surrogates are invalid too. Other readers decode them
+		// Overlong forms and encoded surrogates are also invalid. Other readers decode them
 		// differently (PROTOCOL §6.2).
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
@@ -366,8 +366,8 @@ func (d *Decoder) skip() (err error) {
 // strictly, even in a lenient decoder.
 func (d *Decoder) Raw() ([]byte, error) { return d.bytesOf(d.skip) }
 
-// Span is like Raw, but in a lenient decoder it checks only the grammar and the depth of the value.
-// It is for values that another decoder reads, or that are passed on.
+// Span works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
+// value. It is for values that another decoder reads, or that are passed on.
 func (d *Decoder) Span() ([]byte, error) {
 	raw, err := d.bytesOf(d.Skip)
 	d.skipped = 0 // unlike a skipped member, a member read by Span must not occur twice

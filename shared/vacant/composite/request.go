@@ -20,7 +20,7 @@ const (
 	MaxRequest    = 64 << 10 // bytes
 )
 
-// Request asks for a child to become public. Parent and child both sign it, together with the
+// Request requests that a child becomes public. Parent and child both sign it, together with the
 // capability text of the child's new card (PROTOCOL §13.1). It has neither a nonce nor a time, so a
 // host that receives requests must record them.
 type Request struct {

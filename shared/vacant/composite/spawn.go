@@ -80,7 +80,7 @@ func (r *SpawnRequest) Check() error {
 func (r *SpawnRequest) SigningBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
 
 func (r *SpawnRequest) members() []canon.Member {
-	// Empty members are signed too.
+	// Empty members are also signed.
 	text := func(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
 	with := ""
 	if r.SecondaryID != nil {

@@ -42,7 +42,7 @@ func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error
 // CheckEndpoint returns an error unless the child may send requests to a URL that does not belong
 // to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted with
 // exactly this URL among the tools. A V1 manifest does not sign the policy, so an open child may
-// use all URLs and a closed child none. Errors have kind TreeOnly and name the policy.
+// use all URLs, and a closed child may not use any. Errors have kind TreeOnly and name the policy.
 func (m *Manifest) CheckEndpoint(url string) error {
 	policy := m.Outbound
 	if m.Schema == V1 {

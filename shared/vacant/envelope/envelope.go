@@ -97,7 +97,7 @@ func (e *Envelope) IsReset() bool {
 	return strings.TrimFunc(e.Payload.Text(), pythonSpace) == ResetText
 }
 
-func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference trims these too
+func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
 
 // replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. So the
 // signature of an answer binds it to its request, which the reference does not do (PROTOCOL §23

@@ -128,9 +128,9 @@ const replaces = "replaces:"
 // otherwise be an equivocation. The key makes the actor sign the order of its cards.
 func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
 
-// ReplacesKeyAt is like ReplacesKey, but the key differs for each event of the actor. If an actor
-// alternates between two cards, ReplacesKey repeats with the same payload, and the event looks like
-// a resend of an old event.
+// ReplacesKeyAt works like ReplacesKey, but the key differs for each event of the actor. If an
+// actor alternates between two cards, ReplacesKey repeats with the same payload, and the event
+// looks like a resend of an old event.
 func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
 	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
 }

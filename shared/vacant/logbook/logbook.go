@@ -98,7 +98,7 @@ func Priced(version uint64, most int64) []byte {
 }
 
 // KeyExported returns the payload for an export of the key and the logbook. host is the URL of the
-// exporting host. After this entry, another party can sign with the key too.
+// exporting host. After this entry, another party can also sign with the key.
 func KeyExported(host string) []byte {
 	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
 }

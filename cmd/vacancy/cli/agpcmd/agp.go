@@ -1,4 +1,4 @@
-// Package agpcmd has the commands about bookings and AGP.
+// Package agpcmd contains the commands for bookings and AGP.
 package agpcmd
 
 import (
@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands about bookings.
 var Group = kit.Group{
 	Topic: "venues",
 	Title: "Bookings:",
@@ -44,7 +43,6 @@ tier pro or enterprise; everything else is free.`,
 		agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
 }
 
-// agpClient is the client of the key in the environment.
 func agpClient(a *kit.App, ctx context.Context, w kit.Where, from string) (c agp.Client, err error) {
 	key := a.Env[kit.AccountKeyEnv]
 	if key == "" {
@@ -58,7 +56,7 @@ func errNoTierKey() error {
 	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
-// sendCommand returns cmd, which sends an envelope and prints the answer.
+// sendCommand sets up cmd, which sends an envelope and prints the answer.
 func sendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, payload func(args []string) (map[string]any, error), print func(io.Writer, T)) *cobra.Command {
 	var w kit.Where
 	var from string

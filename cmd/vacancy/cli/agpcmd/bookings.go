@@ -32,7 +32,7 @@ func bookingsCommand(a *kit.App) *cobra.Command {
 			return page.Next != ""
 		},
 		Object: func(all agp.Bookings) any {
-			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // [] if empty
+			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // encodes as [] if empty
 		},
 		Print: printBookings,
 	}.Command(a)
@@ -81,8 +81,8 @@ the bookings of the account's other keys, and answers for the venues of the tena
 	return cmd
 }
 
-// bookingsAPI is the API of bookings: of the tenant of the key in the environment, or else of
-// the operator.
+// bookingsAPI is the API for bookings. The client acts for the tenant of the key in the
+// environment, or for the operator if the environment has no key.
 type bookingsAPI struct{ kit.HostAPI }
 
 func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
@@ -101,7 +101,6 @@ func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(
 	return f(c)
 }
 
-// isOperator reports whether the person has no key of an account.
 func isOperator(a *kit.App) bool { return a.Env[kit.AccountKeyEnv] == "" }
 
 func printBookings(w io.Writer, all agp.Bookings) {

@@ -92,7 +92,7 @@ type deployment struct {
 	cloud cloud.Cloud
 	rec   stage.Record // contains the context values of this run
 	// stored contains the settings that were read from the stage. It is nil for a stage of an
-	// earlier release, which stores none.
+	// earlier release, which does not store settings.
 	stored map[string]string
 
 	regional map[string]string // context values that depend on the Region

@@ -50,7 +50,6 @@ func (f *agentCallFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cancel, "cancel", "", "cancel the task with this `ID`")
 }
 
-// set reports whether one of the flags is.
 func (f *agentCallFlags) set() bool {
 	return f.stream || f.noWait || len(f.files) > 0 || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
 }
@@ -69,18 +68,18 @@ func (f *agentCallFlags) check(text bool) error {
 	return nil
 }
 
-// agentResult is the answer of an agent that is called without a key.
+// agentResult is the answer of an agent that was called without a signature.
 type agentResult struct {
 	URL      string     `json:"url"`
 	Task     string     `json:"task_id,omitempty"`
 	Context  string     `json:"context_id,omitempty"`
 	State    task.State `json:"state,omitempty"`
 	Text     string     `json:"text"`
-	Parts    int        `json:"other_parts,omitempty"` // that are not text
-	Cut      string     `json:"cut,omitempty"`         // why the text is only a part of the answer
-	Verified bool       `json:"verified"`              // never: the answer is not signed for this caller
+	Parts    int        `json:"other_parts,omitempty"` // number of parts that are not text
+	Cut      string     `json:"cut,omitempty"`         // reason why the text is incomplete
+	Verified bool       `json:"verified"`              // always false, because the answer is not signed for this caller
 
-	streamed bool // the text is printed already
+	streamed bool // the text was already printed
 }
 
 func (r agentResult) Print(w io.Writer) {
@@ -98,7 +97,6 @@ func (r agentResult) Print(w io.Writer) {
 	}
 }
 
-// agentURL returns the URL of the agent that a person named, for A2A.
 func agentURL(a *kit.App, ctx context.Context, web *dispatch.HTTP, f callFlags, what string) (string, error) {
 	if kit.IsURL(what) {
 		return what, nil
@@ -114,13 +112,12 @@ func agentURL(a *kit.App, ctx context.Context, web *dispatch.HTTP, f callFlags, 
 	return baseURL(u), nil
 }
 
-// baseURL returns the A2A URL of the vacant whose calls go to u.
 func baseURL(u *url.URL) string {
 	return outbound.ReplaceSuffix(u, "/a2a/message/send", "").String()
 }
 
-// callAgent calls an agent of A2A that need not be a vacant, without a key; but the
-// stream of a vacant is a signed call.
+// callAgent calls an A2A agent, which need not be a vacant. The call is unsigned, except for a
+// streamed call of a vacant.
 func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
 		return problem.New(problem.Usage, "--ask, --reset, --print and --accept are for signed calls of a vacant, and do not go with --stream, --file, --no-wait, --task, --tasks, --cancel and --push")
@@ -224,10 +221,9 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	return showAgent(a, at, answer)
 }
 
-// maxFile limits a file in bytes. The limits of hosts are lower.
+// maxFile limits a file in bytes. Hosts have lower limits.
 const maxFile = 16 << 20
 
-// messageParts returns the parts of a message with files.
 func messageParts(text string, files []string) (parts []task.Part, err error) {
 	if text != "" {
 		parts = append(parts, task.Part{Kind: task.Text, Text: text})
@@ -251,7 +247,7 @@ func messageParts(text string, files []string) (parts []task.Part, err error) {
 	return parts, nil
 }
 
-// extensionRequired is A2A's code for an agent that answers only signed messages.
+// extensionRequired is the A2A error code of an agent that answers only signed messages.
 const extensionRequired = -32008
 
 func showTask(a *kit.App, at string, t *task.Task, err error) error {
@@ -261,8 +257,8 @@ func showTask(a *kit.App, at string, t *task.Task, err error) error {
 	return endAgent(a, newAgentResult(at, t), t)
 }
 
-// newAgentResult returns the result that a task has. Its artifacts are the answer, else the message of its
-// status.
+// newAgentResult returns the result of a task. The answer consists of the task's artifacts, or of
+// its status message if it has no artifacts.
 func newAgentResult(at string, t *task.Task) agentResult {
 	r := agentResult{URL: at, Task: t.ID, Context: t.Context, State: t.Status.State}
 	for i := range t.Artifacts {
@@ -274,7 +270,6 @@ func newAgentResult(at string, t *task.Task) agentResult {
 	return r
 }
 
-// showAgent prints an answer; a task that failed is an error.
 func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
 	if m := answer.Message; m != nil {
 		r := agentResult{URL: at, Context: m.Context}
@@ -284,7 +279,7 @@ func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
 	return endAgent(a, newAgentResult(at, answer.Task), answer.Task)
 }
 
-// endAgent prints a task; a task that failed is an error.
+// endAgent prints a task. It returns an error if the task has failed.
 func endAgent(a *kit.App, r agentResult, t *task.Task) error {
 	switch t.Status.State {
 	case task.Failed, task.Rejected:
@@ -293,7 +288,7 @@ func endAgent(a *kit.App, r agentResult, t *task.Task) error {
 	return showPart(a, r, t.Status.Message)
 }
 
-// showPart prints an answer, and a remark if its message says that it is only a part.
+// showPart prints an answer, and a remark if the message reports that the answer is incomplete.
 func showPart(a *kit.App, r agentResult, m *task.Message) error {
 	if m != nil {
 		if r.Cut = a2awire.Cut(m); r.Cut != "" {
@@ -313,8 +308,8 @@ func (r *agentResult) take(parts []task.Part) {
 	}
 }
 
-// stream sends a message and prints the text of artifacts while it comes. The answer is a
-// task, or bare.
+// stream sends a message and prints the text of artifacts as it arrives. The answer is a task, or a
+// message without a task, which is returned as bare.
 func stream(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.SendRequest) (t task.Task, bare *a2awire.Answer, printed bool, err error) {
 	err = agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
 		if answer.Message != nil {
@@ -355,9 +350,9 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	return endAgent(a, r, &t)
 }
 
-// callVacantOrAgent makes a signed call, and calls an agent if a URL turns out not to be
-// a vacant's. What names a vacant by its id is called by a signed call or not at all:
-// whoever answers in its place gets no text.
+// callVacantOrAgent makes a signed call. If a URL turns out not to belong to a vacant, it calls the
+// agent at the URL. If the target contains a vacant's id, only a signed call is made, so that an
+// impostor receives no text.
 func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
 	if len(words) == 0 && a.Piped && !f.ask && !f.reset && f.accept == "" {
 		words = []string{"-"}
@@ -373,7 +368,7 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	}
 	instead := callAgent(a, ctx, f, what, words)
 	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
-		// The address has no agent, either.
+		// There is no agent at the address either.
 		if _, name, ok := strings.Cut(what, "/v/"); ok && name != "" {
 			return kit.WithHint(err, "vacancy search WORDS --registry %s", kit.ShellWord(kit.HostOf(what)))
 		}
@@ -435,8 +430,8 @@ type agentCardResult struct {
 	Streaming   bool               `json:"streaming"`
 	Push        bool               `json:"push_notifications"`
 	VacantID    string             `json:"vacant_id,omitempty"`
-	Price       string             `json:"price,omitempty"` // of a vacant, in words
-	Most        int64              `json:"price_most"`      // micro-dollars that a call costs at most
+	Price       string             `json:"price,omitempty"` // price of a vacant, formatted
+	Most        int64              `json:"price_most"`      // maximum price of a call in micro-dollars
 	Signatures  []agents.Signature `json:"signatures"`
 }
 
@@ -470,8 +465,8 @@ func (r agentCardResult) Print(w io.Writer) {
 	}
 }
 
-// checkPrice refuses a call of a target whose card says that it may cost more. A target
-// without a card of A2A is left to its host.
+// checkPrice returns an error if the card of a target states a price above most. For a target
+// without an A2A card, it leaves the check to the host.
 func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most int64) error {
 	price, _, err := priceOf(ctx, web, t)
 	if err != nil || price <= most {
@@ -480,8 +475,8 @@ func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most
 	return tooDear(t.Name, price, most)
 }
 
-// priceOf returns the most that a call of a target costs, by its card of A2A, in
-// micro-dollars. known is false for a target without such a card.
+// priceOf returns the maximum price of a call in micro-dollars, according to the target's A2A card.
+// known is false if the target has no such card.
 func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price int64, known bool, err error) {
 	u, err := dispatch.ParseURL(t.URL)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streamSigned makes a signed call as a stream: the text is printed while it comes, and
-// counts once the signed answer at the end confirms it. The call is kept and settled
-// like any other.
+// streamSigned makes a signed call as a stream. It prints the text as it arrives, but the text is
+// valid only after the signed answer at the end has confirmed it. The call is stored and settled
+// like any other call.
 func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, at string, words []string) error {
 	target, err := dispatch.FetchTarget(ctx, web, at)
 	switch {
@@ -63,7 +63,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case bare == nil && !t.Status.State.Terminal():
 		return keptCall(f.agent.target, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
 	default:
-		// The task has no signed answer: the signed path tells the outcome.
+		// The task has no signed answer, so a signed request asks for the outcome.
 		if res, err = caller.Ask(ctx, target); err == nil {
 			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.Printable(t.ID), kit.Printable(string(t.Status.State)))
 		}
@@ -93,7 +93,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	return showCall(a, known, err, print)
 }
 
-// keptCall is the error of a stream that broke off or was refused.
+// keptCall returns the error of a stream that was interrupted or refused.
 func keptCall(typed string, err error) error {
 	var refused *a2awire.RPCError
 	if h := new(kit.Hinted); errors.As(err, &h) {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 )
 
-// taskList is a page of the caller's tasks at an agent.
+// taskList is a page of the caller's tasks on an agent.
 type taskList struct {
 	URL   string       `json:"url"`
 	Tasks []listedTask `json:"tasks"`
@@ -61,7 +61,6 @@ func (l pushList) Print(w io.Writer) {
 	kit.Table(w, none, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
 }
 
-// changePushes adds or deletes a push configuration of a task as the flags say, and prints all of them.
 func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, at string) (err error) {
 	if f.push != "" {
 		_, err = agent.SetPush(ctx, f.task, task.PushConfig{URL: f.push})

@@ -1,5 +1,5 @@
-// Package callcmd has the commands of a caller: call, search, route, card, peers, chain,
-// and the identities that sign calls.
+// Package callcmd contains the commands of a caller: call, search, route, card, peers, chain, and
+// the commands for the identities that sign calls.
 package callcmd
 
 import (
@@ -24,7 +24,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Group is the commands of a caller.
 var Group = kit.Group{
 	Topic: "calls",
 	Title: "You and your calls:",
@@ -41,12 +40,12 @@ type callFlags struct {
 	where              kit.Where
 	reset, ask, print  bool
 	timeout            time.Duration
-	patient            bool // no --timeout: wait as long as the host says that the answer may take
+	patient            bool // --timeout is not set, so wait as long as the host says that the answer may take
 
-	capability, policy string // for a call to the best match of a search
+	capability, policy string // set for a call to the best match of a search
 	find               findFlags
 
-	agent agentCallFlags // for a call to an agent of A2A
+	agent agentCallFlags // set for a call to an A2A agent
 }
 
 func callCommand(a *kit.App) *cobra.Command {
@@ -144,11 +143,11 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	return cmd
 }
 
-// lastThread is the value of --context for the thread of the last call.
+// lastThread is the value of --context that continues the thread of the last call.
 const lastThread = "-"
 
-// callMessage returns the message to send and its thread. If --context is missing, a call to an agent with memory
-// begins a thread, which a later call can continue.
+// callMessage returns the message to send and its thread. If --context is missing, a call to an
+// agent with memory begins a thread that a later call can continue.
 func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
@@ -166,7 +165,7 @@ func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool)
 	return msg, thread, err
 }
 
-// callTarget does what the flags request: send, ask, reset, print or accept.
+// callTarget performs the requested operation: send, ask, reset, print or accept.
 func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, threaded bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
@@ -182,11 +181,10 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err != nil {
 		return err
 	}
-	// Find the target first: a call without a target must not create an
-	// identity.
+	// Find the target first. A call without a target must not create an identity.
 	limit := f.timeout
 	if f.patient {
-		limit += 2 * maxMore // for another terminal's call, and then for this one
+		limit += 2 * maxMore // time for another terminal's call and for this call
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -225,7 +223,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		if err != nil {
 			return showCall(a, NewCallResult(self, target, res), err, nil)
 		}
-		// The request is a JSON object also if --json is not given.
+		// The request is a JSON object even if --json is not given.
 		if _, err := a.Out.Write(append(body, '\n')); err != nil {
 			return err
 		}
@@ -278,11 +276,11 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	return showCall(a, result, err, print)
 }
 
-// maxMore bounds the wait for a call that a host says to be under way.
+// maxMore limits the wait for a call that the host reports as pending.
 const maxMore = call.MaxQueued + call.MaxWork + call.Grace + time.Minute
 
-// describeWait returns what a call waits for, as the caller learns it, and says at once if another terminal calls
-// the target.
+// describeWait returns a function that describes what a call is waiting for. If another terminal is
+// calling the target, describeWait reports that immediately.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, limit time.Duration) func() string {
 	began := a.Now()
 	var line atomic.Pointer[string]
@@ -323,11 +321,10 @@ func (f callFlags) check(text bool) error {
 	return nil
 }
 
-// maxText bounds the bytes of a JSON string, so that it fits a request of 256 KiB beside
-// an envelope's two ids, two hashes, signature, key and thread's name.
+// maxText limits the bytes of a text as a JSON string. The rest of a 256 KiB request is reserved
+// for the envelope's two ids, two hashes, signature, key and thread name.
 const maxText = 260_000
 
-// checkText refuses a text before anything is signed.
 func checkText(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return kit.WithHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
@@ -338,8 +335,8 @@ func checkText(text string) error {
 	return nil
 }
 
-// callText joins the words of the command line. Standard input, in place of "-", is
-// read once, and the same for each agent that one command calls.
+// callText joins the words of the command line. If the only word is "-", it reads standard input,
+// but only once, so that all agents called by one command get the same text.
 func callText(a *kit.App, words []string) (string, error) {
 	switch {
 	case len(words) != 1 || words[0] != "-":

@@ -66,7 +66,6 @@ func noMatch(err error) error {
 	return kit.WithHint(err, "vacancy search, with other words, or none for all")
 }
 
-// registryClient is a client that calls matches of a search.
 func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Query) (*discovery.Client, kit.Signer, error) {
 	chosen, err := policy(f.policy)
 	if err != nil {
@@ -77,7 +76,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Qu
 	if err != nil {
 		return nil, kit.Signer{}, err
 	}
-	// Find a match first: a call without a target must not create an identity.
+	// Find a match first. A call without a target must not create an identity.
 	if h, err := a.DataHome(); err != nil {
 		return nil, kit.Signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
@@ -100,7 +99,6 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Qu
 	return client, self, nil
 }
 
-// triedResult is an unsuccessful call of a match.
 type triedResult struct {
 	ID     identity.ID `json:"vacant_id"`
 	URL    string      `json:"url"`
@@ -130,7 +128,6 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) 
 	return showCall(a, known, err, printAnswer(a, known))
 }
 
-// news is the note about a card's freshness.
 func news(f discovery.Freshness) string {
 	switch f {
 	case discovery.Changed:

@@ -9,7 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// callHint adds a hint to the error of a call. The operator of the vacant's host is shown commands that need the operator's rights.
+// callHint adds a hint to the error of a call. It suggests commands with operator rights only to
+// the operator of the vacant's host.
 func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
 	if h := new(kit.Hinted); errors.As(err, &h) {
 		return err
@@ -24,7 +25,8 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 		return err
 	case kind == problem.Misdirected:
 		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
-	// The text ends with "the time that the host allows" or "that the vacant allows"; other times do not depend on work.
+	// Only texts that end in "the time that the host allows" or "that the vacant allows" depend on
+	// the setting work.
 	case kind == problem.Deadline && strings.Contains(problem.Of(err).Text(), " allows"):
 		return kit.WithHint(err, "vacancy update %s work=TIME    # for example 2m, at most 14m", t.Name)
 	case !f.where.IsLocal(a):
@@ -37,7 +39,7 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 	return err
 }
 
-// isOwnVacant reports whether the person named a vacant of a host that they operate, by its name on that host.
+// isOwnVacant reports whether the user named a vacant by its name on a host that the user operates.
 func isOwnVacant(a *kit.App, w kit.Where, t dispatch.Target) bool {
 	_, public := a.PublicURL(w, t.Name)
 	return !public && t.Address != "" && a.Operates(w)

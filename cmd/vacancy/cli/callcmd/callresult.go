@@ -14,14 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CallResult is the JSON of an operation on a target. Envelopes have the wire's
-// shape.
+// CallResult is the JSON result of an operation on a target. Envelopes have the form of the
+// protocol.
 type CallResult struct {
-	As          string          `json:"as"`                      // the signing identity
-	Context     string          `json:"context_id,omitempty"`    // of the request
-	Made        bool            `json:"made_identity,omitempty"` // it was created for this call
+	As          string          `json:"as"`                      // signing identity
+	Context     string          `json:"context_id,omitempty"`    // context of the request
+	Made        bool            `json:"made_identity,omitempty"` // the identity was created for this call
 	Target      identity.ID     `json:"target"`
-	Before      *identity.ID    `json:"earlier_target,omitempty"` // the vacant that the address led to at an earlier call, if another
+	Before      *identity.ID    `json:"earlier_target,omitempty"` // vacant that the address led to in an earlier call, if it was another one
 	URL         string          `json:"url"`
 	Fate        dispatch.Fate   `json:"fate,omitempty"`
 	Text        *string         `json:"text,omitempty"`
@@ -30,7 +30,7 @@ type CallResult struct {
 	Reply       json.RawMessage `json:"reply,omitempty"`
 	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq    int64           `json:"reply_seq,omitempty"`
-	Cut         string          `json:"cut,omitempty"` // why the text is only a part of the answer
+	Cut         string          `json:"cut,omitempty"` // reason why the text is incomplete
 	Bound       bool            `json:"bound"`
 	Resumed     bool            `json:"resumed"`
 	Reset       bool            `json:"reset"`
@@ -40,9 +40,9 @@ type CallResult struct {
 	Unknown     []string        `json:"unknown,omitempty"`
 
 	hasNewThread bool // the call began a thread and was answered
-	printsLate   bool // late outcomes go to the standard output, and not into notes
+	printsLate   bool // late outcomes go to standard output instead of notes
 
-	// For a call to a match of a search.
+	// The following fields are set for a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
 	Tried   []triedResult       `json:"tried,omitempty"`
 	Dropped []discovery.Dropped `json:"dropped,omitempty"`
@@ -108,7 +108,6 @@ func spoken(reply *envelope.Envelope) (json.RawMessage, *string) {
 	return envelope.AppendMessage(nil, reply), &text
 }
 
-// text is the outcome in one line.
 func (l lateResult) text() string {
 	line := fmt.Sprintf("call %d (%s): ", l.seq, kit.Printable(kit.Clip(l.Asked, 40)))
 	switch l.Fate {
@@ -125,7 +124,7 @@ func (l lateResult) text() string {
 	return line + "accepted; its answer is lost"
 }
 
-// printAnswer prints only the answer's text, for pipes.
+// printAnswer prints only the text of the answer, for use in pipes.
 func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
 	return func(w io.Writer) {
 		if r.Text != nil {
@@ -134,8 +133,8 @@ func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
 	}
 }
 
-// showCall prints a call, or reports err with the known result of the call. It prints the late
-// outcomes of earlier calls in both cases, because they are not reported again.
+// showCall prints a call, or reports err with the known result of the call. In both cases it prints
+// the late outcomes of earlier calls, because they are not reported again.
 func showCall(a *kit.App, known CallResult, err error, print func(io.Writer)) error {
 	if !known.printsLate || err != nil {
 		for _, l := range known.Late {
@@ -161,7 +160,6 @@ func showCall(a *kit.App, known CallResult, err error, print func(io.Writer)) er
 	return nil
 }
 
-// cutRemark says that a text is only a part of the answer.
 func cutRemark(cut string) string {
 	switch call.Cut(cut) {
 	case call.CutCanceled:
@@ -183,5 +181,5 @@ type callError struct {
 
 func (e *callError) Unwrap() error { return e.error }
 
-// FailedCall implements kit's error with the result of a call.
+// FailedCall returns the call's result for package kit, which adds it to the error output.
 func (e *callError) FailedCall() any { return &e.result }

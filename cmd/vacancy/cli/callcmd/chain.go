@@ -52,7 +52,7 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 					return err
 				}
 				q := url.Values{}
-				if self, err := h.Open(from); err == nil { // an unreadable identity does not matter here
+				if self, err := h.Open(from); err == nil { // an unreadable identity is treated as missing
 					q.Set("own", self.ID().String())
 				}
 				if last > 0 {
@@ -84,7 +84,6 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 	return cmd
 }
 
-// end is one end of a pair: the id, with the name that the person typed.
 func end(word string, id identity.ID) string {
 	if strings.HasPrefix(id.String(), strings.ToLower(word)) {
 		return id.String()
@@ -92,7 +91,7 @@ func end(word string, id identity.ID) string {
 	return word + " (" + id.String() + ")"
 }
 
-// chainEntry prints as two lines: the message, and its outcome.
+// chainEntry is printed in two lines: the message and its outcome.
 type chainEntry struct{ export.Entry }
 
 func (e chainEntry) text(w io.Writer) error {
@@ -109,7 +108,6 @@ func (e chainEntry) text(w io.Writer) error {
 	return err
 }
 
-// number is a sequence number within its epoch.
 func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
 
 func (e chainEntry) outcome() string {

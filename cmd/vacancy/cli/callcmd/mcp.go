@@ -61,12 +61,12 @@ same question gets its answer.
 			if err != nil {
 				return err
 			}
-			if s.name != "" || len(args) > 0 { // a URL may be of another host than the one of the flags
+			if s.name != "" || len(args) > 0 { // a URL may belong to another host than the flags
 				return relay.Serve(ctx, a.In, a.Out)
 			}
 			err = teamcmd.With(ctx, a, w, func(c op.Client) error {
 				own := teamcmd.Stdio(c)
-				if _, err := own.Agents(ctx); isWithoutTeam(err) { // a host that is away may come back
+				if _, err := own.Agents(ctx); isWithoutTeam(err) { // an unreachable host may come back
 					return err
 				}
 				relay.Team = own
@@ -85,20 +85,19 @@ same question gets its answer.
 	return cmd
 }
 
-// isWithoutTeam reports whether an error means that the client may not dispatch tasks: its key lacks the scope, or the
-// host's operator did not give this machine a key.
+// isWithoutTeam reports whether an error means that the client must not dispatch tasks, because its
+// key lacks the scope or the operator has not given this machine a key.
 func isWithoutTeam(err error) bool {
 	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
-// mcpServer is the MCP server of a vacant, or of its host.
 type mcpServer struct {
-	base string // the host's URL
-	name string // the vacant's name or id; "" for the host's server
+	base string // URL of the host
+	name string // name or id of the vacant; "" for the host's server
 }
 
 func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcpServer, error) {
-	if kit.IsURL(what) { // a vacant, a host, or the MCP server of one of them
+	if kit.IsURL(what) { // URL of a vacant, a host, or the MCP server of either
 		u, err := dispatch.ParseURL(what)
 		if err != nil {
 			return mcpServer{}, err
@@ -135,7 +134,8 @@ func (s mcpServer) url() string {
 	return s.vacantURL() + message.MCPPath
 }
 
-// relay returns a relay to the server, which sends the key of an account if there is one for the host.
+// relay returns a relay to the server. The relay sends the key of an account, if there is one for
+// the host.
 func (s mcpServer) relay(a *kit.App, ctx context.Context, w kit.Where) (*mcprelay.Relay, error) {
 	key, err := a.AccountKeyFor(ctx, w, s.base)
 	if err != nil {

@@ -57,7 +57,7 @@ without a key, they start "vacancy mcp".`,
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 && as == "" && e.Variable == "" && w.IsLocal(a) { // only a program on this machine has the operator's rights
+			if len(args) == 0 && as == "" && e.Variable == "" && w.IsLocal(a) { // only programs on this machine have the operator's rights
 				data, err := a.DataDir(w.Data)
 				if err != nil {
 					return err
@@ -96,7 +96,7 @@ without a key, they start "vacancy mcp".`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&name, "client", "", "the client: "+strings.Join(mcpclients.Names(), ", "))
-	// It fails only for a flag that does not exist.
+	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(mcpclients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
@@ -152,16 +152,16 @@ func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Wher
 	return e, nil
 }
 
-// configResult is an entry of a client's file.
+// configResult is an entry in a client's configuration file.
 type configResult struct {
 	Client   string `json:"client"`
 	Server   string `json:"server"`
 	Name     string `json:"name"`
 	File     string `json:"file"`
-	Scope    string `json:"scope"` // for whom the file counts
-	Entry    string `json:"entry"` // as a whole file
+	Scope    string `json:"scope"` // users of the file
+	Entry    string `json:"entry"` // complete file that contains the entry
 	Variable string `json:"variable,omitempty"`
-	Named    bool   `json:"variable_named"` // the entry names it
+	Named    bool   `json:"variable_named"` // the entry contains the variable's name
 	Wrote    bool   `json:"written"`
 	mcpclients.Written
 }

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// signedTime bounds a signed call. Vacants take at most 14 minutes.
+	// signedTime limits the time of a signed call. Vacants take at most 14 minutes.
 	signedTime = 15 * time.Minute
-	// maxQuestions are the questions that are kept for get_task.
+	// maxQuestions limits the questions that are retained for get_task.
 	maxQuestions = 256
 )
 
-// serveSigned serves a server whose questions are calls that an identity signs.
+// serveSigned serves an MCP server whose questions are calls signed by an identity.
 func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) error {
 	self, err := a.Caller(ctx, as)
 	if err != nil {
@@ -44,7 +44,7 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 	if at != nil && at.Record.URL == s.base {
 		search = cmp.Or(at.Record.RegistryURL, search)
 	}
-	// Asking ends with the program: each call is kept, and the same question resumes it.
+	// All questions end with the program. Each call is stored, and the same question resumes it.
 	asking, end := context.WithCancel(ctx)
 	defer end()
 	h := &signedHost{
@@ -65,22 +65,21 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 	return relay.Serve(ctx, a.In, a.Out)
 }
 
-// signedHost is a host whose vacants one identity calls. It implements mcptool.Host.
+// signedHost implements mcptool.Host with calls signed by one identity.
 type signedHost struct {
 	a      *kit.App
 	base   string
 	self   kit.Signer
 	web    *dispatch.HTTP
-	client *discovery.Client // searches
+	client *discovery.Client // client for searches
 	where  kit.Where
 	flags  callFlags
-	asking context.Context // of all questions
+	asking context.Context // context of all questions
 
 	mu        sync.Mutex
 	questions []*question
 }
 
-// Search implements mcptool.Host.
 func (h *signedHost) Search(ctx context.Context, s mcptool.Search) (mcptool.Found, error) {
 	return h.search(ctx, discovery.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
 }
@@ -93,7 +92,6 @@ func (h *signedHost) search(ctx context.Context, q discovery.Query) (mcptool.Fou
 	return mcpserver.FoundAt(h.base, found), nil
 }
 
-// Show implements mcptool.Host.
 func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, error) {
 	one, err := h.agent(ctx, name)
 	if err != nil {
@@ -108,7 +106,6 @@ func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, erro
 	return shown, err
 }
 
-// Agent implements mcptool.Host.
 func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 	one, err := h.agent(ctx, name)
 	if err != nil {
@@ -126,7 +123,7 @@ func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, erro
 	return &signedAgent{h, target}, err
 }
 
-// signedAgent is a vacant that one identity calls. It implements mcptool.Agent.
+// signedAgent implements mcptool.Agent with signed calls to one vacant.
 type signedAgent struct {
 	*signedHost
 	target dispatch.Target
@@ -142,7 +139,8 @@ type question struct {
 	err              error
 }
 
-// Ask implements mcptool.Agent. A question that the client cancels ends here; the call is kept.
+// Ask implements mcptool.Agent. If the client cancels a question, only the wait ends; the call
+// remains stored.
 func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string)) (mcptool.Answer, error) {
 	one, err := s.ask(q)
 	if err != nil {
@@ -155,7 +153,7 @@ func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string
 	return answer, err
 }
 
-// ask begins a call, or returns the question of the same key.
+// ask begins a call. If a question with the same key exists, ask returns that question.
 func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +185,7 @@ func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
 	return one, nil
 }
 
-// make makes a call as "vacancy call" does.
+// make calls the vacant like "vacancy call".
 func (s *signedAgent) make(ctx context.Context, text, thread string, most *money.Amount) (answer mcptool.Answer, err error) {
 	if err := checkText(text); err != nil {
 		return answer, err
@@ -218,7 +216,7 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, most *money
 		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.Printable(s.target.Name))
 	}
 	answer = mcptool.Answer{Text: res.Reply.Payload.Text(), Context: thread, Finish: cmp.Or(res.Cut, "stop"), Envelope: envelope.AppendMessage(nil, res.Reply)}
-	if price > 0 { // what the call cost, by the host's signed receipt
+	if price > 0 { // cost of the call according to the host's signed receipt
 		r, err := s.a.Receipt(ctx, s.web, s.self, s.target, 0)
 		if err == nil {
 			err = r.Verify()
@@ -234,7 +232,7 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, most *money
 	return answer, nil
 }
 
-// payableCall is a refusal with ways to pay.
+// payableCall is a refusal that can be resolved by payment.
 type payableCall struct {
 	error
 	ways []string
@@ -242,7 +240,6 @@ type payableCall struct {
 
 func (r *payableCall) Unwrap() error { return r.error }
 
-// Members implements the interface of refusals of package mcptool.
 func (r *payableCall) Members() any {
 	type way struct {
 		Way string `json:"way"`
@@ -256,7 +253,7 @@ func (r *payableCall) Members() any {
 	}{pay}
 }
 
-// wait returns the answer, or after a time that the question is under way.
+// wait returns the answer, or a pending answer if the question takes longer than most.
 func (q *question) wait(ctx context.Context, most time.Duration) (mcptool.Answer, error) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -270,7 +267,6 @@ func (q *question) wait(ctx context.Context, most time.Duration) (mcptool.Answer
 	}
 }
 
-// Task implements mcptool.Agent.
 func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _ func(string)) (mcptool.Answer, error) {
 	s.mu.Lock()
 	var found *question
@@ -286,12 +282,10 @@ func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _
 	return found.wait(ctx, wait)
 }
 
-// Stop implements mcptool.Agent.
 func (*signedAgent) Stop(context.Context, string) (mcptool.Answer, error) {
 	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call is not stopped: its vacant answers it, and get_task returns the answer")
 }
 
-// Describe implements mcptool.Agent.
 func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {
 	c := s.target.Card
 	d := mcptool.Description{ID: c.VacantID.String(), Capability: &c.CapabilityText, Halo: &c.HaloVersion}
@@ -301,7 +295,7 @@ func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {
 	return d, nil
 }
 
-// Call implements mcptool.Agent: it passes on a request that the client has signed.
+// Call sends a request that the client has signed.
 func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) {
 	status, body, err := s.web.Post(ctx, s.target.URL, request)
 	if err != nil {
@@ -322,5 +316,5 @@ func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) 
 	return nil, refused.Problem()
 }
 
-// Team implements mcptool.Host: signed calls have no team.
+// Team returns nil, because signed calls have no team.
 func (*signedHost) Team() mcptool.Team { return nil }

@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkPayer returns a check of a signed call's target. The key in $VACANCY_KEY does not
-// come with a signed call, so the check refuses a call that costs money unless the account
-// of the key is linked to self. Without this check, whoever set the key would learn only by a
-// 402, by lost free calls or by another account's charge, that the key does not pay.
+// checkPayer returns a check of the target of a signed call. Signed calls do not carry the key in
+// $VACANCY_KEY, so the check refuses a call that costs money unless the account of the key is
+// linked to self. Otherwise a user who set the key would notice only from a 402, lost free calls or
+// another account's charge that the key does not pay.
 func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountAt(ctx, f.where, t.URL)
@@ -26,7 +26,7 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 		}
 		payer, err := account.ShowAccount.Call(ctx, c, account.One{})
 		pays := slices.ContainsFunc(payer.Links, func(l billing.Link) bool { return l.Caller == self.ID() })
-		if pays || problem.Is(err, problem.NotFound) { // a host without accounts charges nobody
+		if pays || problem.Is(err, problem.NotFound) { // a host without accounts does not charge
 			return nil
 		}
 		if most, known, priceErr := priceOf(ctx, web, t); priceErr != nil || known && most == 0 {
@@ -48,18 +48,18 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 	}
 }
 
-// linkCommand is the command with which a caller links an account at the vacant's host, so
-// that the account pays for the caller's signed calls.
+// linkCommand returns the command that links an account to the caller on the vacant's host, so that
+// the account pays for the caller's signed calls.
 func linkCommand(at string) string {
 	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at))
 }
 
-// keyed begins a command that needs the key of an account. The key of this run may have been set
-// for this run only, so each such command sets one.
+// keyed begins a command that needs an account key. The key of this run may have been set only for
+// this run, so the command sets a key itself.
 const keyed = kit.AccountKeyEnv + "=KEY "
 
-// payHint adds a hint to a 402: an operator's command for the operator of the host, otherwise
-// a caller's. ways are the host's ways to pay (dispatch.Result.Pay).
+// payHint adds a hint to a 402 error: an operator's command for the operator of the host, and
+// otherwise a caller's command. ways contains the host's ways to pay (dispatch.Result.Pay).
 func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
 	short, operator := slices.Contains(ways, "credit"), isOwnVacant(a, f.where, t)
 	switch {
@@ -73,14 +73,14 @@ func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []strin
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// shortHint adds to the refusal of a call, whose account is short, how it gets money. Only the
-// host knows whether it takes cards.
+// shortHint adds a hint how the account can get money to the refusal of a call. Only the host knows
+// whether it takes cards.
 func shortHint(err error, at string) error {
 	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(at)))
 }
 
-// keyHint adds a hint to a refusal of a call by A2A, which the key in $VACANCY_KEY pays for: if
-// the call costs money and nobody pays, or if the host does not know the key.
+// keyHint adds a hint to the refusal of an A2A call that the key in $VACANCY_KEY should pay for. It
+// applies if the call costs money and has no payer, or if the host does not know the key.
 func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
 	var refused *a2awire.RPCError
 	if !errors.As(err, &refused) {
@@ -95,7 +95,7 @@ func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string)
 	switch {
 	case members["code"] == problem.PaymentRequired.String() && !sent:
 		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, at), "%s%s", keyed, again)
-	case members["code"] == problem.PaymentRequired.String(): // the account of the key is short
+	case members["code"] == problem.PaymentRequired.String(): // the account of the key has too little money
 		return shortHint(refusedCall(problem.PaymentRequired, refused, at), at)
 	case reason == "UNAUTHORIZED" && sent:
 		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(at)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
@@ -104,10 +104,9 @@ func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string)
 	return err
 }
 
-// refusedCall is a refusal in the words of a signed call's.
 func refusedCall(kind problem.Kind, refused *a2awire.RPCError, at string) error {
 	return problem.New(kind, "%s refused the call (%d): %s", kit.Printable(at), kind.Row().Status, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
 }
 
-// maxRefusal bounds the characters of a host's refusal that are printed.
+// maxRefusal limits the characters of a host's refusal that are printed.
 const maxRefusal = 600

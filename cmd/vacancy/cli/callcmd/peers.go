@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// peersFile holds the peers of a person, in their home directory for vacancy.
+// peersFile is the list of the user's peers, in the user's home directory for vacancy.
 const peersFile = "peers.yaml"
 
 func peersCommand(a *kit.App) *cobra.Command {
@@ -77,18 +77,18 @@ func peersPath(a *kit.App) (string, error) {
 	return filepath.Join(dir, peersFile), err
 }
 
-// cards returns the client that fetches cards. It keeps cards while they are fresh, for calls;
-// with renew it fetches them again. An entry of peers.yaml may set the lifetime of its card.
+// cards returns the client that fetches cards. The client caches cards during their lifetime, which
+// an entry of peers.yaml may set. If renew is true, it fetches all cards again.
 func cards(a *kit.App, web agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.DataHomeDir()
 	c := &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}
-	if peers, bad := readPeers(a); bad == nil { // a call of a URL needs no list
+	if peers, bad := readPeers(a); bad == nil { // a call to a URL needs no list
 		c.Lifetime = peers.CardLifetime
 	}
 	return c, err
 }
 
-// readPeers reads the file; an absent one has no peers.
+// readPeers reads the list of peers. A missing file is an empty list.
 func readPeers(a *kit.App) (*agents.Peers, error) {
 	path, err := peersPath(a)
 	if err != nil {
@@ -203,7 +203,7 @@ func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
 type peersResult struct {
 	Peers []agents.Resolved `json:"peers"`
 
-	add string // the command that admits one
+	add string // command that admits a peer
 }
 
 func (r peersResult) Print(w io.Writer) {
@@ -215,8 +215,8 @@ func (r peersResult) Print(w io.Writer) {
 	}
 }
 
-// callPeer calls the best peer that has a skill, by a signed call if it is a vacant; and
-// the next one if it is out of reach, and so has taken nothing.
+// callPeer calls the best peer that has a skill, with a signed call if the peer is a vacant. It
+// calls the next peer if the peer could not be reached and has therefore not received the call.
 func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
 	peers, err := readPeers(a)
 	if err != nil {
@@ -232,7 +232,7 @@ func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, thre
 		if f.agent.set() {
 			err = callAgent(a, ctx, f, p.URL, words)
 		} else if err = callVacantOrAgent(a, ctx, f, p.URL, words, threaded); problem.Is(err, problem.Unavailable) && !errors.As(err, &unreached) {
-			return err // a signed call that may have been taken
+			return err // the peer may have received the signed call
 		}
 		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
 			return err

@@ -108,7 +108,6 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	return showOutcome(a, self, out, err)
 }
 
-// fits fetches matches page by page and compares them with the prompt.
 func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, among int, prompt string, p discovery.Policy) ([]discovery.Fit, int, error) {
 	var matches []discovery.Match
 	for {
@@ -134,7 +133,7 @@ type fitResult struct {
 	Words []string `json:"words"`
 }
 
-// routeResult is the matches for a prompt, best first.
+// routeResult contains the matches for a prompt, best first.
 type routeResult struct {
 	Compared int         `json:"compared"`
 	Choices  []fitResult `json:"choices"`

@@ -48,7 +48,6 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
-// most returns the price of --max-price in micro-dollars, or nil without the flag.
 func (f *findFlags) most() (*int64, error) {
 	if f.maxPrice == "" {
 		return nil, nil
@@ -57,8 +56,7 @@ func (f *findFlags) most() (*int64, error) {
 	return &n, err
 }
 
-// finder is a client of the registry in the flags. It signs nothing without a
-// caller.
+// finder returns a client of the registry in the flags. The client does not sign its requests.
 func finder(a *kit.App, ctx context.Context, f findFlags, w kit.Where, web *dispatch.HTTP) (*discovery.Client, error) {
 	url, err := a.RegistryURL(ctx, f.registry, w)
 	if err != nil {
@@ -133,13 +131,13 @@ func noteDropped(a *kit.App, dropped []discovery.Dropped) {
 
 type matchResult struct {
 	ID         identity.ID         `json:"vacant_id"`
-	Name       string              `json:"name,omitempty"` // at the registry's host; not signed
-	Link       string              `json:"link"`           // what "vacancy call" takes
+	Name       string              `json:"name,omitempty"` // name on the registry's host; not signed
+	Link       string              `json:"link"`           // argument for "vacancy call"
 	URL        string              `json:"url"`
 	Capability string              `json:"capability"`
 	State      lifecycle.State     `json:"state,omitempty"`
 	Rank       float64             `json:"rank"`
-	Missing    []string            `json:"missing_words,omitempty"` // where nothing has all words
+	Missing    []string            `json:"missing_words,omitempty"` // set if no match has all words
 	Score      float64             `json:"score"`
 	Price      int64               `json:"price_micro_dollars"`
 	Tags       []string            `json:"tags,omitempty"`
@@ -147,7 +145,7 @@ type matchResult struct {
 	Summary    string              `json:"summary,omitempty"`
 	Family     string              `json:"family,omitempty"`
 	Owner      string              `json:"owner,omitempty"`
-	Signed     bool                `json:"listing_signed"` // price to owner are signed by the vacant
+	Signed     bool                `json:"listing_signed"` // the vacant has signed the fields from price to owner
 	CardHash   identity.Hash       `json:"card_hash"`
 	Freshness  discovery.Freshness `json:"card_since_last_call,omitempty"`
 	Registry   string              `json:"registry"`
@@ -159,7 +157,8 @@ func newMatchResult(m *discovery.Match) matchResult {
 		ID: m.ID, Name: m.Name, Link: m.URL, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
 		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
 	}
-	// The link is the shortest URL: it has the name if the registry is at the vacant's own host.
+	// The link is the shortest URL. It contains the name if the registry is on the vacant's own
+	// host.
 	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
 		r.Link = host + m.Name + "/"
 	}
@@ -169,8 +168,7 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// line is a match for people: name, short id, price, capability and how to call
-// it.
+// line formats a match: name, short id, price, capability, and the command that calls it.
 func (r matchResult) line(value float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {

@@ -60,7 +60,7 @@ func stable(s string) string {
 		switch {
 		case strings.HasPrefix(v, "did"):
 			form = "did"
-		case strings.HasPrefix(v, "127."): // a hash may begin with 127 too
+		case strings.HasPrefix(v, "127."): // a hash may also begin with 127
 			form = "address"
 		}
 		seen[v] = fmt.Sprintf("<%s %d>", form, len(seen)+1)

@@ -26,7 +26,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// changed is the result of a copy.
 type changed struct {
 	Written   []string `json:"written"`
 	Unchanged int      `json:"unchanged"`
@@ -39,7 +38,7 @@ type copier struct {
 	*fileAPI
 	only    string
 	yes     bool
-	skipped []string // files, with the reason
+	skipped []string // skipped files with the reason
 }
 
 func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
@@ -80,8 +79,8 @@ func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[st
 	return o.Command(f.App)
 }
 
-// copy sends the files of from that to lacks or has with another hash, after a question if it replaces files. from and to
-// map paths to hashes.
+// copy sends the files of from that are missing or have another hash in to. It asks for
+// confirmation if files would be replaced, unless --yes is set. from and to map paths to hashes.
 func (f *copier) copy(ctx context.Context, from, to map[string]string, where string, send func(path string) error) (r changed, err error) {
 	r = changed{Written: []string{}, Skipped: f.skipped}
 	var paths, differ []string
@@ -119,7 +118,7 @@ func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed,
 		return changed{}, err
 	}
 	defer root.Close()
-	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // names of local files by folded path
+	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // maps folded paths to names of local files
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -197,7 +196,7 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 		info, err := findLocal(root, file.Path)
 		compared[file.Path] = info
 		if info != nil {
-			local[file.Path] = "" // the sizes differ, unless the hash replaces it below
+			local[file.Path] = "" // assume a difference until the sizes and hashes are compared
 		}
 		if info != nil && info.Size() == file.Size {
 			var data []byte
@@ -224,8 +223,8 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 	})
 }
 
-// isGit reports whether a path leads into the folder of git, also as file systems spell it that ignore case or invisible
-// characters. Files there can run programs.
+// isGit reports whether a path leads into the folder .git, whose files can make git run programs.
+// It recognizes the spellings accepted by file systems that ignore case or invisible characters.
 func isGit(file string) bool {
 	visible := strings.Map(func(c rune) rune {
 		if unicode.Is(unicode.Cf, c) {
@@ -244,8 +243,8 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// findLocal describes a file of a folder, or returns nil if the file does not exist. It returns an error if the path leads
-// through a symbolic link or a file, or to something that is not a file.
+// findLocal describes a local file, or returns nil if the file does not exist. It returns an error
+// if the path leads through a symbolic link or a file, or to something other than a regular file.
 func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
 	words := map[fs.FileMode]string{0: "a file", fs.ModeDir: "a folder", fs.ModeSymlink: "a symbolic link"}
 	for i, c := range file + "/" {
@@ -270,7 +269,6 @@ func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
 	return info, nil
 }
 
-// readLocal reads a file of a folder, unless its path has a symbolic link.
 func readLocal(root *os.Root, file string) ([]byte, error) {
 	info, err := findLocal(root, file)
 	if err != nil {
@@ -282,7 +280,6 @@ func readLocal(root *os.Root, file string) ([]byte, error) {
 	return root.ReadFile(filepath.FromSlash(file))
 }
 
-// writeLocal writes a file of a folder, unless its path has a symbolic link.
 func writeLocal(root *os.Root, file string, data []byte) error {
 	name := filepath.FromSlash(file)
 	_, err := findLocal(root, file)

@@ -1,4 +1,4 @@
-// Package filecmd has the commands about the files in workspaces.
+// Package filecmd contains the commands that manage files in workspaces.
 package filecmd
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// fileAPI is the API of a workspace, which a flag names.
+// fileAPI is the API of the workspace in the flag --workspace.
 type fileAPI struct {
 	teamcmd.API
 	workspaceapi.WorkspaceName
 }
 
-// Flags implements kit.API.
 func (f *fileAPI) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Workspace, "workspace", workspace.Main, "the workspace; a test key has only "+workspace.Test)
 	f.API.Flags(cmd)
 }
 
-// maxTries limits how often a request is sent while a rate limit of the host refuses it.
+// maxTries limits the attempts of a request that a rate limit refuses.
 const maxTries = 6
 
-// retryWhenLimited returns an operation that waits while the host takes no more requests.
+// retryWhenLimited returns an operation that waits and retries when a rate limit refuses the
+// request.
 func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (out Out, err error) {
 		for try := 1; ; try++ {
@@ -50,7 +50,6 @@ func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	}
 }
 
-// list returns the files of all pages.
 func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (all []workspace.File, err error) {
 	for in.Limit = 1000; ; {
 		page, err := retryWhenLimited(workspaceapi.ListFiles)(ctx, c, in)
@@ -64,7 +63,6 @@ func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (all []wor
 	}
 }
 
-// Command returns the command of files.
 func Command(a *kit.App) *cobra.Command {
 	f := &fileAPI{API: teamcmd.API{InProcess: true}}
 	var path string
@@ -116,7 +114,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 		Request: func(q kit.Asked) (in workspaceapi.NewFile, err error) {
 			var data []byte
 			if q.Args[0] == "-" {
-				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFile+1)) // the host refuses more
+				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFile+1)) // the host rejects larger files
 			} else {
 				data, err = os.ReadFile(q.Args[0])
 			}
@@ -143,7 +141,8 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	}.Command(a)
 }
 
-// deleted names the files that were deleted, or the workspace that was removed.
+// deleted is the result of a deletion. It contains either the deleted files or the removed
+// workspace.
 type deleted struct {
 	Files     []string `json:"deleted,omitempty"`
 	Workspace string   `json:"removed,omitempty"`

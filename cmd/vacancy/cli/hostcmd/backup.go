@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passphraseEnv is the variable with the passphrase of a backup. It is not an
-// argument, because arguments are visible to every user of the machine.
+// passphraseEnv is the variable with the passphrase of a backup. The passphrase is not an argument,
+// because arguments are visible to all users of the machine.
 const passphraseEnv = "VACANCY_PASSPHRASE"
 
 func backupCommand(a *kit.App) *cobra.Command {
@@ -84,7 +84,7 @@ func passphraseFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "passphrase-file", "", "a file with the passphrase, - for standard input (default $VACANCY_PASSPHRASE)")
 }
 
-// passphrase returns the passphrase of --passphrase-file or the environment, or "".
+// passphrase returns the passphrase from --passphrase-file or the environment, or "".
 func passphrase(a *kit.App, file string) (string, error) {
 	if file == "" {
 		return a.Env[passphraseEnv], nil
@@ -100,7 +100,8 @@ func passphrase(a *kit.App, file string) (string, error) {
 	return s, nil
 }
 
-// writeBackup writes a backup beside FILE, which gets its name when it is whole.
+// writeBackup writes a backup to a temporary file in the folder of path. It renames the file to
+// path when the backup is complete.
 func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
 	if err := datadir.Free(path); err != nil {
 		return err
@@ -144,13 +145,14 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 	return nil
 }
 
-// backupResult is a backup that was made. Passphrase is set if it was made for it.
+// backupResult describes a backup. Passphrase reports whether the backup was encrypted with a
+// passphrase.
 type backupResult struct {
 	File       string `json:"file"`
 	Bytes      int64  `json:"bytes"`
 	Passphrase string `json:"passphrase,omitempty"`
 
-	restore string // the command that brings it back
+	restore string // command that restores the backup
 }
 
 func (r backupResult) Print(w io.Writer) {

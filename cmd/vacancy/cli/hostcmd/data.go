@@ -64,7 +64,8 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// Next says how the next start of a host changes the data; "" if it does not change them.
+	// Next describes how the next start of a host changes the data. It is "" if the start does not
+	// change them.
 	Next string `json:"next,omitempty"`
 }
 

@@ -70,7 +70,7 @@ It runs every check and exits with 1 if one says FAIL.`,
 	return cmd
 }
 
-// examine makes the report of a stage or of a local host.
+// examine examines a stage or a local host.
 func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (doctorResult, error) {
 	onAWS, err := w.IsAWS(a)
 	if err != nil {
@@ -93,10 +93,9 @@ func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (docto
 	return doctorResult{doctor.Examine(facts(a, ctx, rec, simulate))}, nil
 }
 
-// visitTime bounds a host's answer.
+// visitTime limits the time for a host's answer.
 const visitTime = 20 * time.Second
 
-// facts collects the facts of a stage.
 func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doctor.Facts {
 	var f doctor.Facts
 	c, err := a.OpenCloud(ctx, "")
@@ -113,7 +112,7 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 	}
 	chosen := findSettings(f, rec)
 	f.Version, f.Region = kit.BuiltOf(), rec.Region
-	_ = f.Want(chosen, cmp.Or(rec.Region, f.Account.Region)) // the next deploy reports wrong values
+	_ = f.Want(chosen, cmp.Or(rec.Region, f.Account.Region)) // the next deploy reports invalid values
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
@@ -128,8 +127,8 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 	return f
 }
 
-// endpoints returns the URLs of a stage's host, from its stacks or else the
-// record. The key is included only for URLs that nobody can read on the way.
+// endpoints returns the URLs of a stage\'s host from its stacks, or from the record if the stacks are
+// unknown. It omits the operator\'s key if the connection to the admin API would not be encrypted.
 func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
 	if key := a.Env["VACANCY_OPERATOR_KEY"]; key != "" {
@@ -142,7 +141,7 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 			d.Raw[one.Name] = strings.TrimRight(at, "/")
 		}
 	}
-	// Without the stacks, the functions behind an edge are unknown.
+	// If the stacks are unknown, so are the functions behind an edge.
 	d.Edge = outputs["EdgeSecret"] != ""
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
@@ -155,8 +154,8 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	return d
 }
 
-// findSettings returns the settings that a stage stores, or those in the record of a stage of an earlier release. They are
-// nil if neither has them.
+// findSettings returns the settings that a stage stores. For a stage of an earlier release, it
+// returns the settings in the record. If both are missing, it returns nil.
 func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
 	for _, stack := range []string{"functions", "data"} {
 		if stored, err := setting.ParseStored(f.Stacks[stack].Outputs[setting.StoredOutput]); err == nil {
@@ -174,7 +173,7 @@ func (r doctorResult) Print(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "stage %s\n", r.Stage)
 	}
-	alike := map[string]int{} // checks that do not apply, by reason; one line for each reason
+	alike := map[string]int{} // checks that do not apply, grouped by reason
 	for _, c := range r.Checks {
 		if c.Verdict == doctor.NotApplicable {
 			alike[c.Detail]++

@@ -21,7 +21,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// localFacts collects the facts of the host over a data directory.
 func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, error) {
 	dir, err := a.DataDir(data)
 	if err != nil {
@@ -46,7 +45,7 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	return l, nil
 }
 
-// askLocal collects the status of a running host, and its answers to callers.
+// askLocal collects the status of a running host and examines its answers to callers.
 func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client) error {
 	s, err := admin.GetStatus.Call(ctx, c, op.None{})
 	if err != nil {
@@ -96,7 +95,7 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 	return nil
 }
 
-// reachIssuers fetches the keys of a host's issuers from here.
+// reachIssuers fetches the keys of a host's issuers from this machine.
 func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (all doctor.Issuers) {
 	list, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
@@ -113,12 +112,12 @@ func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (all doctor.Issu
 	return all
 }
 
-// openFiles lists the files in dir that others than their owner can read.
+// openFiles lists the files in dir that users other than their owner can read.
 func openFiles(dir string) (open []string) {
 	if runtime.GOOS == "windows" {
-		return nil // its modes say nothing of readers
+		return nil // file modes on Windows do not show who can read a file
 	}
-	entries, _ := os.ReadDir(dir) // of a directory that cannot be read, the data file is missing too
+	entries, _ := os.ReadDir(dir) // if the directory is unreadable, the data file is reported as missing
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o077 != 0 {
 			open = append(open, e.Name())

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// logTimeout bounds one request to a log.
+// logTimeout limits the time for one request to a log.
 const logTimeout = 30 * time.Second
 
 func logCommand(a *kit.App) *cobra.Command {
@@ -33,7 +33,7 @@ what the host published.`,
 	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
 }
 
-// logFlags are the flags of the commands that follow a log.
+// logFlags contains the flags of the commands that follow a log.
 type logFlags struct {
 	where         kit.Where
 	as            string
@@ -97,7 +97,8 @@ The host accepts cosignatures of vacants that are registered there and of witnes
 its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// A new identity could not sign: the host would not know it.
+			// The identity must exist, because the host does not know new identities and rejects
+			// their signatures.
 			self, err := a.ExistingCaller(cmd.Context(), f.as)
 			if err != nil {
 				return err
@@ -157,13 +158,13 @@ host's signature is verified.
 	return cmd
 }
 
-// followed is a log that a command follows, with its remembered checkpoint.
+// followed is a log that a command follows, together with its remembered checkpoint.
 type followed struct {
 	witness.Follower
 	app    *kit.App
 	url    string
 	memory witness.Memory
-	before []byte // the checkpoint that it must continue
+	before []byte // checkpoint that the log must continue
 	all    bool
 	line   *kit.ProgressLine
 }
@@ -189,8 +190,8 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
 	case f.since != "":
-		// The remembered checkpoint counts besides the file, or a forked host
-		// could show each reader the branch of their checkpoint.
+		// The remembered checkpoint is checked in addition to the file. Otherwise a forked host
+		// could show each reader the branch of the reader's file.
 		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
 			l.Known, err = l.memory.Load(url)
 		}
@@ -204,8 +205,8 @@ func logAt(a *kit.App, url string) witness.HTTP {
 	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTP(logTimeout), URL: url, Now: a.Now}}
 }
 
-// verify verifies the log, remembers the checkpoint, and stores the proof of a
-// fork.
+// verify verifies the log and remembers the checkpoint. If the log is forked, it stores the proof
+// of the fork.
 func (l *followed) verify(ctx context.Context) (logResult, error) {
 	r, err := l.Verify(ctx, l.before, l.all)
 	l.line.Clear()

@@ -20,7 +20,7 @@ type checkpointResult struct {
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
 	Note      string          `json:"note"`
-	Key       string          `json:"verifier_key"` // for other tools of signed notes
+	Key       string          `json:"verifier_key"` // for other tools that verify signed notes
 }
 
 type witnessResult struct {
@@ -38,14 +38,13 @@ func witnessResults(cosigned []translog.Signature) []witnessResult {
 
 func (r checkpointResult) Print(w io.Writer) { fmt.Fprint(w, r.Note) }
 
-// logResult is a verified log.
 type logResult struct {
 	URL       string          `json:"url"`
 	Host      identity.ID     `json:"host_id"`
 	Size      uint64          `json:"tree_size"`
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
-	Since     *uint64         `json:"since_size,omitempty"` // of the checkpoint that it continues
+	Since     *uint64         `json:"since_size,omitempty"` // size of the checkpoint that the log continues
 	Leaves    uint64          `json:"hashes_verified"`
 	Events    uint64          `json:"events_verified"`
 	Hidden    uint64          `json:"events_hidden"`
@@ -73,7 +72,6 @@ func (r logResult) Print(w io.Writer) {
 	fmt.Fprintln(w, "whole")
 }
 
-// cosignResult is a verified log and its cosigners.
 type cosignResult struct {
 	logResult
 	As           string      `json:"as"`

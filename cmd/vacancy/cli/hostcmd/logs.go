@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// logsFlags select lines of a local host's log.
+// logsFlags selects lines of a local host's log.
 type logsFlags struct {
 	where                   kit.Where
 	follow, failed, refused bool
@@ -69,7 +69,7 @@ host on AWS.`,
 	return cmd
 }
 
-// FollowPause is the pause between two looks at the journal.
+// FollowPause is the pause between two reads of the journal.
 const FollowPause = 40 * time.Millisecond
 
 func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
@@ -131,14 +131,13 @@ func ShowEvent(a *kit.App, e *kit.LogEvent) error {
 	return err
 }
 
-// JournalTail is the journal of a data directory as the log of a stage: one group,
-// the host.
+// JournalTail presents the journal of a data directory as the log of a stage with one group,
+// "host".
 type JournalTail struct {
 	*standalone.JournalReader
 	From time.Time
 }
 
-// Next implements cloud.Tail.
 func (t *JournalTail) Next(ctx context.Context, show func(cloud.Line) error) error {
 	return t.JournalReader.Next(ctx, func(line []byte) error {
 		e, ok := kit.ReadEvent(line)

@@ -57,7 +57,7 @@ credentials.`,
 
 // sealStage runs the stage's checkpointer and reads the result.
 func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sealed, err error) {
-	// Without an edge the registry's function has its own URL.
+	// A stage without an edge has a separate URL for the registry's function.
 	url, err := at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
 	if err != nil {
 		return s, err
@@ -85,7 +85,6 @@ func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sea
 	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
 }
 
-// sealedAt is the newest checkpoint of the host at a URL, verified.
 func sealedAt(a *kit.App, ctx context.Context, url string) (translog.Checkpoint, error) {
 	note, err := logAt(a, url).Checkpoint(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ over SSH, the address is printed.`,
 			}
 			r := openResult{URL: url}
 			if program := browser(a.Env); program != nil && !onlyPrint && !a.JSON {
-				// Some programs last as long as the browser.
+				// Some programs run as long as the browser.
 				r.Opened = exec.Command(program[0], append(program[1:], url)...).Start() == nil
 			}
 			return a.Show(r)
@@ -47,7 +47,7 @@ over SSH, the address is printed.`,
 	return cmd
 }
 
-// pageOf returns the address of a page that the host has.
+// pageOf returns the address of an existing page of the host.
 func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string, error) {
 	what := strings.Join(args, "")
 	at, isURL := what, kit.IsURL(what)
@@ -91,7 +91,8 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 	return at, nil
 }
 
-// browser returns the program that opens a URL; nil where a person would not see it.
+// browser returns the program that opens a URL. It returns nil if the user would not see the page,
+// for example in an SSH session.
 func browser(env map[string]string) []string {
 	if env["SSH_CONNECTION"] != "" {
 		return nil

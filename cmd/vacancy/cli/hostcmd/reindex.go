@@ -64,7 +64,7 @@ and searches use the old index meanwhile.`,
 }
 
 type reindexResult struct {
-	Index         string `json:"index,omitempty"` // its directory or URL
+	Index         string `json:"index,omitempty"` // directory or URL of the index
 	Stage         string `json:"stage,omitempty"`
 	Registrations int    `json:"registrations,omitempty"`
 	Listed        int    `json:"listed,omitempty"`
@@ -123,7 +123,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 		if failed != nil {
 			return failed
 		}
-		defer func() { _ = index.Close() }() // there is nothing to flush
+		defer func() { _ = index.Close() }() // all writes are flushed already
 		err = live.Rebuild(ctx, index, feed, a.Now, progress)
 	}
 	line.Clear()

@@ -77,7 +77,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	case err != nil:
 		return problem.Wrap(problem.Untrusted, err, "%s is not an encrypted backup: %v", path, err)
 	}
-	// All is checked in a directory beside, which then becomes the data directory.
+	// Check the data in a temporary directory, which becomes the data directory if all checks pass.
 	fresh := dir + ".restoring"
 	if err := os.RemoveAll(fresh); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s, left by an interrupted run, cannot be removed", fresh)
@@ -100,7 +100,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
-// backupKey returns the key that opens a backup.
+// backupKey returns the key that decrypts a backup.
 func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string) (age.Identity, error) {
 	if identity != "" {
 		f, err := os.Open(identity)
@@ -131,7 +131,7 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 	return key, nil
 }
 
-// restoreInto unpacks a backup, opens its host, and raises the floors.
+// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants.
 func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, noUpgrade bool) (r restoreResult, err error) {
 	about, err := standalone.Unpack(plain, dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 		return r, problem.New(problem.Conflict, "the data of the backup have %s, this vacancy reads %s: without --no-upgrade the same command upgrades what it restores, and does not change the backup", info, standalone.CurrentData())
 	}
 	c := kit.CommandConfig(dir)
-	c.NoUpgrade, c.NoCopy = noUpgrade, true // the backup is the copy
+	c.NoUpgrade, c.NoCopy = noUpgrade, true // the backup itself serves as the copy
 	host, err := a.OpenHostWith(c)
 	if err != nil {
 		return r, err
@@ -153,8 +153,8 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 	return r, err
 }
 
-// putBack makes fresh the data directory. Files that were there, perhaps the only key of
-// another host, are moved beside it to the returned path, which is "" without such files.
+// putBack makes fresh the data directory. If dir exists, it may contain the only key of another
+// host, so putBack renames it and returns the new path.
 func putBack(fresh, dir string) (kept string, err error) {
 	if standalone.IsThere(dir) {
 		kept = dir + ".before"
@@ -174,18 +174,18 @@ func putBack(fresh, dir string) (kept string, err error) {
 	return kept, durable.Dir(filepath.Dir(dir))
 }
 
-// restoreResult is a host that was brought back.
+// restoreResult describes a restored host.
 type restoreResult struct {
 	Data    string    `json:"data"`
-	Made    time.Time `json:"made"` // when the backup was made
+	Made    time.Time `json:"made"` // time of the backup
 	URL     string    `json:"url"`
-	Vacants int       `json:"vacants"` // that are open
-	// Until is the time until which signed messages are refused.
+	Vacants int       `json:"vacants"` // number of open vacants
+	// Until is the time up to which signed messages are refused.
 	Until time.Time `json:"refused_until,omitzero"`
-	// Kept is the new place of the files that were in the data directory, or "".
+	// Kept is the new path of the previous data directory, or "".
 	Kept string `json:"kept,omitempty"`
 
-	call string // as in restoredResult
+	call string // see restoredResult
 }
 
 func (r restoreResult) Print(w io.Writer) {

@@ -75,8 +75,7 @@ tables.`,
 	return cmd
 }
 
-// restoredAt is the result for a remote host, under the name that the person
-// used.
+// restoredAt returns the result for a remote host, under the name that the user typed.
 func restoredAt(a *kit.App, e *kit.RemoteHost, all admin.Restored) restoredResult {
 	if e.AWS {
 		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
@@ -84,16 +83,16 @@ func restoredAt(a *kit.App, e *kit.RemoteHost, all admin.Restored) restoredResul
 	return restoredResult{Host: e.Record.URL, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
 }
 
-// restoredResult is the number of vacants whose floor was raised.
+// restoredResult contains the number of vacants whose floor was raised.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
-	Host    string `json:"host,omitempty"`  // as given
-	Stage   string `json:"stage,omitempty"` // of aws
+	Host    string `json:"host,omitempty"`  // name or URL that the user typed
+	Stage   string `json:"stage,omitempty"` // stage, if the host is on AWS
 	Vacants int    `json:"vacants"`
-	// Until is the time until which signed messages are refused.
+	// Until is the time up to which signed messages are refused.
 	Until time.Time `json:"refused_until,omitzero"`
 
-	call string // the command of a caller
+	call string // example command for a caller
 }
 
 func (r restoredResult) Print(w io.Writer) {

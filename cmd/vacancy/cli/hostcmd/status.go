@@ -1,5 +1,5 @@
-// Package hostcmd has the commands that look after a host: its state and logs, backup
-// and restore, verify, its log of the registry, and its search index.
+// Package hostcmd contains the commands for operating a host: status, logs, backup and restore,
+// verify, the registry's log, and the search index.
 package hostcmd
 
 import (
@@ -17,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
-// Group is the commands that look after a host.
 var Group = kit.Group{
 	Topic: "host",
 	Title: "A running host:",
@@ -54,7 +53,8 @@ become unreadable.`,
 	return cmd
 }
 
-// runningStatus returns the status of the host that runs over a data directory, or serve.ErrNoHost.
+// runningStatus returns the status of the host that runs on a data directory. If no host is
+// running, the error is serve.ErrNoHost.
 func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
 	c, err := a.RunningAdmin(kit.Where{Host: kit.HostLocal, Data: data})
 	if err != nil {
@@ -63,11 +63,11 @@ func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, 
 	return admin.GetStatus.Call(ctx, c, op.None{})
 }
 
-// statusResult is the state of a host at a given time.
+// statusResult is the state of a host at the time at.
 type statusResult struct {
 	admin.Status
 	at   time.Time
-	call string // the command of a caller
+	call string // example command for a caller
 }
 
 func (r statusResult) Print(w io.Writer) {
@@ -78,7 +78,7 @@ func (r statusResult) Print(w io.Writer) {
 	switch {
 	case r.HasLittleRoom():
 		kit.Members(w, "disk", fmt.Sprintf("%s free: below %s others may not write to this host (429); make room", size(r.FreeBytes), size(r.MinFreeBytes)))
-	case r.FreeBytes >= 0: // else unknown on this system
+	case r.FreeBytes >= 0: // otherwise unknown on this system
 		kit.Members(w, "disk", size(r.FreeBytes)+" free")
 	}
 	if !r.Restored.IsZero() {
@@ -88,7 +88,6 @@ func (r statusResult) Print(w io.Writer) {
 	kit.Members(w, "texts", kit.FormatIf(!r.TextsEnd.IsZero(), "the oldest become unreadable at %s", r.TextsEnd.Format(time.DateTime)))
 }
 
-// size is a number of bytes for people.
 func size(n int64) string {
 	switch {
 	case n < 1<<10:

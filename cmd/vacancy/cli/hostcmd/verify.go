@@ -75,11 +75,12 @@ It reports every part and exits with 1 if one is broken.`,
 	return cmd
 }
 
-// historyResult checks a file with a history, and returns nil of another file, or of none.
+// historyResult verifies a file with a history. It returns nil if the file is missing or contains
+// no history.
 func historyResult(file string) (*verifyResult, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, nil // the reader of exports tells why
+		return nil, nil // the reader of exports reports the error
 	}
 	defer f.Close()
 	lines := bufio.NewReader(f)
@@ -93,7 +94,6 @@ func historyResult(file string) (*verifyResult, error) {
 	return &verifyResult{Format: "vacancy chain --json", Parts: h.Parts, Unread: h.Unread}, nil
 }
 
-// verifyResult is the report on a file.
 type verifyResult struct {
 	File   string            `json:"file"`
 	Format string            `json:"format"`
@@ -101,7 +101,7 @@ type verifyResult struct {
 	ID     string            `json:"vacant_id,omitempty"`
 	OK     bool              `json:"ok"`
 	Parts  []datadir.Finding `json:"parts"`
-	Unread int               `json:"unread,omitempty"` // messages of a history that can no longer be read
+	Unread int               `json:"unread,omitempty"` // messages of a history whose text can no longer be read
 }
 
 func (r verifyResult) Print(w io.Writer) {

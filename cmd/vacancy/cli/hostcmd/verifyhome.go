@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
-// verifyHost checks everything that a host stores, and prints findings as they
-// come.
+// verifyHost checks all stored data of a host, and prints findings as they arrive.
 func verifyHost(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags) error {
 	return a.WithReports(ctx, w, read, func(c *kit.AdminAPI) error {
 		r := &homeReport{App: a, progress: a.ProgressLine()}
@@ -25,8 +24,8 @@ func verifyHost(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags
 	})
 }
 
-// homeReport prints a check in progress. With --json it is one object: the
-// findings, a line each, and then the counts.
+// homeReport prints the findings of a check in progress. If --json is set, the report is one object
+// with one finding per line, followed by the counts.
 type homeReport struct {
 	*kit.App
 	progress *kit.ProgressLine
@@ -75,7 +74,6 @@ func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 	return false, nil
 }
 
-// homeResult is the end of a report.
 type homeResult struct {
 	OK bool `json:"ok"`
 	fsck.Result
@@ -94,7 +92,6 @@ func (r homeResult) Print(w io.Writer) {
 		kit.FormatIf(r.Sealed > 0, "%s with a text that is sealed for good: links were checked, but not hashes and signatures\n", kit.Counted(r.Sealed, "row")))
 }
 
-// compact is v as JSON in one line.
 func compact(v any) (string, error) {
 	var b bytes.Buffer
 	err := kit.WriteJSON(&b, v)

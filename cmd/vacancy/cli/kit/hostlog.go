@@ -217,7 +217,7 @@ func (a *App) knownNames() *knownNames {
 	}}
 }
 
-// expire makes the next line of a call read the names again. It does nothing if the last read that
+// expire makes the next line of a call read the names again. It has no effect if the last read that
 // delayed a call took more than 20 ms, because calls wait for reads.
 func (k *knownNames) expire() {
 	k.mu.Lock()

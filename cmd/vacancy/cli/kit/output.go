@@ -31,8 +31,8 @@ func (a *App) Print(value any, print func(io.Writer)) error {
 
 func (a *App) Show(r Result) error { return a.Print(r, r.Print) }
 
-// Note prints a remark for people on standard error. With --json it is suppressed, so the result
-// must contain the same fact for programs.
+// Note prints a remark for people on standard error. The remark is suppressed if --json is set, so
+// the result must contain the same fact for programs.
 func (a *App) Note(format string, args ...any) {
 	switch {
 	case a.JSON:

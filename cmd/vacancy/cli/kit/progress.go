@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ProgressLine is a line on a terminal that is overwritten. Without a terminal and with --json, it
-// prints no output.
+// ProgressLine is a line on a terminal that is overwritten. If there is no terminal or --json is
+// set, it prints no output.
 type ProgressLine struct {
 	w     io.Writer // nil if there is no terminal
 	shown bool

@@ -48,7 +48,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 				return page.Next != ""
 			},
 			Object: func(all account.Page) any {
-				return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // [] if empty
+				return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // encodes as [] if empty
 			},
 			Print: func(w io.Writer, page account.Page) {
 				all, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
@@ -86,7 +86,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 				return len(page.Changes) > 0
 			},
 			Object: func(all account.Changes) any {
-				return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // [] if empty
+				return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // encodes as [] if empty
 			},
 			Print: func(w io.Writer, all account.Changes) {
 				names := a.OwnNames()
@@ -238,7 +238,7 @@ func signClaim(a *kit.App, ctx context.Context, as string, host identity.ID, to 
 	return c.String(), err
 }
 
-// doneResult is the result of a command that has nothing to show.
+// doneResult is the result of a command that has no data to show.
 type doneResult struct {
 	Done string `json:"done"`
 }
@@ -261,7 +261,7 @@ unless it made the link.`,
 				if len(args) > 0 {
 					return problem.New(problem.Usage, "--as goes without TENANT and CALLER")
 				}
-				// The claim of the identity needs no key.
+				// The signed claim of the identity replaces a key.
 				base, err := a.HostURL(cmd.Context(), w)
 				if err != nil {
 					return err
@@ -333,7 +333,7 @@ func noteFlag(fs *pflag.FlagSet, note *string) {
 	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-// moving declares a command that moves amount in or out of an account.
+// moving returns a command that moves an amount into or out of an account.
 func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.Moving, account.Moved] {
 	var note, key string
 	return kit.Operation[account.Moving, account.Moved]{

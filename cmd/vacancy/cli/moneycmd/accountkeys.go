@@ -81,7 +81,7 @@ With --tier free a key may ping, search and list; all such keys of an account to
 100 requests a day. With pro it may also book, and send 10,000 requests; with enterprise any
 number. Tenants make keys of tier free themselves. The operator makes keys of other tiers, and
 keys with the scope vacants.`,
-		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --name team --scope agents --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --name team --scope agents,read --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
@@ -117,7 +117,6 @@ keys with the scope vacants.`,
 	}.Command(a)
 }
 
-// keyLine describes a key: its id, its start, its scopes, its name, its maker and its bounds.
 func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
 	return kit.Join("  ",
@@ -136,7 +135,8 @@ func joinScopes(scopes []billing.Scope, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// formatMaker names the maker of a key or a link, unless it is unknown or the operator.
+// formatMaker formats the maker of a key or link. It returns "" if the maker is unknown or the
+// operator.
 func formatMaker(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }

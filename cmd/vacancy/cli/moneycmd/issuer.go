@@ -126,7 +126,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			if err != nil {
 				return billing.Issuer{}, err
 			}
-			// An issuer that the host has already may be away while it is changed.
+			// A known issuer may be unreachable while its entry is changed.
 			isKnown := slices.ContainsFunc(all.Issuers, func(i billing.Issuer) bool {
 				return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
 			})
@@ -186,8 +186,8 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 	}.Command(a)
 }
 
-// issuerNamed returns an operation on an issuer that is named by its id, or by its URL if one tenant
-// has it.
+// issuerNamed returns an operation on an issuer that is given by its id, or by its URL if only one
+// tenant has an issuer with that URL.
 func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[account.OneIssuer, billing.Issuer] {
 	return func(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
 		if !strings.Contains(in.ID, "://") {
@@ -208,7 +208,7 @@ func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[acc
 	}
 }
 
-// checkedToken is a token that counts.
+// checkedToken describes an accepted token.
 type checkedToken struct {
 	Issuer  string `json:"issuer"`
 	Tenant  string `json:"tenant"`

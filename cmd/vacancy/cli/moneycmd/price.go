@@ -1,5 +1,5 @@
-// Package moneycmd has the commands about money: prices, accounts, their keys and
-// payments, usage, statements and receipts.
+// Package moneycmd contains the commands for money: prices, accounts with their keys and payments,
+// usage, statements and receipts.
 package moneycmd
 
 import (
@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands about money.
 var Group = kit.Group{
 	Topic: "money",
 	Title: "Money:",

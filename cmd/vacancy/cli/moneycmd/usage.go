@@ -31,7 +31,7 @@ type usageResult struct {
 	names kit.Names
 }
 
-// rows are the lines of both sides, with how they are summed up.
+// rows calls fn for the lines of both sides, together with the name of the side.
 func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	for i := range r.Paid {
 		fn("paid", &r.Paid[i])
@@ -41,7 +41,7 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	}
 }
 
-// allLines is the name in CSV of a line without a name.
+// allLines is the CSV name of a line without a name.
 const allLines = "all"
 
 func of(l *account.Line) string {
@@ -56,12 +56,11 @@ func of(l *account.Line) string {
 	return allLines
 }
 
-// name returns the name of a line in the table.
 func (r usageResult) name(l *account.Line) string {
 	if text := of(l); text != allLines {
 		return r.names.OfText(text)
 	}
-	return "other calls" // --by subject: calls by keys and links; --by caller: unsigned calls
+	return "other calls" // with --by subject, calls by keys and links; with --by caller, unsigned calls
 }
 
 func (r usageResult) Print(w io.Writer) {
@@ -72,7 +71,7 @@ func (r usageResult) Print(w io.Writer) {
 			n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), n(l.Unreported)})
 		})
-		out.Flush() // an error of standard output is found when it is closed
+		out.Flush() // an error of standard output is reported when it is closed
 		return
 	}
 	if len(r.Events) > 0 {
@@ -149,7 +148,7 @@ func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFla
 	})
 }
 
-// recountStage recounts the usage of a stage over its tables. The stage's meter folds.
+// recountStage recounts the usage of a stage from its tables. The stage's meter folds the rows.
 func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFlags) (err error) {
 	_, c, err := a.OpenStage(ctx, name)
 	if err != nil {
@@ -234,7 +233,7 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 					u, err := account.GetOperatorUsage.Call(cmd.Context(), c, span)
 					return show(c, u, err)
 				})
-				if problem.Is(err, problem.NotFound) { // there is no host here: a caller asks
+				if problem.Is(err, problem.NotFound) { // no host is in this directory, so the user may be a caller
 					err = kit.WithHint(err, "%s=KEY vacancy usage --host URL, for the account of a key at another host", kit.AccountKeyEnv)
 				}
 				return err

@@ -66,7 +66,7 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 }
 
 // hideDemo unpublishes the demo of dev at the first start of serve, because serve shows the
-// directory to everybody. It reports whether the demo was published.
+// directory to anyone. It reports whether the demo was published.
 func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil

@@ -250,7 +250,7 @@ type serveResult struct {
 	TLS         bool     `json:"tls"`
 	Proxies     []string `json:"trusted_proxies,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
-	kit.Handout          // handout of the first vacant that takes calls, if there is one
+	kit.Handout          // handout of the first vacant that takes calls; zero if there is none
 }
 
 // handouts returns the handout of the first vacant, by name, that answers calls. A warning names

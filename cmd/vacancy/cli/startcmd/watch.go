@@ -309,9 +309,9 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// host starts a host in this process, unless one runs in the data directory. With --join, it waits
-// for the host of another command instead. ended receives the error with which the host in this
-// process ended, and is then closed. If another command runs the host, ended is nil.
+// host starts a host in this process, unless one runs in the data directory. If --join is set, it
+// waits for the host of another command instead. ended receives the error with which the host in
+// this process ended, and is then closed. If another command runs the host, ended is nil.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -410,7 +410,7 @@ func (w *watching) set(ctx context.Context) error {
 }
 
 // rejoin checks whether the host of another command still runs. When that host runs again, rejoin
-// hosts the agent there.
+// makes it host the agent.
 func (w *watching) rejoin(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.next) {

@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 )
 
-// LocksCommand returns the command of the locks of files.
 func LocksCommand(a *kit.App) *cobra.Command {
 	cmd := kit.Operation[op.None, teamapi.Locks]{
 		Use: "locks", Short: "List the locks that tasks hold on files of workspaces",

@@ -16,13 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// IsTask reports whether an argument has the form of the id of a task, which no name of a vacant has.
-func IsTask(arg string) bool { return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == "" }
+func IsTask(arg string) bool {
+	// Names of vacants never have the form of a task id.
+	return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == ""
+}
 
 // logPause is the time between two requests for new events.
 const logPause = time.Second
 
-// Logs prints the log of a task as lines of JSON. If follow is set, it prints new events until the task has ended.
+// Logs prints the log of a task as JSON lines. If follow is true, it prints new events until the
+// turn of the task ends.
 func Logs(ctx context.Context, a *kit.App, w kit.Where, id string, follow bool) error {
 	return With(ctx, a, w, func(c op.Client) error {
 		in := teamapi.Reading{OneTask: teamapi.OneTask{ID: id}}
@@ -39,7 +42,7 @@ func Logs(ctx context.Context, a *kit.App, w kit.Where, id string, follow bool) 
 				in.After = max(in.After, uint64(max(e.N, 0)))
 			}
 			if err != nil || isOver || cloud.Wait(ctx, logPause) != nil {
-				return err // nil also if the person has ended it
+				return err // also nil if the user interrupts the command
 			}
 			t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: in.OneTask})
 			if err != nil {

@@ -29,7 +29,6 @@ type runFlags struct {
 	task                teamapi.NewTask
 }
 
-// RunCommand returns the command that gives an agent a task.
 func RunCommand(a *kit.App) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -43,8 +42,9 @@ The task continues if this command is interrupted: "vacancy task show" prints th
 If the agent asks a question, --interactive asks you for the answer. Otherwise the command ends with
 the question, and "vacancy task answer" answers it.
 
-The account of the key in $VACANCY_KEY pays, and the key needs the scope agents. If there is no key,
-the operator of the host dispatches the task. The vacant must then have no tenant and no price.
+The account of the key in $VACANCY_KEY pays, and the key needs the scopes agents and read. If there
+is no key, the operator of the host dispatches the task. The vacant must then have no tenant and no
+price.
 The exit code is 1 if the task fails or is cancelled.`,
 		Example: `  vacancy run writer "Summarize docs/plan.md"
   vacancy run writer --plan plan.md --mode read-only --max-turns 8
@@ -83,7 +83,6 @@ The exit code is 1 if the task fails or is cancelled.`,
 	return cmd
 }
 
-// complete makes the task of goal, plan and context.
 func (f *runFlags) complete() error {
 	if f.goal == "" && f.plan == "" {
 		return problem.New(problem.Usage, "GOAL: expected a goal, or a plan with --plan FILE, got neither")
@@ -109,10 +108,11 @@ func (f *runFlags) complete() error {
 	return err
 }
 
-// inputRequired is the state of a task that has asked a question.
+// inputRequired is the state of a task that waits for the answer to its question.
 const inputRequired = "input_required"
 
-// run dispatches the task, and follows it to the end of a turn that this command does not answer.
+// run dispatches the task and waits for it. It answers the agent's questions if f.interactive is
+// set, and otherwise returns when the agent asks one.
 func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	started, err := CallerOf(teamapi.Dispatch)(ctx, c, teamapi.Dispatching{Key: "run-" + rand.Text(), Body: f.task})
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	for {
 		began := time.Now()
 		t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: one, Wait: teamapi.MaxWait})
-		if err == nil && !t.IsOver() && time.Since(began) < time.Second { // a stage on AWS does not wait
+		if err == nil && !t.IsOver() && time.Since(began) < time.Second { // a host on AWS does not wait
 			err = cloud.Wait(ctx, 2*time.Second)
 		}
 		if err != nil {
@@ -153,8 +153,8 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	}
 }
 
-// printEnd prints the response of a completed task, or the state of another task, whose command fails unless the task
-// waits for an answer.
+// printEnd prints the response of a completed task, or otherwise the state. It returns an error
+// unless the task is completed or waits for an answer.
 func printEnd(a *kit.App, s team.Status) error {
 	err := a.Print(s, func(w io.Writer) {
 		if s.Result == nil {

@@ -18,28 +18,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Stdio returns the team of c for a client that starts this program.
+// Stdio returns the tools of a team as an MCP server for a client that starts this program. c is a
+// client of the host's API.
 func Stdio(c op.Client) *mcprelay.Team {
 	m := members{c}
 	server := mcptool.OfTeam(mcptool.About{Name: "vacancy", Version: kit.Version(), Team: true}, func(context.Context) mcptool.Team { return m })
 	return &mcprelay.Team{HTTP: mcprelay.Local(server), Session: rand.Text(), Agents: m.Agents}
 }
 
-// members implements mcptool.Team by the API of a host.
+// members implements mcptool.Team with the API of a host.
 type members struct{ op.Client }
 
-// Agents implements mcptool.Team.
 func (m members) Agents(ctx context.Context) ([]team.Agent, error) {
 	all, err := CallerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
 	return all.Agents, err
 }
 
-// Agent implements mcptool.Team.
 func (m members) Agent(ctx context.Context, name string) (team.Details, error) {
 	return CallerOf(teamapi.ShowAgent)(ctx, m.Client, teamapi.OneAgent{Agent: name})
 }
 
-// Dispatch implements mcptool.Team.
 func (m members) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
 	text, err := taskText(q.Text)
 	if err != nil {
@@ -50,11 +48,11 @@ func (m members) Dispatch(ctx context.Context, q team.Request) (team.Started, er
 	}})
 }
 
-// maxFile limits the part of a file that is read. The host refuses longer texts.
+// maxFile limits the bytes that are read of a file. The host rejects longer texts.
 const maxFile = 1 << 20
 
-// taskText returns the text of the Markdown file below the working directory that a task names. If the task names no
-// such file, taskText returns the task.
+// taskText returns the content of the Markdown file in the working directory if task is the path of
+// such a file. Otherwise it returns task.
 func taskText(task string) (string, error) {
 	name := task
 	if dir, err := os.Getwd(); err == nil && filepath.IsAbs(task) {
@@ -78,23 +76,19 @@ func taskText(task string) (string, error) {
 	return string(b), nil
 }
 
-// Status implements mcptool.Team.
 func (m members) Status(ctx context.Context, id string) (team.Status, error) {
 	t, err := CallerOf(teamapi.ShowTask)(ctx, m.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}})
 	return t.Status, err
 }
 
-// Cancel implements mcptool.Team.
 func (m members) Cancel(ctx context.Context, id string) (team.Status, error) {
 	return CallerOf(teamapi.CancelTask)(ctx, m.Client, teamapi.OneTask{ID: id})
 }
 
-// Answer implements mcptool.Team.
 func (m members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
 	return CallerOf(teamapi.AnswerTask)(ctx, m.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: key, Body: teamapi.Answer{Text: text}})
 }
 
-// Locks implements mcptool.Team.
 func (m members) Locks(ctx context.Context) ([]locks.Lock, error) {
 	all, err := CallerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
 	return all.Locks, err

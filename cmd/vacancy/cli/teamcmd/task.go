@@ -1,4 +1,4 @@
-// Package teamcmd has the commands about teams of agents.
+// Package teamcmd contains the commands for teams of agents.
 package teamcmd
 
 import (
@@ -17,13 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// API is the API of teams and of their files.
+// API is the API for teams and files.
 type API struct {
 	kit.HostAPI
-	InProcess bool // a host that does not run is opened
+	InProcess bool // open the data of the host if no host is running
 }
 
-// With runs f with a client of the API: of the account of the key in the environment, or else of the operator.
+// With runs f with a client of the API. The client acts for the account of the key in the
+// environment, or for the operator if the environment has no key.
 func (t *API) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
 	if a.Env[kit.AccountKeyEnv] != "" {
 		base, err := a.AgentURL(ctx, t.Where)
@@ -40,12 +41,12 @@ func (t *API) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Clien
 	})
 }
 
-// With is API.With for the host that w chooses.
 func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
 	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Asked{}, f)
 }
 
-// CallerOf returns an operation of the operator or of a key, as its client requires.
+// CallerOf returns the operation for the operator if its client is the operator's, and otherwise
+// the operation for account keys.
 func CallerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
 		_, operates := c.(*kit.AdminAPI)
@@ -60,8 +61,8 @@ func TaskCommand(a *kit.App) *cobra.Command {
 		Use:   "task",
 		Short: "Manage tasks that were dispatched to agents",
 		Long: `Manage tasks that were dispatched to agents, by "vacancy run" or by a client of MCP. The tasks
-belong to the account of the key in $VACANCY_KEY, which needs the scope agents. Without a key they
-belong to the operator.`,
+belong to the account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a
+key they belong to the operator.`,
 		Example: "  vacancy task list\n  vacancy task show 0123456789abcdef0123456789abcdef",
 	},
 		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
@@ -120,7 +121,6 @@ belong to the operator.`,
 	)
 }
 
-// printStatus prints a task, with its result if it has one.
 func printStatus(w io.Writer, s team.Status) {
 	fmt.Fprintf(w, "task %s is %s\n", kit.Printable(s.TaskID), kit.Printable(s.Status))
 	kit.Members(w, "agent", s.Agent, "mode", s.Mode, "question", s.Question, "error", s.Error, "warning", s.Warnings)

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AgentFlags name an agent's file.
+// AgentFlags contains the flags that select an agent's file.
 type AgentFlags struct{ From, root string }
 
 func (f *AgentFlags) Add(fs *pflag.FlagSet) {
@@ -30,8 +30,8 @@ func (f *AgentFlags) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.root, "root", "", "with --from: the `DIR` with instructions and rules of all agents")
 }
 
-// Read reads the file. If substrate is not "", it takes the place of the file's own. Without
-// a file, Read returns the zero File.
+// Read reads the agent's file. If substrate is not "", it replaces the substrate in the file. If
+// --from is not set, Read returns the zero File.
 func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	switch {
 	case f.From == "" && f.root != "":
@@ -42,15 +42,16 @@ func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	return agentfile.Read(f.From, agentfile.Options{Root: f.root, Substrate: substrate})
 }
 
-// WarnOf prints what an agent's file asks for and the host does not do.
+// WarnOf prints the warnings of an agent's file.
 func WarnOf(a *kit.App, name string, warnings []string) {
 	for _, w := range warnings {
 		a.Note("warning: agent of %s: %s", name, kit.Printable(kit.Clip(w, kit.MaxShownCause)))
 	}
 }
 
-// WarnOfVersion is WarnOf for the next version of an agent. It changes no capability, because
-// the capability may be published, so a changed description is told with the command that helps.
+// WarnOfVersion prints the warnings for the next version of an agent. It also warns if the
+// description in the file differs from the vacant's capability. The capability is not changed,
+// because it may be published.
 func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
 	WarnOf(a, v.Name, file.Agent.Warnings)
 	if said := file.Agent.Description; said != "" && said != v.Capability {
@@ -59,7 +60,7 @@ func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
 	}
 }
 
-// shownAgent is an agent beside its vacant.
+// shownAgent is the output for a vacant's agent.
 type shownAgent struct {
 	Version  int                  `json:"version"`
 	Agent    json.RawMessage      `json:"agent"`
@@ -68,14 +69,13 @@ type shownAgent struct {
 
 func shown(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
 
-// agentOf returns the agent of a vacant for people, or nil for vacants without an agent.
 func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent, error) {
 	spec, err := substrate.Parse(v.Substrate)
 	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
 		return nil, nil
 	}
 	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
-	if problem.Is(err, problem.Conflict) { // it answers by a plan
+	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return nil, nil
 	}
 	return shown(&got), err
@@ -173,7 +173,7 @@ func (r importResult) Print(w io.Writer) {
 		switch {
 		case one.Problem != "":
 			text := one.Problem
-			if !strings.HasPrefix(text, one.File) { // the host's refusals
+			if !strings.HasPrefix(text, one.File) { // errors of the host do not name the file
 				text = one.File + ": " + text
 			}
 			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(text))
@@ -185,8 +185,8 @@ func (r importResult) Print(w io.Writer) {
 	}
 }
 
-// onlyAgentSettings reports whether all arguments KEY=VALUE are settings of an agent;
-// mixed is an error.
+// onlyAgentSettings reports whether all arguments KEY=VALUE are settings of an agent. It returns an
+// error if only some are.
 func onlyAgentSettings(settings []string) (bool, error) {
 	is := func(s string) bool { return strings.Contains(s, "=") && agentfile.IsSetting(settingKey(s)) }
 	if !slices.ContainsFunc(settings, is) {

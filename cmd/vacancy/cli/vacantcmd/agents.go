@@ -41,7 +41,8 @@ must refuse a question that is signed with another secret.`,
 			if err != nil || spec.Kind != substrate.KindHTTP {
 				return &problem.Error{Kind: problem.Usage, Field: "URL", Want: "an http or https URL", Got: fmt.Sprintf("%.80q", args[0])}
 			}
-			// The person chooses the address, on whose machine this runs.
+			// Any address is allowed, because the user chooses it and the command runs on the
+			// user's machine.
 			anybody := func(context.Context, outbound.Actor, string) error { return nil }
 			agent, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(spec.Argument)
 			if err != nil {
@@ -81,7 +82,8 @@ must refuse a question that is signed with another secret.`,
 	}, check, agentsImportCommand(a))
 }
 
-// checkSignature sends an agent a question that is signed with a random secret.
+// checkSignature sends an agent a question with a signature by a random secret, which the agent
+// should refuse.
 func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
 	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
 	defer cancel()
@@ -101,12 +103,11 @@ func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.
 	return check
 }
 
-// largestText is the largest text of a call in bytes, after which its envelope has
-// room in 256 KiB.
+// largestText limits the text of a call in bytes. Its envelope then fits into 256 KiB.
 const largestText = 250 << 10
 
-// checkContract asks an agent all that a host may. After a question that the agent
-// cannot be reached with, it asks no more.
+// checkContract sends an agent all kinds of questions that a host may send. It stops after the
+// first question that does not reach the agent.
 func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (all []agentCheck) {
 	const thread, sentence = "thread-1", "All work and no play. "
 	for _, c := range []struct {
@@ -153,18 +154,18 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 
 type agentCheck struct {
 	What    string      `json:"what"`
-	Answer  string      `json:"answer"` // the beginning of it
+	Answer  string      `json:"answer"` // beginning of the answer
 	TookMS  int64       `json:"took_ms"`
 	Failure *call.Cause `json:"failure,omitempty"`
 }
 
-// agentsCheckResult is how an agent keeps the contract.
+// agentsCheckResult is the report on an agent's conformance to the contract.
 type agentsCheckResult struct {
 	OK     bool         `json:"ok"`
 	URL    string       `json:"url"`
 	Checks []agentCheck `json:"checks"`
 
-	contract string // the command that shows the contract
+	contract string // command that shows the contract
 }
 
 func (r agentsCheckResult) Print(w io.Writer) {

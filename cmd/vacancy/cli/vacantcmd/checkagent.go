@@ -12,22 +12,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// NoCheckFlag adds --no-check.
 func NoCheckFlag(fs *pflag.FlagSet, off *bool) {
 	fs.BoolVar(off, "no-check", false, "do not check that the vacant's agent answers, or which tools its MCP servers offer")
 }
 
 // Checked is the outcome of a check of a vacant's agent.
 type Checked struct {
-	// Failure tells why a call would fail now. With nil, a call would not, or nobody asked.
+	// Failure is the reason why a call would fail now. It is nil if a call would succeed, or if the
+	// check was skipped.
 	Failure *call.Cause `json:"failure,omitempty"`
-	// Tools are the tools that the agent is offered. With nil, the vacant has no agent of its
-	// own, or the tools are unknown.
+	// Tools contains the tools that the agent is offered. It is nil if the vacant has no agent of
+	// its own, or if the tools are unknown.
 	Tools *admin.Tools `json:"tools,omitempty"`
 }
 
-// CheckAgent asks the agent of a vacant that was made or changed one question, and its MCP
-// servers for their tools. It warns if a call would fail now, and of tools that are left out.
+// CheckAgent checks the agent of a vacant that was created or changed. It asks the agent one
+// question, and asks the agent's MCP servers for their tools. It warns if a call would fail now,
+// and about tools that are left out.
 func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, off bool) (r Checked) {
 	if off {
 		return r
@@ -50,7 +51,7 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 }
 
 // CheckTools asks the MCP servers of a vacant's agent for their tools. It warns if a call would
-// fail now because of a server, and of tools that are left out.
+// fail now because of a server, and about tools that are left out.
 func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
 	t := toolsOf(a, ctx, c, v)
 	if t == nil {
@@ -65,8 +66,8 @@ func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	return t
 }
 
-// toolsOf returns the tools that a vacant's agent is offered. It returns nil for a vacant
-// without an agent of its own, and with a warning if the tools are unknown.
+// toolsOf returns the tools that a vacant's agent is offered, or nil if the vacant has no agent of
+// its own. If the tools are unknown, it prints a warning and returns nil.
 func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
 	if v.Agent == 0 || v.Deleted != "" {
 		return nil
@@ -85,7 +86,6 @@ func warnOfFailure(a *kit.App, v *admin.Vacant, failure *call.Cause) {
 	a.Note("warning: a call of %s would fail now: %s", v.Name, kit.Printable(kit.Clip(failure.String(), kit.MaxShownCause)))
 }
 
-// HasEndpoint reports whether the vacant's substrate is at a URL.
 func HasEndpoint(v *admin.Vacant) bool {
 	s, err := substrate.Parse(v.Substrate)
 	return err == nil && s.Endpoint() != ""

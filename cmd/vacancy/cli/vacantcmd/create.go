@@ -1,4 +1,4 @@
-// Package vacantcmd has the commands about the vacants of a host: their life, settings,
+// Package vacantcmd contains the commands for the vacants of a host: their lifecycle, settings,
 // agents, secrets and publications.
 package vacantcmd
 
@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group is the commands about hosted vacants.
 var Group = kit.Group{
 	Topic: "vacants",
 	Title: "Vacants:",

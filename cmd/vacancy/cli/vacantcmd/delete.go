@@ -35,14 +35,14 @@ command continues; repeating it has no effect.`,
 		if err != nil {
 			return err
 		}
-		// The host refuses a vacant that is not archived, so that needs no
+		// The host refuses to delete a vacant that is not archived, so such a vacant needs no
 		// confirmation.
 		if !yes && before.Deleted == "" && before.State.Closed() {
 			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
 				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
 			}
 		}
-		// By id: the name was shown, and must not be resolved again.
+		// Delete by id. The name was shown to the user, and must not be resolved a second time.
 		after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
 		switch {
 		case problem.Is(err, problem.Conflict) && before.State.Closed() && before.State != lifecycle.Archived:
@@ -58,7 +58,8 @@ command continues; repeating it has no effect.`,
 	return cmd
 }
 
-// printDeleted prints the tombstone of a vacant, which may have been deleted before.
+// printDeleted prints the tombstone of a vacant. before reports whether the vacant was already
+// deleted.
 func printDeleted(a *kit.App, v admin.Vacant, before bool) error {
 	return a.Print(v, func(w io.Writer) {
 		if before {

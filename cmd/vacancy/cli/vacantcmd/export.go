@@ -47,7 +47,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 					if v.Deleted != "" {
 						return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
 					}
-					// The file is checked first, because the logbook records every export.
+					// Check the file before the export, because the logbook records every export.
 					if out, err = exportFile(a, cmd.Context(), v.Name, out, sure); err != nil {
 						return err
 					}
@@ -105,7 +105,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 	return cmd
 }
 
-// exportFile is the file for an export, once the person has agreed.
+// exportFile returns the path of an export, after the user has confirmed the export.
 func exportFile(a *kit.App, ctx context.Context, name, out string, sure bool) (string, error) {
 	if out == "" {
 		out = name + ".vacancy.json"

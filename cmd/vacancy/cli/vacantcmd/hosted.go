@@ -14,14 +14,15 @@ import (
 
 type vacantResult struct {
 	admin.Vacant
-	// Agent is nil for vacants without an agent.
+	// Agent is nil for a vacant without an agent.
 	Agent   *shownAgent   `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
-	// ToolTexts are the texts of tools in the last calls of a caller, if they were asked for.
+	// ToolTexts contains the texts of tools in the last calls of a caller. It is nil unless they
+	// were requested.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	Checked
-	kit.Handout      // of create and show
-	warned      bool // of the tools that are left out
+	kit.Handout      // set by create and show
+	warned      bool // warnings about tools that are left out were printed
 	described   bool // Published and CallsToday are known
 }
 
@@ -34,7 +35,7 @@ func (r vacantResult) Print(w io.Writer) {
 	} else {
 		substrate := r.Substrate
 		if at, ok := strings.CutPrefix(substrate, "http:"); ok && kit.IsURL(at) {
-			substrate = at // as a person types it
+			substrate = at // the form that users type
 		}
 		kit.Members(w, "capability", r.Capability, "substrate", substrate, "endpoint", r.Endpoint, "created", r.Created)
 	}
@@ -99,7 +100,7 @@ func (r vacantResult) Print(w io.Writer) {
 	r.Handout.Print(w)
 }
 
-// stateMeaning says in a few words what a state means for callers.
+// stateMeaning describes for callers what a state means.
 func stateMeaning(s lifecycle.State) string {
 	switch s {
 	case lifecycle.Local:
@@ -124,7 +125,7 @@ func publishedText(v lifecycle.Visibility) string {
 	return "no"
 }
 
-// shortPrice is a price for a table: the most that a call costs.
+// shortPrice formats the maximum price of a call for a table.
 func shortPrice(p *price.Price) string {
 	switch {
 	case p.IsFree():
@@ -135,7 +136,6 @@ func shortPrice(p *price.Price) string {
 	return p.Flat.String()
 }
 
-// callsText is a number of calls, or "?" if the host does not count them.
 func callsText(n *uint64) string {
 	if n == nil {
 		return "?"

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// publishFlags are the flags of publish. Flags that are not given change
-// nothing.
+// publishFlags contains the flags of publish. A flag that is not given leaves the published value
+// unchanged.
 type publishFlags struct {
 	where                kit.Where
 	registry, endpoint   string
@@ -97,12 +97,11 @@ which "vacancy price" sets; another --price is refused.`,
 	return cmd
 }
 
-// ownFlag adds --registry for the commands that publish.
 func ownFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "a registry's URL; NAME is then one of your identities, and its own key signs")
 }
 
-// ownHint helps a person who means a local identity.
+// ownHint adds a hint to err if name is a local identity and not a vacant of the host.
 func ownHint(a *kit.App, err error, verb, name string) error {
 	h, homeErr := a.DataHome()
 	if !problem.Is(err, problem.NotFound) || homeErr != nil {
@@ -176,7 +175,6 @@ key signs. Callers that know its id can still call it. It can be published again
 	return cmd
 }
 
-// publishedResult is a vacant after a publication or revocation.
 type publishedResult struct {
 	ID         identity.ID          `json:"vacant_id"`
 	Name       string               `json:"name"`
@@ -186,12 +184,12 @@ type publishedResult struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
-	Registry   string               `json:"registry,omitempty"` // of a local identity
+	Registry   string               `json:"registry,omitempty"` // registry of a local identity
 	Unchanged  bool                 `json:"unchanged"`
 	Revoked    bool                 `json:"revoked"`
-	// Unreached: search shows it once its endpoint answers.
+	// Unreached means that search will show the vacant only when its endpoint answers.
 	Unreached   bool `json:"unreached,omitempty"`
-	kit.Handout      // of a hosted vacant that is published now
+	kit.Handout      // set for a hosted vacant that is now published
 }
 
 func PublishedOf(p *admin.Published) publishedResult {

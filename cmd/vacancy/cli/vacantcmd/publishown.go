@@ -16,16 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Own is a local identity at a registry.
+// Own is a local identity with its registration in a registry.
 type Own struct {
 	*datadir.Identity
 	Registry *registryclient.Client
-	Card     *card.Card // as registered, else as stored in the identity; may be nil
-	there    bool       // it is registered
+	Card     *card.Card // registered card, or else the card stored in the identity; may be nil
+	there    bool       // the identity is registered
 	shown    lifecycle.Visibility
 }
 
-// openOwn opens an identity and reads its standing in a registry.
+// openOwn opens an identity and looks up its registration in a registry.
 func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, error) {
 	base, err := registryclient.CheckURL(registry)
 	if err != nil {
@@ -45,7 +45,7 @@ func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, erro
 	return o, o.Look(ctx)
 }
 
-// Look reads the registered card. It counts only if this key signed it.
+// Look reads the registered card. It uses the card only if the key of the identity signed it.
 func (o *Own) Look(ctx context.Context) error {
 	m, err := o.Registry.Card(ctx, o.ID())
 	switch {
@@ -56,12 +56,12 @@ func (o *Own) Look(ctx context.Context) error {
 		}
 		o.Card, o.there, o.shown = &c, true, m.Visibility
 		return nil
-	// A revoked key proves nothing, not even the reader.
+	// A revoked key is not accepted as proof of the reader, so read anonymously.
 	case problem.Is(err, problem.Revoked) && o.Registry.Reader != nil:
 		o.Registry.Reader = nil
 		return o.Look(ctx)
-	// A registry of the reference does not verify readers, and shows a hidden
-	// vacant not even to itself.
+	// A registry of the reference does not verify readers. It does not show a hidden vacant to the
+	// vacant itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
 		bundle, err := o.Bundle(ctx)
 		o.Card = bundle.Card
@@ -70,7 +70,6 @@ func (o *Own) Look(ctx context.Context) error {
 	return err
 }
 
-// draft is o's card with the requested changes.
 func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
 	c := card.Card{VacantID: o.ID(), HaloVersion: card.Version}
 	if o.Card != nil {
@@ -123,7 +122,7 @@ func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p 
 			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
 	if wish := p.Listing; wish != nil {
-		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, which increases
+		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, so it increases
 		l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
 		if err := l.Sign(ctx, o.Key); err != nil {
 			return err
@@ -150,8 +149,8 @@ func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) er
 	})
 }
 
-// awaitReached waits a little until the registry has reached the endpoint, which
-// it probes after it has answered. It reports whether that is still to come.
+// awaitReached waits briefly until the registry has reached the endpoint, which the registry probes
+// after its answer. It reports whether the probe is still outstanding.
 func (o *Own) awaitReached(ctx context.Context) bool {
 	const patience, every = 3 * time.Second, 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -53,7 +53,8 @@ be undone. Use it if somebody else may have the key.`,
 				if err := askToRevoke(a, cmd.Context(), v.Name, yes); err != nil {
 					return err
 				}
-				// By id: the name was shown, and must not be resolved again.
+				// Revoke by id. The name was shown to the user, and must not be resolved a second
+				// time.
 				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.About(v.ID.String(), admin.Revocation{Reason: reason}))
 				if err != nil {
 					return err

@@ -65,7 +65,6 @@ and openai use the secret with their provider's name by default.`,
 	}, set.Command(a), list.Command(a), remove.Command(a))
 }
 
-// hintSetSecret adds a hint to err: the command that sets the secret.
 func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 	flags := ""
 	for _, host := range hosts {
@@ -77,9 +76,9 @@ func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 	return kit.WithHint(err, "vacancy secret set %s%s < FILE", kit.ShellWord(name), flags)
 }
 
-// hintMissingSecret adds a hint to err if err says that the agent's secret is missing: the command that
-// sets the secret. The agent is a definition in JSON. If agent is nil, it is the default agent of the
-// substrate spec.
+// hintMissingSecret adds the command that sets the agent's secret as a hint, if err reports that
+// the secret is missing. agent is a definition in JSON. If agent is nil, the default agent of the
+// substrate spec is used.
 func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) error {
 	if p := problem.Of(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
 		return err
@@ -100,7 +99,7 @@ func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) er
 	return hintSetSecret(err, name, tenant, hosts...)
 }
 
-// SetSecret declares the command that sets a secret of a kind. The caller adds its texts.
+// SetSecret returns the command that sets a secret of a kind. The caller adds the help texts.
 func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[admin.NewSecret, secrets.Info] {
 	var hosts []string
 	var tenant string
@@ -125,7 +124,7 @@ func secretOf(q kit.Asked) admin.OneSecret {
 	return admin.OneSecret{OfTenant: q.OfTenant(), Name: q.Args[0]}
 }
 
-// secretValue reads a value from standard input. A terminal is refused: the value would
+// secretValue reads a value from standard input. It refuses a terminal, because the value would
 // remain visible.
 func secretValue(a *kit.App, command string) (string, error) {
 	if !a.Piped {
@@ -142,7 +141,7 @@ func secretValue(a *kit.App, command string) (string, error) {
 	return value, nil
 }
 
-// ListSecrets declares the command that lists secrets of a kind. The caller adds its texts.
+// ListSecrets returns the command that lists secrets of a kind. The caller adds the help texts.
 func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secrets] {
 	return kit.Operation[admin.OfTenant, admin.Secrets]{
 		Op:      kind.List,
@@ -155,7 +154,7 @@ func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secre
 	}
 }
 
-// DeleteSecret declares the command that deletes a secret of a kind. The caller adds its texts.
+// DeleteSecret returns the command that deletes a secret of a kind. The caller adds the help texts.
 func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] {
 	var deleted admin.OneSecret
 	return kit.Operation[admin.OneSecret, op.None]{

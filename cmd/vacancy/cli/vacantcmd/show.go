@@ -79,7 +79,6 @@ vacant or an id.
 	return cmd
 }
 
-// toolTextsOf returns the texts of tools in the last calls of a caller that a person names.
 func toolTextsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, caller string) (*admin.ToolTexts, error) {
 	id, err := identity.ParseID(caller)
 	if err != nil {

@@ -65,13 +65,12 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", names[0], "the program's language: "+strings.Join(names, ", "))
-	// It fails only for a flag that does not exist.
+	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-// handoutOf returns the handout of a vacant that the operator names.
 func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit.Handout, err error) {
 	err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 		v, err := c.Show(ctx, name)
@@ -96,7 +95,7 @@ func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit
 	return h, err
 }
 
-// handoutAt returns the handout of the vacant at a URL, by its card.
+// handoutAt returns the handout of the vacant at a URL, based on its card.
 func handoutAt(a *kit.App, ctx context.Context, at string) (h kit.Handout, err error) {
 	web := a.HTTP(0)
 	c, err := agents.FetchCard(ctx, web, at)

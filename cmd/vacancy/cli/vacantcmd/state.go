@@ -16,7 +16,7 @@ func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []struct {
 		verb, short, long string
 		to                op.Op[admin.One, admin.Vacant]
-		question          string // asked first, if not empty; %s is the name
+		question          string // asked first unless empty; %s is the name
 	}{
 		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
 			long: "Pause a vacant: its state becomes HIBERNATING, and calls are refused with 423 until it\nis resumed."},
@@ -52,7 +52,7 @@ already in the state is not changed.`,
 					return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
 				}
 			}
-			// By id: the name was shown, and must not be resolved again.
+			// Use the id. The name was shown to the user, and must not be resolved a second time.
 			after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
 			if err != nil {
 				return err

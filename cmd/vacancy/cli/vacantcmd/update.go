@@ -90,7 +90,7 @@ If somebody else changes the vacant meanwhile, this command changes nothing.`,
 	return cmd
 }
 
-// updateVacant changes the settings of a vacant that are not part of its agent.
+// updateVacant changes the settings of a vacant that do not belong to its agent.
 func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, u admin.Update, noCheck bool) error {
 	before, err := c.Show(ctx, name)
 	if err != nil {
@@ -107,8 +107,8 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.Show(vacantResult{Vacant: after, Checked: CheckAgent(a, ctx, c, &after, noCheck), warned: true})
 }
 
-// updateAgent makes the next version of a vacant's agent: from a file, from version to,
-// or from the current version with settings.
+// updateAgent creates the next version of a vacant's agent from a file, from the version to, or
+// from the current version with changed settings.
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
 	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: args[0]}})
 	if err != nil {

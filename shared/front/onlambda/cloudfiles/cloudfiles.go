@@ -1,7 +1,8 @@
-// Package cloudfiles gives functions the files in workspaces, whose bytes are objects of the stage's bucket.
+// Package cloudfiles gives functions access to the files in workspaces. The contents of files are
+// objects in the bucket of the stage.
 //
-// Each instance sends a limited number of requests that write and that read objects. The stack derives both limits from
-// the worst day.
+// Each instance sends object requests within a rate limit for writes and a rate limit for reads.
+// The stack derives both limits from the costs of the worst day.
 package cloudfiles
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// Part is an onlambda.Part. A function without a bucket has no workspaces.
+// Part sets the storage of files, as an onlambda.Part. A function without a bucket has no
+// workspaces.
 func Part(env *onlambda.Env, c *serve.Config) {
 	if env.Blobs == "" {
 		return
@@ -31,13 +33,13 @@ func Part(env *onlambda.Env, c *serve.Config) {
 	c.Blobs = func() (blob.Blobs, error) { return all, nil }
 }
 
-// limited limits the requests to the bucket. Deletions are free, and workspaces send no Head.
+// limited limits the rates of requests to the bucket. It passes on Delete, which is free, and Head,
+// which workspaces do not use.
 type limited struct {
 	blob.Blobs
 	puts, gets limit
 }
 
-// Put implements blob.Blobs.
 func (l *limited) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
 	if err := l.puts.take(); err != nil {
 		return "", err
@@ -45,15 +47,14 @@ func (l *limited) Put(ctx context.Context, key string, body io.ReadSeeker, size 
 	return l.Blobs.Put(ctx, key, body, size, cond)
 }
 
-// List implements blob.Blobs. A listing costs as much as a write.
 func (l *limited) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
+	// A listing costs as much as a write.
 	if err := l.puts.take(); err != nil {
 		return nil, "", err
 	}
 	return l.Blobs.List(ctx, prefix, n, cursor)
 }
 
-// Get implements blob.Blobs.
 func (l *limited) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err := l.gets.take(); err != nil {
 		return blob.Object{}, err
@@ -61,7 +62,7 @@ func (l *limited) Get(ctx context.Context, key string) (blob.Object, error) {
 	return l.Blobs.Get(ctx, key)
 }
 
-// limit is a token bucket. With a zero rate it accepts all requests.
+// limit is a token bucket. If the rate is zero, it accepts all requests.
 type limit struct {
 	rate edge.Rate
 	what string

@@ -23,8 +23,9 @@ import (
 
 func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
 
-// Handler returns the handler of the pages. Without an edge it answers 404, because the links of a
-// page lead to paths of several functions, which only an edge combines at one URL.
+// Handler returns the handler of the pages. If the stage has no edge, the handler answers 404,
+// because the links of a page lead to paths of several functions, which only an edge combines at
+// one URL.
 func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	if len(s.Secrets) == 0 {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -78,7 +78,8 @@ type Delta struct {
 	Content *string `json:"content,omitempty"`
 }
 
-// Usage is the usage in tokens that the agent reported. Without a report, all values are zero.
+// Usage is the usage in tokens that the agent reported. If the agent did not report usage, all
+// values are zero.
 type Usage struct {
 	Prompt     uint64   `json:"prompt_tokens"`
 	Completion uint64   `json:"completion_tokens"`

@@ -68,8 +68,8 @@ type Part struct {
 	Logprobs    []struct{} `json:"logprobs"`
 }
 
-// ResponseUsage is the usage in tokens that the agent reported. Without a report, all values are
-// zero.
+// ResponseUsage is the usage in tokens that the agent reported. If the agent did not report usage,
+// all values are zero.
 type ResponseUsage struct {
 	Input         uint64        `json:"input_tokens"`
 	InputDetails  Details       `json:"input_tokens_details"`

@@ -1,4 +1,5 @@
-// Package openapitest checks bodies and answers by the schemas of the OpenAPI document.
+// Package openapitest helps tests to check bodies and answers against the schemas of the OpenAPI
+// document.
 package openapitest
 
 import (
@@ -10,36 +11,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 )
 
-// Content is a body or an answer by its media type.
+// Content maps media types to the forms of a body or an answer.
 type Content map[string]Media
 
-// Media is the schema of a body or an answer, and its example. Example is nil if the document has none.
+// Media contains the schema of a body or an answer. Example is nil if the document has no example.
 type Media struct {
 	Schema  *jsonschema.Schema
 	Example any
 }
 
-// Operation is an operation of the document.
 type Operation struct {
 	RequestBody struct{ Content Content }
 	Responses   map[string]struct{ Content Content }
 }
 
-// Document is the OpenAPI document: operations by path and method, in lower case.
+// Document is the OpenAPI document. Paths maps paths to their operations by lower-case method.
 type Document struct {
 	Paths      map[string]map[string]Operation
 	Components struct{ Schemas map[string]*jsonschema.Schema }
 }
 
-// Open reads the document of this program.
 func Open() (d Document, err error) {
-	// The validator resolves references below a schema's definitions only.
+	// The validator resolves references only below $defs.
 	text := strings.ReplaceAll(string(openapi.JSON), "#/components/schemas/", "#/$defs/")
 	return d, json.Unmarshal([]byte(text), &d)
 }
 
-// Validator returns what checks values by the schema of a body or an answer.
 func (d *Document) Validator(m Media) (*jsonschema.Resolved, error) {
 	whole := &jsonschema.Schema{AllOf: []*jsonschema.Schema{m.Schema}, Defs: d.Components.Schemas}
-	return whole.CloneSchemas().Resolve(nil) // which a schema bears once
+	return whole.CloneSchemas().Resolve(nil) // clone, because a schema can be resolved only once
 }

@@ -1,5 +1,5 @@
-// Package webpath has the addresses of the pages for browsers, and redirects browsers to them. It is apart from the pages
-// themselves, so that AWS functions that only redirect to a page do not contain the pages.
+// Package webpath defines the addresses of the pages for browsers and redirects browsers to them.
+// It does not contain the pages, so that AWS functions that only redirect stay small.
 package webpath
 
 import (
@@ -16,8 +16,8 @@ import (
 // Path is the address of the first page.
 const Path = "/web/"
 
-// VacantPath is the address of the page of a vacant, by name or id. An id may be written in another form, of which a page
-// has one address only.
+// VacantPath returns the address of the page of a vacant, given its name or id. It normalizes ids,
+// because a page has only one address.
 func VacantPath(vacant string) string {
 	if id, err := identity.ParseID(vacant); err == nil {
 		vacant = id.String()
@@ -25,7 +25,6 @@ func VacantPath(vacant string) string {
 	return Path + "vacants/" + url.PathEscape(vacant)
 }
 
-// IsPath reports whether a path is of a page.
 func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
 
 // Browsers request FaviconPath if a page names no icon. IconPath redirects to the icon's asset.
@@ -34,8 +33,8 @@ const (
 	IconPath    = Path + "favicon.ico"
 )
 
-// Root redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path to a page that says
-// that it is unknown.
+// Root redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path
+// to the error page of unknown paths.
 var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	to := Path
 	switch path := r.URL.Path; {
@@ -48,11 +47,8 @@ var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Req
 	http.Redirect(w, r, to, http.StatusSeeOther)
 })
 
-// IsRead reports whether a request reads.
 func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// prefersPage reports whether the client ranks HTML above JSON by name, as browsers do. Clients that take
-// anything get JSON.
 func prefersPage(r *http.Request) bool {
 	if !IsRead(r) {
 		return false
@@ -77,11 +73,12 @@ func prefersPage(r *http.Request) bool {
 			break
 		}
 	}
+	// Browsers name text/html. Clients that accept any type get JSON.
 	return ranks["text/html"] > json
 }
 
-// ServePages redirects a client that prefers pages to the page of a vacant, if next serves the vacant's card. If next does
-// not find a path, pages answers such a client. Otherwise ServePages answers as next does.
+// ServePages serves next and redirects clients that prefer pages from the card of a vacant to its
+// page. If next answers 404 to such a client, ServePages serves pages instead.
 func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, rest, below := message.Split(r.URL.Path)
@@ -90,8 +87,8 @@ func ServePages(next, pages http.Handler) http.Handler {
 	})
 }
 
-// pageWriter is a response writer that replaces an answer of 404, and one of 200 at the address of a vacant, for clients
-// that prefer pages.
+// pageWriter is a response writer that replaces two kinds of response for clients that prefer
+// pages: status 404, and status 200 at the address of a vacant.
 type pageWriter struct {
 	http.ResponseWriter
 	request                            *http.Request
@@ -99,7 +96,6 @@ type pageWriter struct {
 	isVacant, prefers, begun, replaced bool
 }
 
-// Unwrap lets handlers flush their streams.
 func (p *pageWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p *pageWriter) WriteHeader(status int) {

@@ -15,13 +15,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrAgain means that a worker is to deliver the message again later: its task is not
-// there yet, or another worker has it.
+// ErrAgain means that a worker should deliver the message again later, because its task does not
+// exist yet or another worker has it.
 var ErrAgain = errors.New("the task is not to be run yet")
 
-// Start stores a task whose turn a worker runs. The message goes to the queue once the
-// call is verified and before it is stored: a task in the store is always in the queue
-// too. A message without a task comes back for a while and is then dropped.
+// Start stores a task whose turn a worker will run. It sends the message to the queue after the
+// call is verified and before the task is stored, so every stored task has a message. A message
+// without a task is redelivered for a while and then dropped.
 func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -53,9 +53,9 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	return h.task, nil
 }
 
-// Send is call.Host.SendWith for a call that its caller signed, from an address. The turn of a
-// slow vacant (call.Host.IsSlow) runs in the background, as a task of the signer: its outcome is
-// pending until the turn has ended, and a resend finds the answer.
+// Send sends a call that its caller signed, like call.Host.SendWith. from is the client's address.
+// The turn of a slow vacant (call.Host.IsSlow) runs in the background as a task of the signer. Its
+// outcome is pending until the turn has ended, and a resend finds the answer.
 func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, by call.Credential, from string) call.Outcome {
 	if e.Queue == nil {
 		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: by})
@@ -88,7 +88,6 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 	return out
 }
 
-// handoff stores a task whose turn a worker runs.
 type handoff struct {
 	engine *Engine
 	turn   *Turn
@@ -102,13 +101,13 @@ func (e *Engine) handoff(t *Turn) *handoff {
 	return &handoff{engine: e, turn: t, began: began, task: t.begun(began)}
 }
 
-// writes returns the writes that join the commit of the call's row. It sends the message.
+// writes returns the writes for the commit of the call's row. It sends the message to the queue.
 func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
 	deadline, limited := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	return func(row *call.RequestRow) ([]store.Write, error) {
 		ctx := ctx
-		if limited { // a queue that does not answer must not hold the request for longer
+		if limited { // an unresponsive queue must not extend the request
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, deadline)
 			defer cancel()
@@ -137,7 +136,6 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 	}
 }
 
-// takesPlace counts a turn in the background for its vacant.
 func (t *Turn) takesPlace(sender Sender) store.Write {
 	most := int64(MaxBackground)
 	if sender.IsAccount() {
@@ -153,18 +151,14 @@ func (h *handoff) stored(ctx context.Context) {
 	h.engine.announce(h.turn)
 }
 
-// refused withdraws the message of a call that was not accepted. If the store did not answer, the
-// task may be stored.
 func (h *handoff) refused(ctx context.Context, p *problem.Error) {
 	if h.settle != nil {
 		h.settle(ctx, p.Kind == problem.Unavailable)
 	}
 }
 
-// message names a task in the queue.
 func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID }
 
-// ParseMessage returns the task that a message of the queue names.
 func ParseMessage(s string) (r Ref, err error) {
 	parts := strings.Split(s, "#")
 	if len(parts) != 3 || !isID(parts[2]) {
@@ -178,8 +172,8 @@ func ParseMessage(s string) (r Ref, err error) {
 	return r, err
 }
 
-// Work runs the turn that a message of the queue names, unless it ran before. The
-// error is ErrAgain, ErrFull, ErrUndecided or one of the store if the message is to be delivered again.
+// Work runs the turn of a message in the queue, unless the turn was run before. If the message
+// should be delivered again, the error is ErrAgain, ErrFull, ErrUndecided or a store error.
 func (e *Engine) Work(ctx context.Context, message string) error {
 	ref, err := ParseMessage(message)
 	if err != nil {
@@ -188,7 +182,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	}
 	r := e.newRunner(ref, time.Time{})
 	now := e.Now()
-	r.flushed, r.traced = now, now // a short turn writes its text and its trace once
+	r.flushed, r.traced = now, now // a short turn writes its text and trace only once
 	l, err := e.claim(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -198,7 +192,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// The time of the status is when the message came: it has not changed while the turn waited.
+	// The status has the time at which the message arrived, because it does not change while the
+	// turn waits.
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Task: ref.ID, Began: l.task.Status.Time, Reply: replyIDs(ref.ID, l.task.Context)}
 	d := l.head.Dispatch
 	r.dispatch = d
@@ -208,7 +203,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		o.Credential, o.Recheck = t.Credential, e.recheckLater(&t)
 	}
 	r.join(&o)
-	// The caller's lines have a share of the log, whatever process writes them.
+	// The caller's log lines count towards the caller's share of the log in all processes.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
 	if d != nil && len(l.task.History) > 1 {
 		r.continueLog(ctx)
@@ -228,8 +223,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case r.decidedBy(&out):
 		return nil
 	}
-	// Others decided the call, because it was due. They do not know of the task, which would count
-	// among its vacant's turns until it is read.
+	// Another process decided the overdue call. It did not end the task, which would otherwise
+	// count as a turn of the vacant until it is read.
 	l, err = e.load(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -240,7 +235,6 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	return e.abandon(ctx, l)
 }
 
-// asked is the last message of the user, as it came: the first names no task.
 func (t *Task) asked() *Message {
 	for i, m := range slices.Backward(t.History) {
 		if m.Role == User {
@@ -253,8 +247,8 @@ func (t *Task) asked() *Message {
 	return nil
 }
 
-// claim takes the lease of a turn that waits, and counts the turn in its shares. It returns nil if
-// there is nothing to run.
+// claim takes the lease of a waiting turn and counts the turn in its shares. It returns nil if the
+// turn need not run.
 func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	l, err := e.current(ctx, r.ref)
 	if err != nil {
@@ -270,7 +264,7 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 			return nil, err
 		}
 		return e.begun(r, l), nil
-	case l.head.Dispatch != nil && l.turn.by != nil: // an answer
+	case l.head.Dispatch != nil && l.turn.by != nil: // an answer to the agent's question
 		t := Turn{Credential: *l.turn.by}
 		t.applyDispatch(l.head.Dispatch)
 		if err := e.recheck(ctx, &t); problem.Is(err, problem.Unavailable) {
@@ -307,7 +301,7 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		tx.Add(counts...)
 		return r.ref.putHead(tx, h)
 	})
-	if errors.As(err, new(*store.BoundsError)) { // another worker was quicker
+	if errors.As(err, new(*store.BoundsError)) { // another worker was faster
 		return e.claim(ctx, r)
 	}
 	if err != nil {
@@ -316,7 +310,6 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	return e.begun(r, l), nil
 }
 
-// begun completes a runner whose turn was claimed.
 func (e *Engine) begun(r *runner, l *loaded) *loaded {
 	e.hub.wake(r.ref.partition())
 	r.began, r.task = l.head.Began, l.task

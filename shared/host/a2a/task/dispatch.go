@@ -20,60 +20,62 @@ import (
 
 // Limits of dispatched tasks.
 const (
-	// MaxUnfinished limits the unfinished tasks of an account, MaxUnfinishedOfVacant its unfinished tasks at one vacant.
+	// MaxUnfinished limits the unfinished tasks of an account, and MaxUnfinishedOfVacant the
+	// unfinished tasks of an account at one vacant.
 	MaxUnfinished         = 100
 	MaxUnfinishedOfVacant = maxPaid
-	// RunTime is the default time after which a dispatched task fails, and MaxRunTime its limit.
+	// RunTime is the default time after which a dispatched task fails. MaxRunTime is the maximum.
 	RunTime    = 6 * time.Hour
 	MaxRunTime = 20 * time.Hour
-	// maxScanned limits the entries that a request for a list reads.
+	// maxScanned limits the entries that a list request reads.
 	maxScanned = 200
 )
 
-// Dispatch holds the settings of a dispatched task, which apply to all its turns. The owner of the task chose them,
-// and package team has checked them.
+// Dispatch contains the settings of a dispatched task, which apply to all its turns. The owner of
+// the task chose them, and package team has checked them.
 type Dispatch struct {
 	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
-	// Deadline is the time at which the task fails. If it is zero, Dispatch sets it to RunTime from now.
+	// Deadline is the time at which the task fails. If it is zero, Dispatch sets it to RunTime from
+	// now.
 	Deadline time.Time `json:"deadline"`
 	// Mode is the mode of the agent's tools.
 	Mode string `json:"mode"`
-	// Answers is the model that answers, for the owner of the vacant.
+	// Answers is the answering model. It is set only for the owner of the vacant.
 	Answers string `json:"answers,omitempty"`
-	// Empty members leave the agent's own settings unchanged.
+	// The following settings override the agent's settings unless they are empty.
 	Model        string `json:"model,omitempty"`
 	MaxTurns     int    `json:"max_turns,omitempty"`
 	Effort       string `json:"effort,omitempty"`
 	OutputFormat string `json:"output_format,omitempty"`
-	// Budget limits the cost of all turns and of the calls that answer them, unless nil. Spent is the cost of the turns
-	// that have ended. For the owner of the vacant, the cost includes the cost of its models.
+	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
+	// cost is not limited. Spent is the cost of the turns that have ended. For the owner of the
+	// vacant, the cost includes the cost of its models.
 	Budget *money.Amount `json:"budget,omitempty"`
 	Spent  money.Amount  `json:"spent,omitempty"`
-	// IsOwn says that the owner of the task owns the vacant.
+	// IsOwn reports whether the owner of the task owns the vacant.
 	IsOwn bool `json:"own,omitempty"`
-	// Files is the access of the task to files, or nil if it has none.
+	// Files is the task's access to files, or nil if it has no access.
 	Files *Files `json:"files,omitempty"`
-	// Request is the hash of the request, by which a repeated request is recognized.
+	// Request is the hash of the request, which identifies a repeated request.
 	Request  string   `json:"request,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Files is the access of a dispatched task to a workspace of its owner.
 type Files struct {
-	Owner     string   `json:"owner"` // of the workspace
+	Owner     string   `json:"owner"` // owner of the workspace
 	Workspace string   `json:"workspace"`
 	Lock      []string `json:"lock,omitempty"`    // paths that the task locks
-	Written   []string `json:"written,omitempty"` // files that its turns have written, sorted
+	Written   []string `json:"written,omitempty"` // sorted paths that the task's turns have written
 }
 
-// Locks gives dispatched tasks the locks of their workspaces.
+// Locks gives dispatched tasks their locks in workspaces.
 type Locks interface {
-	// Take adds to tx the writes that give a task its lock, or its place among the tasks that wait for the lock. waits
-	// reports whether the task has no lock yet. A lock that a task has stays its lock, until the task ends.
+	// Take adds to tx the writes that give a task its lock, or its place in the queue for the lock.
+	// waits reports whether the task must still wait. A task keeps its lock until the task ends.
 	Take(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, waits bool, err error)
 }
 
-// takeLock takes the lock of a dispatched task in a transaction.
 func (e *Engine) takeLock(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (waits bool, err error) {
 	if e.Locks == nil || d.Files == nil || len(d.Files.Lock) == 0 {
 		return false, nil
@@ -83,7 +85,6 @@ func (e *Engine) takeLock(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch)
 	return waits, err
 }
 
-// RemainingBudget returns the part of the budget that is not spent, or nil without a budget.
 func (d *Dispatch) RemainingBudget() *money.Amount {
 	if d.Budget == nil {
 		return nil
@@ -92,7 +93,6 @@ func (d *Dispatch) RemainingBudget() *money.Amount {
 	return &left
 }
 
-// Dispatched is a dispatched task.
 type Dispatched struct {
 	Ref  Ref
 	Task Task
@@ -100,14 +100,13 @@ type Dispatched struct {
 	Began time.Time
 }
 
-// dispatchedTask is the entry of a dispatched task in the list of its owner.
+// dispatchedTask is a dispatched task in the list of its owner.
 type dispatchedTask struct {
 	Vacant   identity.ID `json:"vacant"`
 	Agent    string      `json:"agent"`
 	Deadline time.Time   `json:"deadline"`
 }
 
-// accountOf returns the owner whose unfinished tasks are counted: all owners of an account are counted together.
 func accountOf(o call.Owner) string {
 	if account, ok := o.Account(); ok {
 		return account.String()
@@ -115,9 +114,9 @@ func accountOf(o call.Owner) string {
 	return o.String()
 }
 
-// countUnfinished returns an error if an account has as many unfinished tasks as it may. Tasks that have passed their
-// deadlines do not count, because the next reader fails them. Dispatches at the same moment may exceed the limit by
-// their number.
+// countUnfinished returns an error if an account has reached its limit of unfinished tasks. Tasks
+// that have passed their deadlines do not count, because the next reader fails them. Concurrent
+// dispatches may exceed the limit by their number.
 func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
 	all, ofVacant := 0, 0
 	for d, err := range store.All(ctx, e.Store, UnfinishedDocs.All(accountOf(r.Owner))) {
@@ -144,10 +143,8 @@ func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
 	return nil
 }
 
-// unfinishedKey is the key of an unfinished task of an account.
 func (r Ref) unfinishedKey() store.Key { return UnfinishedDocs.Key(accountOf(r.Owner), r.ID) }
 
-// DispatchID returns the id of the task that an owner dispatches with an idempotency key.
 func DispatchID(owner call.Owner, key string) string {
 	sum := sha256.Sum256([]byte("vacancy dispatch v1\x1f" + owner.String() + "\x1f" + key))
 	return hex.EncodeToString(sum[:16])
@@ -156,9 +153,10 @@ func DispatchID(owner call.Owner, key string) string {
 // errDispatched means that a task with the same id exists.
 var errDispatched = problem.New(problem.Conflict, "the task was dispatched before")
 
-// Dispatch stores a task that waits in the queue for its first turn. Its call is signed and accepted when that turn
-// begins, so a waiting task holds no money and no place of its vacant. t has no Envelope. If a task with the id of t
-// exists, Dispatch returns that task.
+// Dispatch stores a task that waits in the queue for its first turn. The call is signed and
+// accepted only when that turn begins, so a waiting task holds no money and does not count against
+// its vacant's turns. t has no Envelope. If a task with the same id exists, Dispatch returns that
+// task.
 func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, error) {
 	if e.Queue == nil {
 		return Dispatched{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -206,11 +204,11 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 			})...)
 		return nil
 	})
-	settle(ctx, err == nil || problem.Is(store.Problem(err), problem.Unavailable)) // without an answer, the task may be stored
+	settle(ctx, err == nil || problem.Is(store.Problem(err), problem.Unavailable)) // if the store is unavailable, the task may be stored
 	switch {
 	case err == nil:
 		return Dispatched{t.Ref, task, d, began}, nil
-	case errors.Is(err, errDispatched) || store.IsConflict(err): // the same request came at the same time
+	case errors.Is(err, errDispatched) || store.IsConflict(err): // the same request arrived concurrently
 		if found, foundErr := e.FindDispatched(ctx, t.Owner, t.ID); !errors.Is(foundErr, ErrNotFound) {
 			return found, foundErr
 		}
@@ -220,7 +218,6 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 	return Dispatched{}, store.Problem(err)
 }
 
-// FindDispatched returns a dispatched task of an owner by its id.
 func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string) (d Dispatched, err error) {
 	if !isID(id) {
 		return d, ErrNotFound
@@ -246,9 +243,10 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d Dispatched, err e
 	return Dispatched{r, l.task, *l.head.Dispatch, l.head.Began}, nil
 }
 
-// ListDispatched returns the dispatched tasks of an owner that fit, the newest first, and the cursor of the next page,
-// or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty page may have a next page. fits is first called
-// with the state of a task only. The texts are read if that fits.
+// ListDispatched returns the dispatched tasks of an owner that fit, newest first, and the cursor of
+// the next page, or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty page may
+// have a next page. fits is first called with only the state of a task. If fits returns true, the
+// texts are read and fits is called again.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (all []Dispatched, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -283,8 +281,8 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 	return all, "", nil
 }
 
-// loadFitting returns a dispatched task. It reads the events of the task only if its head fits, or if the task is to be
-// failed. The error is ErrNotFound if the task does not fit.
+// loadFitting returns a dispatched task, or ErrNotFound if the task does not fit. It reads the
+// events only if the task's head fits or the task must be failed.
 func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) bool) (d Dispatched, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -307,9 +305,9 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 	return d, err
 }
 
-// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. If the call is refused for
-// a reason that lasts, the task fails, and l.head is not Working afterwards. The error is ErrAgain or ErrWaiting if the
-// turn cannot begin yet.
+// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. If
+// the call is refused permanently, the task fails, and l.head is no longer Working. If the turn
+// cannot begin yet, the error is ErrAgain or ErrWaiting.
 func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
 	waits, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -371,7 +369,6 @@ func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
 	}
 }
 
-// refuseTurn fails a task whose next turn may not begin.
 func (e *Engine) refuseTurn(ctx context.Context, l *loaded, p *problem.Error) error {
 	void := func(o call.Options) (call.State, error) { return e.Calls.Void(ctx, l.pair(), l.head.Position, p, o) }
 	return e.finish(ctx, l, void, func(*call.Decision) end {
@@ -379,7 +376,6 @@ func (e *Engine) refuseTurn(ctx context.Context, l *loaded, p *problem.Error) er
 	})
 }
 
-// applyDispatch applies the settings of a dispatched task to a turn.
 func (t *Turn) applyDispatch(d *Dispatch) {
 	if d == nil {
 		return
@@ -390,13 +386,11 @@ func (t *Turn) applyDispatch(d *Dispatch) {
 	t.dispatch, t.IsTask, t.IsOwn = d, true, d.IsOwn
 }
 
-// hasSettings reports whether the turn was accepted with the settings d and the rest of their budget. They change
-// if the turn before ends, or if another message is quicker.
 func (t *Turn) hasSettings(d *Dispatch) bool {
+	// Spent changes if the previous turn ends or another message is faster.
 	return d == nil || t.dispatch != nil && t.dispatch.Spent == d.Spent
 }
 
-// recheck returns an error if the payer of a dispatched task's turn is not accepted any more.
 func (e *Engine) recheck(ctx context.Context, t *Turn) error {
 	if t.dispatch == nil || t.Payer == nil || e.Recheck == nil {
 		return nil
@@ -404,7 +398,6 @@ func (e *Engine) recheck(ctx context.Context, t *Turn) error {
 	return e.Recheck(ctx, t.Payer)
 }
 
-// recheckLater returns the check of the payer for the calls that answer a turn, or nil.
 func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error {
 	if t.dispatch == nil {
 		return nil
@@ -412,8 +405,8 @@ func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error 
 	return e.Recheck
 }
 
-// applyNext applies the settings of a dispatched task to the turn of its next message. continued compares them with the
-// settings at its commit.
+// applyNext applies the settings of a dispatched task to the turn of its next message. The method
+// continued later compares them with the settings at the time of its commit.
 func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
 	if !t.Continue || t.Owner.Signs() {
 		return nil
@@ -426,8 +419,8 @@ func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
 	return e.recheck(ctx, t)
 }
 
-// Sign makes m the turn's message, which the host signs with the key of its owner's conversation. idempotencyKey may
-// be "".
+// Sign makes m the turn's message, which the host signs with the key of its owner's conversation.
+// idempotencyKey may be "".
 func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Message, idempotencyKey string) error {
 	signer, err := e.Guests.KeyOf(ctx, t.Vacant, t.Owner.String(), conversation)
 	if err != nil {
@@ -452,11 +445,11 @@ func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Messa
 	return nil
 }
 
-// turnContext is the part of a turn's context that concerns its task.
+// turnContext contains the task of a turn in a context.
 type turnContext struct {
 	ref      Ref
 	dispatch *Dispatch
-	worker   *runner // of a turn that a worker runs
+	worker   *runner // set if a worker runs the turn
 }
 
 type turnKey struct{}
@@ -465,8 +458,8 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
-// NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others
-// can end.
+// NameOf returns a name of the turn that ctx belongs to, which can be passed to Watch. It returns
+// "" outside turns that other processes can end.
 func NameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
 		return t.ref.message()
@@ -474,8 +467,8 @@ func NameOf(ctx context.Context) string {
 	return ""
 }
 
-// DispatchOf returns the settings of the dispatched task whose turn a vacant runs in ctx; nil for other turns, and
-// for the calls that vacants make to answer it.
+// DispatchOf returns the settings of the dispatched task whose turn a vacant runs in ctx. It
+// returns nil for other turns, and for the calls that vacants make to answer a turn.
 func DispatchOf(ctx context.Context, vacant identity.ID) *Dispatch {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.ref.Vacant != vacant {
@@ -484,7 +477,6 @@ func DispatchOf(ctx context.Context, vacant identity.ID) *Dispatch {
 	return t.dispatch
 }
 
-// IsDispatched reports whether ctx belongs to a turn of a dispatched task, or to a call that answers it.
 func IsDispatched(ctx context.Context) bool {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	return t.dispatch != nil

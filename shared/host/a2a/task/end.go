@@ -14,8 +14,6 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-// lastEvent returns the number of the last event of a task that has at least n events, and
-// the stored size of the events after n.
 func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
 	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: HeadDocs.Sort}
 	for d, err := range store.All(ctx, e.Store, rest) {
@@ -31,20 +29,20 @@ func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, e
 // end describes how a turn ends a task.
 type end struct {
 	status Status
-	void   bool         // without an answer: the turn's artifacts are withdrawn
-	runner string       // whose lease must hold; "" accepts every runner
-	events int          // number of events that the task must have; zero accepts every number
+	void   bool         // the turn has no answer, so its artifacts are withdrawn
+	runner string       // required holder of the lease; "" accepts any runner
+	events int          // required number of events; zero accepts any number
 	first  bool         // requires that the first call of the task is not accepted yet
 	spent  money.Amount // cost of the turn
 
 	written []string // files that the turn has written
 }
 
-// errMore means that a task has events which its end does not know of.
+// errMore means that a task has events that its end does not take into account.
 var errMore = problem.New(problem.Conflict, "the task has new events")
 
-// ends returns the writes that end a task: its head, the last event, and the counts of turns in the
-// background. t is the task before.
+// ends returns the writes that end a task: its head, the last event, and the counts of background
+// turns. t is the task before the end.
 func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -66,8 +64,8 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if end.events > 0 && n != end.events {
 		return nil, errMore
 	}
-	// A turn with a runner has had a notice, whose worker looks again; its answer is not
-	// lost for another.
+	// The notice of a turn with a runner was sent earlier, and its worker checks the task again.
+	// Failing to send another notice must not lose the answer.
 	if err := e.notifyOf(ctx, r, n+1); err != nil && end.runner == "" {
 		return nil, err
 	}
@@ -107,15 +105,14 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	return writes, nil
 }
 
-// backgroundKey counts a vacant's turns in the background.
 func backgroundKey(r Ref) store.Key { return TurnDocs.Key(r.Vacant.String()) }
 
-// maxCancels bounds how often a cancel begins again because another piece of the answer came.
+// maxCancels limits the attempts to cancel a task while pieces of its answer arrive.
 const maxCancels = 20
 
-// Cancel ends a task that has not ended, on whatever instance its turn runs. Once a piece of
-// the turn's answer can be read, what came is the answer, and is charged; before, the turn
-// is voided.
+// Cancel ends a task that has not ended, regardless of the instance that runs its turn. If a piece
+// of the turn's answer was stored, these pieces become the answer and are charged. Otherwise the
+// turn is voided.
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	for try := 1; ; try++ {
 		l, err := e.current(ctx, r)
@@ -142,13 +139,13 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 		return Task{}, err
 	}
 	if l.head.State != Canceled {
-		return Task{}, ErrNotCancelable // its answer was earlier
+		return Task{}, ErrNotCancelable // the answer was stored first
 	}
 	return l.task, nil
 }
 
-// cancel ends the task as it was read, with the pieces that it had. The error is errMore if
-// it has changed since.
+// cancel ends the task as it was read, with the pieces that it had. If the task has changed since,
+// the error is errMore.
 func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 	decide := func(o call.Options) (call.State, error) {
 		if l.turn.said == "" {
@@ -168,7 +165,6 @@ func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 	})
 }
 
-// abandon fails a task whose turn has lost its runner, or did not begin in time.
 func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 	lost, text := problem.New(problem.Deadline, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
 	if l.head.State == Submitted {
@@ -187,8 +183,8 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 	})
 }
 
-// finish decides the turn of a task and ends the task, in one commit. If the turn is decided
-// already, only the task is ended, unless the same commit ended it.
+// finish decides the turn of a task and ends the task, in one commit. If the turn is already
+// decided, finish only ends the task, unless the same commit ended it.
 func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
 	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := how(&d)
@@ -207,9 +203,10 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 		})
 	}
 	if err != nil && !errors.Is(err, errEnded) {
-		return err // the turn goes on: stopped now, it would fail and cost nothing
+		return err // do not stop the turn, which would then fail without a charge
 	}
-	// The runner of a task whose call was not accepted may have begun since l was read.
+	// If the call was not accepted, its runner may have begun since l was read, and must not be
+	// stopped.
 	if running, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
 		running.(*runner).cancel()
 	}

@@ -15,31 +15,31 @@ import (
 const (
 	MaxLogEvents = 10_000
 	maxLogBytes  = 4 << 20
-	maxLogDoc    = 20       // events of a document, which have at most 10 KiB each
-	maxWritten   = 32 << 10 // bytes of the paths of written files that a task lists; its log has all
+	maxLogDoc    = 20       // events per document; an event has at most 10 KiB
+	maxWritten   = 32 << 10 // bytes of the written paths that a task lists; its log contains all paths
 )
 
-// LogType is the type of an event of a log.
 type LogType string
 
-// The types of events.
+// Types of events.
 const (
 	LogRead      LogType = "read_text_file"
 	LogWrite     LogType = "write_text_file"
 	LogBlocked   LogType = "write_blocked"
-	LogUpdate    LogType = "session_update" // a call of a tool has ended
-	LogTruncated LogType = "truncated"      // the log is full; the task goes on
+	LogUpdate    LogType = "session_update" // a tool call has ended
+	LogTruncated LogType = "truncated"      // the log is full; the task continues
 )
 
-// LogEvent is an event in the log of a dispatched task. It has paths, sizes and hashes, and never the content of a file.
+// LogEvent is an event in the log of a dispatched task. It contains paths, sizes and hashes, but
+// never the content of a file.
 type LogEvent struct {
-	N    int       `json:"n"` // position in the log, from 1
+	N    int       `json:"n"` // position in the log, starting at 1
 	Time time.Time `json:"timestamp"`
 	Type LogType   `json:"type"`
 	Data LogData   `json:"data"`
 }
 
-// LogData describes an event. Members that do not apply are absent.
+// LogData describes an event. Members that do not apply are omitted.
 type LogData struct {
 	Path    string           `json:"path,omitempty"`
 	Size    *int64           `json:"size,omitempty"`
@@ -49,47 +49,47 @@ type LogData struct {
 	Outcome call.ToolOutcome `json:"outcome,omitempty"`
 }
 
-// sessionLog is the log of a task while a turn of the task runs.
+// sessionLog is the log of a task during a turn.
 type sessionLog struct {
-	waiting []LogEvent // events that are not stored
-	count   int        // events of all turns
+	waiting []LogEvent // events that are not stored yet
+	count   int        // number of events in all turns
 	size    int        // bytes of all events
 	full    bool
 	written []string // files that the turn has written
 }
 
-// ReadLog returns the events of the log of a dispatched task after the event with the number after. The caller checks who
-// may read them.
+// ReadLog returns the events in the log of a dispatched task whose numbers are greater than after.
+// The caller must check who may read them.
 func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, error) {
 	docs := LogDocs.All(r.message())
 	docs.First = logKey(r, after+1).Sort
 	events, err := readEntries[LogEvent](ctx, e, docs)
 	return slices.DeleteFunc(events, func(e LogEvent) bool {
-		// A document may repeat events of the one before it, if the runner did not learn that these were stored.
+		// A document may repeat events of the previous document, if the runner did not learn that
+		// they were stored.
 		isRead := e.N <= after
 		after = max(after, e.N)
 		return isRead
 	}), err
 }
 
-// logKey returns the key of the document whose last event has a number.
 func logKey(r Ref, last int) store.Key { return LogDocs.Key(r.message(), fmt.Sprintf("%06d", last)) }
 
-// continueLog counts the events of earlier turns. If they cannot be read, the turn is not logged, because its events
-// would replace theirs.
+// continueLog counts the events of earlier turns. If they cannot be read, the turn is not logged,
+// because its events would replace the earlier ones.
 func (r *runner) continueLog(ctx context.Context) {
 	all, err := r.engine.ReadLog(ctx, r.ref, 0)
 	l := &r.log
 	l.full = err != nil
 	for _, e := range all {
-		b, _ := json.Marshal(e) // it was decoded
+		b, _ := json.Marshal(e) // was decoded from JSON
 		l.size, l.count, l.full = l.size+len(b), e.N, l.full || e.Type == LogTruncated
 	}
 }
 
-// logEvent adds an event, if the owner of the task owns the vacant. r.mu is held.
 func (r *runner) logEvent(t LogType, data LogData) {
 	l := &r.log
+	// Only the owner of the vacant may see the log.
 	if r.dispatch == nil || !r.dispatch.IsOwn || l.full {
 		return
 	}
@@ -105,7 +105,6 @@ func (r *runner) logEvent(t LogType, data LogData) {
 	l.waiting = append(l.waiting, e)
 }
 
-// storeLog stores the events that are not stored yet. Events that cannot be stored wait for the next time.
 func (r *runner) storeLog(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +114,7 @@ func (r *runner) storeLog(ctx context.Context) {
 	for len(l.waiting) > 0 {
 		n := min(len(l.waiting), maxLogDoc)
 		err := r.putEntries(ctx, logKey(r.ref, l.waiting[n-1].N), l.waiting[:n])
-		if err != nil && !store.IsConflict(err) { // after a conflict the events are stored: an earlier attempt was applied
+		if err != nil && !store.IsConflict(err) { // a conflict means that an earlier attempt stored the events
 			return
 		}
 		l.waiting = l.waiting[n:]
@@ -129,8 +128,9 @@ type Work struct {
 	runner *runner
 }
 
-// WorkOf returns the dispatched task whose turn a worker runs in ctx, also for the calls that answer the turn. It returns
-// nil outside of such turns, and if the owner of the task does not own the vacant.
+// WorkOf returns the dispatched task whose turn a worker runs in ctx, including the calls that
+// answer the turn. It returns nil outside such turns, and if the owner of the task does not own the
+// vacant.
 func WorkOf(ctx context.Context) *Work {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.worker == nil || t.dispatch == nil || !t.dispatch.IsOwn {
@@ -139,18 +139,16 @@ func WorkOf(ctx context.Context) *Work {
 	return &Work{t.ref, t.dispatch, t.worker}
 }
 
-// Log adds an event to the log of the task. A written file becomes an artifact of the task.
 func (w *Work) Log(t LogType, data LogData) {
 	r := w.runner
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logEvent(t, data)
-	if t == LogWrite {
+	if t == LogWrite { // a written file becomes an artifact of the task
 		r.log.written = mergePaths(r.log.written, []string{data.Path})
 	}
 }
 
-// mergePaths returns two lists of paths as one, sorted and cut at maxWritten bytes.
 func mergePaths(all, more []string) []string {
 	all = slices.Concat(all, more)
 	slices.Sort(all)
@@ -164,7 +162,8 @@ func mergePaths(all, more []string) []string {
 	return all
 }
 
-// IsUnfinished reports whether a dispatched task has not ended, and is not to be failed by its next reader.
+// IsUnfinished reports whether a dispatched task has not ended and is not due to be failed by its
+// next reader.
 func IsUnfinished(ctx context.Context, from store.Reader, r Ref, now time.Time) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, from, r.headKey())
 	return err == nil && d.Version > 0 && !d.Expired(now) && !h.State.Terminal() && !h.abandoned(now), store.Problem(err)

@@ -15,12 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// State is the state of a task.
 type State string
 
-// The states, as A2A 0.3 spells them. The head of a task (record.go) holds its state, and each change is one commit of
-// the head and an event. A task begins as submitted (Start, Dispatch) or working (Begin), or is stored with its answer
-// (Run).
+// States of tasks, in the spelling of A2A 0.3. The head of a task (record.go) contains its state,
+// and each change is one commit of the head and an event. A task begins as submitted (Start,
+// Dispatch) or working (Begin), or is stored together with its answer (Run).
 const (
 	Submitted     State = "submitted"
 	Working       State = "working"
@@ -32,48 +31,44 @@ const (
 	Rejected      State = "rejected"
 )
 
-// transitions has the states that a task can pass to from each state. Readers find and fail a task that nobody runs any
-// more (abandoned, in record.go).
+// transitions contains the states that may follow each state. A reader of a task whose runner has
+// died fails the task (abandoned, in record.go).
 var transitions = map[State][]State{
-	// A worker takes the lease (Work); no worker came in time, or the call was refused; Cancel.
+	// Work takes the lease; no worker came in time, or the call was refused; Cancel.
 	Submitted: {Working, Failed, Canceled},
-	// The answer, in the state for which its agent asked (Ending); the turn or its runner failed; Cancel.
+	// The answer, in the state that its agent requested (Ending); the turn or its runner failed;
+	// Cancel.
 	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
-	// The next message (Start, Begin); the task is too old, or past its deadline; Cancel.
+	// The next message (Start, Begin); the task is too old or past its deadline; Cancel.
 	InputRequired: {Submitted, Working, Failed, Canceled},
 	AuthRequired:  {Submitted, Working, Failed, Canceled},
 	Completed:     nil, Canceled: nil, Failed: nil, Rejected: nil,
 }
 
-// canBecome reports whether a task can pass from one state to another.
 func (s State) canBecome(next State) bool { return slices.Contains(transitions[s], next) }
 
 func States() []State {
 	return []State{Submitted, Working, InputRequired, AuthRequired, Completed, Canceled, Failed, Rejected}
 }
 
-// Terminal reports whether the task has ended.
 func (s State) Terminal() bool {
 	next, known := transitions[s]
 	return known && len(next) == 0
 }
 
-// Active reports whether a turn of the task runs or waits for a worker.
 func (s State) Active() bool { return s == Submitted || s == Working }
 
-// Waits reports whether the task waits for its next message.
 func (s State) Waits() bool { return s.canBecome(Submitted) }
 
-// engineNames are the names of the states in the tools for teams of agents, whose engine has six states.
+// engineNames maps states to their names in the tools for teams of agents, which distinguish six
+// states.
 var engineNames = map[State]string{
 	Submitted: "pending", Working: "working", InputRequired: "input_required", AuthRequired: "input_required",
 	Completed: "completed", Canceled: "cancelled", Failed: "failed", Rejected: "failed",
 }
 
-// EngineName returns the engine's name of a state; "failed" for an unknown state.
 func (s State) EngineName() string { return cmp.Or(engineNames[s], engineNames[Failed]) }
 
-// ParseEngineName returns the states that have a name in the engine.
 func ParseEngineName(name string) (all []State, err error) {
 	for _, s := range States() {
 		if engineNames[s] == name {
@@ -86,19 +81,19 @@ func ParseEngineName(name string) (all []State, err error) {
 	return all, nil
 }
 
-// Role is the side that a message comes from.
+// Role is the sender of a message.
 type Role string
 
-// The roles.
+// Roles.
 const (
 	User  Role = "user"
 	Agent Role = "agent"
 )
 
-// PartKind says which field of a Part holds its content.
+// PartKind selects the field of a Part that contains its content.
 type PartKind string
 
-// The kinds of part.
+// Kinds of parts.
 const (
 	Text PartKind = "text"
 	Raw  PartKind = "raw"
@@ -109,16 +104,17 @@ const (
 // Part is a piece of a message or an artifact.
 type Part struct {
 	Kind      PartKind        `json:"kind"`
-	Text      string          `json:"text,omitempty"` // of Text, or the URL of URL
+	Text      string          `json:"text,omitempty"` // text of a Text part, or the URL of a URL part
 	Raw       []byte          `json:"raw,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Filename  string          `json:"filename,omitempty"`
 	MediaType string          `json:"mediaType,omitempty"`
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object, or nil
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // JSON object, or nil
 }
 
-// Note is the part in the message that the host signs for a caller: its text, or a line that names the
-// content of the part, with the SHA-256 of its bytes.
+// Note returns the text that represents the part in the message that the host signs for a caller.
+// It is the part's text, or a line that describes the part's content and contains the SHA-256 of
+// its bytes.
 func (p *Part) Note() string {
 	if p.Kind == Text {
 		return p.Text
@@ -136,8 +132,8 @@ func (p *Part) Note() string {
 	return fmt.Sprintf("[%s, %d bytes, sha256 %x]", what, len(p.Content()), sha256.Sum256(p.Content()))
 }
 
-// Content returns the bytes of a part of Raw or Data. Of a value they are its JSON without white space, as
-// it is stored.
+// Content returns the bytes of a Raw or Data part. The bytes of a Data part are its stored JSON
+// without white space.
 func (p *Part) Content() []byte {
 	if p.Kind != Data {
 		return p.Raw
@@ -149,7 +145,8 @@ func (p *Part) Content() []byte {
 	return b.Bytes()
 }
 
-// Media returns the media type of a part without its parameters, in lower case; "" for a URL without one.
+// Media returns the media type of a part in lower case and without parameters. It returns "" for a
+// URL part without a media type.
 func (p *Part) Media() string {
 	media, _, _ := strings.Cut(p.MediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -159,7 +156,7 @@ func (p *Part) Media() string {
 	return media
 }
 
-// Message is a message of one side. Metadata is an object, or nil.
+// Message is a message of one side. Metadata is a JSON object, or nil.
 type Message struct {
 	ID         string          `json:"id"`
 	Context    string          `json:"context,omitempty"`
@@ -169,11 +166,10 @@ type Message struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
-	Cut        call.Cut        `json:"cut,omitempty"`        // why the answer that it is ends before its end
-	Receipt    string          `json:"receipt,omitempty"`    // path of the receipt of the answer that it is; "" without a price
+	Cut        call.Cut        `json:"cut,omitempty"`        // reason why this answer is incomplete
+	Receipt    string          `json:"receipt,omitempty"`    // path of this answer's receipt, or "" if it has no price
 }
 
-// Artifact is a result of a task.
 type Artifact struct {
 	ID          string          `json:"id"`
 	Name        string          `json:"name,omitempty"`
@@ -188,14 +184,14 @@ type Status struct {
 	State   State     `json:"state"`
 	Message *Message  `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
-	// Failure is the code of the problem for which the turn ended without an answer; Message is the
-	// host's then.
+	// Failure is the code of the problem that ended the turn without an answer. Message is then a
+	// message of the host.
 	Failure string `json:"failure,omitempty"`
-	// Paid tells what the turn's answer cost; nil for a call without a price, or without an answer.
+	// Paid is the cost of the turn's answer. It is nil for a call without a price or without an
+	// answer.
 	Paid *call.Paid `json:"paid,omitempty"`
 }
 
-// Cut returns why the answer in s ends before its end; "" for another status.
 func (s *Status) Cut() call.Cut {
 	if s.Message == nil {
 		return ""
@@ -203,7 +199,7 @@ func (s *Status) Cut() call.Cut {
 	return s.Message.Cut
 }
 
-// Task is a unit of work for a caller. History has the messages, oldest first.
+// Task is a unit of work for a caller. History contains the messages, oldest first.
 type Task struct {
 	ID        string          `json:"id"`
 	Context   string          `json:"context"`
@@ -213,7 +209,6 @@ type Task struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-// CheckContext refuses a message to the task that names another context. It may name none.
 func (t *Task) CheckContext(named string) error {
 	if named != "" && named != t.Context {
 		return problem.Invalid("contextId", "the id of the task's context, or none", clip(named))
@@ -222,26 +217,23 @@ func (t *Task) CheckContext(named string) error {
 }
 
 // Event is a change of a task. Exactly one of Task, Status and Artifact is set, unless the event is
-// empty: a piece of an answer that was never given, or a report of usage.
+// empty. An empty event is a piece of an answer that was withdrawn, or a report of usage.
 type Event struct {
-	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
+	Task     *Task   `json:"task,omitempty"` // first event: the task as it began
 	Status   *Status `json:"status,omitempty"`
 	Artifact *Chunk  `json:"artifact,omitempty"`
-	// Asked, beside a Status, is the message that begins another turn.
+	// Asked is the message that begins another turn. It is set only together with Status.
 	Asked *Message `json:"asked,omitempty"`
 }
 
-// IsEmpty reports whether e has no content for readers.
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// Ending is an agent's wish to end its turn in another way than Completed with its
-// text as an artifact. It is the Detail of a call.Provisional, as a Chunk is.
+// Ending requests that a turn ends in another state than Completed. Agents send it as the Detail of
+// a call.Provisional, like a Chunk.
 type Ending struct {
-	State State // of the task; the text of the answer is the message of its status
+	State State // state of the task, whose status message is the text of the answer
 }
 
-// of returns the state of a task whose turn was answered, and whether the text
-// of the answer is an artifact, too.
 func (e *Ending) of() (s State, artifact bool) {
 	if e == nil {
 		return Completed, true
@@ -252,11 +244,11 @@ func (e *Ending) of() (s State, artifact bool) {
 // Chunk is a part of an artifact.
 type Chunk struct {
 	Artifact Artifact `json:"artifact"`
-	Append   bool     `json:"append,omitempty"` // its parts follow those before; otherwise they replace them
-	Last     bool     `json:"last,omitempty"`   // nothing follows
+	Append   bool     `json:"append,omitempty"` // the parts are appended to the earlier parts; otherwise they replace them
+	Last     bool     `json:"last,omitempty"`   // no chunk follows
 }
 
-// Join appends the chunk that follows c. It changes no part that c had.
+// Join appends the chunk that follows c. It does not modify the existing parts of c in place.
 func (c *Chunk) Join(next *Chunk) {
 	c.Last = next.Last
 	if !next.Append {
@@ -267,10 +259,8 @@ func (c *Chunk) Join(next *Chunk) {
 	c.Artifact.join(next.Artifact.Parts)
 }
 
-// Size is the size of the chunk's texts in bytes.
 func (c *Chunk) Size() int { return partsSize(c.Artifact.Parts) }
 
-// Apply changes t by an event.
 func (t *Task) Apply(e Event) {
 	switch {
 	case e.Task != nil:
@@ -278,7 +268,7 @@ func (t *Task) Apply(e Event) {
 	case e.Status != nil:
 		if e.Asked != nil {
 			t.History = slices.Clone(t.History)
-			if t.Status.Message != nil { // what was answered before
+			if t.Status.Message != nil { // the answer of the previous turn
 				t.History = append(t.History, *t.Status.Message)
 			}
 			t.History = append(t.History, *e.Asked)
@@ -289,8 +279,8 @@ func (t *Task) Apply(e Event) {
 	}
 }
 
-// add does not change artifacts in place: an event has them too.
 func (t *Task) add(c *Chunk) {
+	// Do not modify artifacts in place, because events refer to them.
 	t.Artifacts = slices.Clone(t.Artifacts)
 	at := slices.IndexFunc(t.Artifacts, func(a Artifact) bool { return a.ID == c.Artifact.ID })
 	switch {
@@ -303,8 +293,8 @@ func (t *Task) add(c *Chunk) {
 	}
 }
 
-// join appends parts. Text that continues a text becomes one part with it, so that a
-// streamed artifact reads like one that was written at once.
+// join appends parts. It merges consecutive texts into one part, so that a streamed artifact reads
+// like an artifact that was written at once.
 func (a *Artifact) join(parts []Part) {
 	for _, p := range parts {
 		if n := len(a.Parts); n > 0 && p.plainText() && a.Parts[n-1].plainText() {
@@ -312,7 +302,7 @@ func (a *Artifact) join(parts []Part) {
 			a.Parts[n-1].Text += p.Text
 			continue
 		}
-		a.Parts = append(slices.Clip(a.Parts), p) // an event has the others, too
+		a.Parts = append(slices.Clip(a.Parts), p) // events refer to the other parts
 	}
 }
 
@@ -320,8 +310,9 @@ func (p *Part) plainText() bool {
 	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
 }
 
-// View is the task as a client sees it: with at most so many messages of its history,
-// nil for all, and with the agent's envelope if the client knows envelopes.
+// View returns the task as a client sees it. It contains at most the given number of history
+// messages, or all if history is nil. It contains the agent's envelope if the client understands
+// envelopes.
 func (t *Task) View(history *int, envelopes bool) Task {
 	v := *t
 	if history != nil {
@@ -335,7 +326,6 @@ func (t *Task) View(history *int, envelopes bool) Task {
 	return v
 }
 
-// View is the event as a client sees it.
 func (e Event) View(history *int, envelopes bool) Event {
 	if e.Task != nil {
 		t := e.Task.View(history, envelopes)
@@ -349,14 +339,14 @@ func (e Event) View(history *int, envelopes bool) Event {
 	return e
 }
 
-// CutMember is the member of a message's metadata that says why an answer ends before its end.
+// CutMember is the member of a message's metadata that contains the reason why an answer is
+// incomplete.
 const CutMember = "urn:vacant:cut:v1"
 
-// ReceiptMember is the member of a message's metadata that has the path of the answer's receipt.
+// ReceiptMember is the member of a message's metadata that contains the path of the answer's
+// receipt.
 const ReceiptMember = "urn:vacant:receipt:v1"
 
-// view is the message with its envelope, or without if it is the agent's, with the mark of a cut
-// answer, and with the path of a receipt.
 func (m *Message) view(envelopes bool) *Message {
 	if m == nil || m.Role != Agent {
 		return m
@@ -370,7 +360,7 @@ func (m *Message) view(envelopes bool) *Message {
 			continue
 		}
 		open := []byte("{")
-		if v.Metadata != nil { // an object that is not empty
+		if v.Metadata != nil { // an object with members
 			open = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
 		}
 		v.Metadata = fmt.Appendf(open, "%q:%q}", one.name, one.value)
@@ -382,5 +372,5 @@ func textArtifact(text string) Artifact {
 	return Artifact{ID: ResponseArtifact, Name: ResponseArtifact, Parts: []Part{{Kind: Text, Text: text}}}
 }
 
-// ResponseArtifact is the id and name of the artifact with the text of an answer.
+// ResponseArtifact is the id and the name of the artifact that contains the text of an answer.
 const ResponseArtifact = "response"

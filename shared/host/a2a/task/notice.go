@@ -11,18 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Notice says that a task has events to push. It carries no text.
+// Notice announces that a task has events to push. It contains no text.
 type Notice struct {
 	Task Ref
-	// Slot selects the configuration. Zero means all that are open.
+	// Slot selects the configuration. Zero means all open configurations.
 	Slot int
-	// Idle counts the looks that found nothing new.
+	// Idle counts the checks that found no new events.
 	Idle int
-	// Events is the least number of events that the task has once the notice's commit is
-	// done.
+	// Events is the minimum number of events that the task has after the commit that the notice
+	// announces.
 	Events int
-	// SetAt must equal the SetAt of the configuration's Progress. Zero accepts every
-	// configuration.
+	// SetAt must equal Progress.SetAt of the configuration. Zero accepts any configuration.
 	SetAt uint64
 }
 
@@ -30,11 +29,10 @@ func (n Notice) String() string {
 	return fmt.Sprintf("%s#%d#%d#%d#%d", n.Task.message(), n.Slot, n.Idle, n.Events, n.SetAt)
 }
 
-// ParseNotice parses what String returns.
 func ParseNotice(s string) (n Notice, err error) {
 	wrong := problem.New(problem.Damaged, "no notice of a task: %.20q", s)
 	parts := strings.Split(s, "#")
-	if len(parts) == 6 { // of a release without SetAt
+	if len(parts) == 6 { // notice of a release without SetAt
 		parts = append(parts, "0")
 	}
 	if len(parts) != 7 {
@@ -56,8 +54,8 @@ func ParseNotice(s string) (n Notice, err error) {
 	return n, nil
 }
 
-// notify sends a notice. It comes before the commit of its events, so that no stored event
-// is without one.
+// notify sends a notice. It is called before the commit of the events, so that every stored event
+// has a notice.
 func (e *Engine) notify(ctx context.Context, n Notice, of Sender) error {
 	if e.Notices == nil {
 		return nil
@@ -68,7 +66,6 @@ func (e *Engine) notify(ctx context.Context, n Notice, of Sender) error {
 	return nil
 }
 
-// notifyFirst sends the notice of the events of a task that begins with a configuration.
 func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
 	if t.Push == nil {
 		return nil
@@ -76,8 +73,6 @@ func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
 	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1}, SenderOf(t.Owner, t.Push.From))
 }
 
-// notifyOf sends a notice of event n, with which a turn begins or ends, if anything is
-// pushed.
 func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
@@ -89,15 +84,14 @@ func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
 	return e.notify(ctx, Notice{Task: r, Events: n}, open[0].Sender())
 }
 
-// Backlog is a task as far as its notifications concern.
+// Backlog contains the data of a task that its notifications need.
 type Backlog struct {
 	Events []Numbered
-	Size   int // bytes of the events as they are stored
+	Size   int // stored bytes of the events
 	State  State
 	Open   []Push // configurations whose deliveries have not ended
 }
 
-// At returns the task as it was after event n.
 func (b *Backlog) At(n int) *Task {
 	var t Task
 	for _, e := range b.Events[:n] {
@@ -106,8 +100,8 @@ func (b *Backlog) At(n int) *Task {
 	return &t
 }
 
-// Backlog reads the events that a notice announces. The error is ErrAgain if the
-// notice's commit is not done.
+// Backlog reads the events that a notice announces. If the announced commit has not happened yet,
+// the error is ErrAgain.
 func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
 	l, err := e.current(ctx, n.Task)
 	switch {
@@ -123,8 +117,8 @@ func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
 	return b, err
 }
 
-// OpenPushesOf returns the configurations of a task whose deliveries have not ended: the one
-// in a slot, or all for slot 0.
+// OpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
+// slot selects the configuration in that slot. Slot 0 selects all.
 func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (open []Push, err error) {
 	docs, err := e.pushDocs(ctx, r)
 	if err != nil {

@@ -12,45 +12,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// PushConfig asks for the events of a task to be sent to a URL. Scheme and
-// Credentials become the Authorization header of each delivery.
+// PushConfig requests that the events of a task are sent to a URL. Scheme and Credentials become
+// the Authorization header of each delivery.
 type PushConfig struct {
 	ID          string `json:"id"`
 	URL         string `json:"url"`
 	Token       string `json:"token,omitempty"`
 	Scheme      string `json:"scheme,omitempty"`
 	Credentials string `json:"credentials,omitempty"`
-	Dialect     uint8  `json:"dialect,omitempty"`   // in which deliveries are written
-	Extension   bool   `json:"extension,omitempty"` // the receiver knows envelopes
-	From        string `json:"from,omitempty"`      // address of the client that set it
+	Dialect     uint8  `json:"dialect,omitempty"`   // dialect of the deliveries
+	Extension   bool   `json:"extension,omitempty"` // the receiver understands envelopes
+	From        string `json:"from,omitempty"`      // address of the client that set the configuration
 }
 
-// MaxPushConfigs bounds the push configurations of a task.
+// MaxPushConfigs limits the push configurations of a task.
 const MaxPushConfigs = 4
 
-// ErrNoPushConfig means that the task has no configuration of this id.
 var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration of this id")
 
 func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
 
-// Progress is the state of a configuration's deliveries, besides the number of the last
-// event that was delivered.
+// Progress is the state of a configuration's deliveries, except for the number of the last
+// delivered event.
 type Progress struct {
-	// SetAt is the version of its document at which the configuration was set. It tells the
-	// configuration from earlier ones in the same slot.
+	// SetAt is the document version at which the configuration was set. It distinguishes the
+	// configuration from earlier configurations in the same slot.
 	SetAt   uint64    `json:"set_at,omitempty"`
-	Whole   bool      `json:"whole,omitempty"`   // the next delivery is the task as it is
-	Busy    time.Time `json:"busy,omitzero"`     // until then nobody else delivers
-	Try     int       `json:"try,omitempty"`     // how often the next delivery has failed
-	Through int       `json:"through,omitempty"` // last event of a delivery that was tried, or zero
-	Count   int       `json:"count,omitempty"`   // deliveries so far
+	Whole   bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
+	Busy    time.Time `json:"busy,omitzero"`     // time until which one process has exclusive use of the deliveries
+	Try     int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
+	Through int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
+	Count   int       `json:"count,omitempty"`   // number of deliveries
 	// Quiet skips all events before the end of the turn.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
-// storedPush is a configuration in the store. The number of its document is the number of
-// the last event that was delivered. A removed configuration leaves a document without data:
-// versions of a place never repeat, so a commit by an old version never succeeds.
+// storedPush is a configuration in the store. The number of its document is the number of the last
+// delivered event. If a configuration is removed, a document without data remains. A slot's
+// versions therefore never repeat, and a commit with an outdated version never succeeds.
 type storedPush struct {
 	PushConfig
 	Progress
@@ -76,9 +75,10 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err e
 	return c, nil
 }
 
-// AddPush adds a configuration to a task, or replaces the one with its id. Its deliveries
-// begin with the task as it is. On a task that has ended, only the first one delivers; later
-// ones are kept: each would cost its sender a small request, and the host a whole task.
+// AddPush adds a configuration to a task, or replaces the configuration with the same id. The first
+// delivery contains the current task. On a task that has ended, only the first configuration
+// delivers. Later configurations are stored without a delivery, because each small request would
+// otherwise make the host send a complete task.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
@@ -120,18 +120,17 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		return c, store.Problem(err)
 	}
 	e.pushed(r)
-	// After the commit, because its worker must find the configuration. Without an answer
-	// the caller adds it again.
+	// Notify after the commit, because the worker must find the configuration. If notify fails, the
+	// caller adds the configuration again.
 	return c, e.notify(context.WithoutCancel(ctx), of, SenderOf(r.Owner, c.From))
 }
 
-// pushSlot is one of the places for configurations that a task has.
+// pushSlot is one of a task's slots for configurations.
 type pushSlot struct {
 	key     store.Key
 	version uint64
 }
 
-// slotFor returns the place of the configuration with an id, or a free one.
 func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
 	at, taken := map[store.Key]uint64{}, map[store.Key]bool{}
 	for _, d := range docs {
@@ -155,14 +154,12 @@ func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string
 	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
 }
 
-// pushPut is the write of a configuration.
 func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
 	c.SetAt = at.version + 1
 	d, err := e.pushDoc(ctx, at.key, c)
 	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
 }
 
-// Pushes returns the configurations of a task.
 func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error) {
 	if _, err := e.current(ctx, r); err != nil {
 		return nil, err
@@ -189,10 +186,8 @@ func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
 	return docs, store.Problem(err)
 }
 
-// isRemoved reports whether a place has no configuration any more.
 func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
 
-// RemovePush removes a configuration of a task. An absent one is removed already.
 func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 	if _, err := e.current(ctx, r); err != nil {
 		return err
@@ -222,14 +217,12 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 type Push struct {
 	Task      Ref
 	Config    PushConfig
-	Delivered int // number of the last event that was delivered
+	Delivered int // number of the last delivered event
 	Progress
 
 	doc store.Doc
 }
 
-// OpenPushes returns a page of the configurations whose deliveries have not ended, and
-// the cursor of the next page.
 func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, next string, err error) {
 	docs, next, err := e.Store.Docs(ctx, PushDocs.Indexed(), 100, cursor)
 	if err != nil {
@@ -254,15 +247,11 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 	return all, next, nil
 }
 
-// openPush reads a configuration. If its day's key is gone, or it is damaged, nothing can
-// be sent by it.
 func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
-	c, err := e.readPush(ctx, d)
+	c, err := e.readPush(ctx, d) // fails if the configuration is damaged or its text key was destroyed
 	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
 
-// Slot returns the configuration's place, one of MaxPushConfigs that the task
-// has.
 func (p *Push) Slot() int { return slotOf(p.doc.Key) }
 
 func slotOf(k store.Key) int {
@@ -274,31 +263,30 @@ func slotOf(k store.Key) int {
 	return n
 }
 
-// Resume takes over from an earlier copy of p what was not kept yet, unless the
-// configuration has changed in between.
+// Resume copies the progress that was not stored yet from an earlier copy of p, unless the
+// configuration has changed since.
 func (p *Push) Resume(from *Push) {
 	if from != nil && from.doc.Key == p.doc.Key && from.doc.Version == p.doc.Version {
 		p.Delivered, p.Progress = from.Delivered, from.Progress
 	}
 }
 
-// Sender returns who answers for the deliveries.
 func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.From) }
 
-// Spend is the cost of a try in bytes, for two bounds: the bytes of its task over all
-// configurations, and the bytes that all tasks of its sender send in an hour.
+// Spend is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes of the
+// task over all configurations, and the bytes per hour of the sender over all tasks.
 type Spend struct {
-	Bytes    int // zero costs nothing
-	OfTask   int // bytes that the task may send
-	OfSender int // bytes that the sender may send in an hour
+	Bytes    int // bytes of the attempt; zero is not counted
+	OfTask   int // limit of the task
+	OfSender int // limit of the sender per hour
 }
 
-// ErrSpent means that a try exceeds a bound.
+// ErrSpent means that a delivery attempt exceeds a limit.
 var ErrSpent = errors.New("a bound of notifications is reached")
 
-// Keep keeps how far the deliveries are, and counts what the next try takes. The error is a
-// conflict if the configuration was removed or replaced, has ended, or if another process was
-// quicker; it is ErrSpent, and nothing is kept, if a bound is reached.
+// Keep stores the progress of the deliveries and counts the cost of the next attempt. The error is
+// a conflict if the configuration was removed or replaced or has ended, or if another process was
+// faster. If a limit is exceeded, the error is ErrSpent and the progress is not stored.
 func (e *Engine) Keep(ctx context.Context, p *Push, take Spend) error {
 	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
@@ -320,13 +308,10 @@ func (e *Engine) Keep(ctx context.Context, p *Push, take Spend) error {
 	return err
 }
 
-// EndPush ends the deliveries of a configuration. The error is a conflict if it was removed
-// or replaced.
 func (e *Engine) EndPush(ctx context.Context, p *Push) error {
 	return e.putPush(ctx, p, store.Key{})
 }
 
-// putPush writes the document of a configuration.
 func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside ...store.Write) error {
 	id, err := e.updater().NewWriteID()
 	if err != nil {
@@ -340,8 +325,8 @@ func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside .
 	return nil
 }
 
-// OnPush has fn called with each task that gets a configuration or another turn in this
-// process. It is set before the first request, and fn must not block.
+// OnPush sets a function that is called with each task that gets a configuration or another turn in
+// this process. OnPush must be called before the first request, and fn must not block.
 func (e *Engine) OnPush(fn func(Ref)) { e.onPush = fn }
 
 func (e *Engine) pushed(r Ref) {

@@ -18,47 +18,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNotFound means that the owner has no such task, or no longer.
+// ErrNotFound means that the owner does not have this task, or that it has expired.
 var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
 
-// Numbered is an event with its number.
 type Numbered struct {
 	N int
 	Event
 }
 
-// loaded is a task as it was read.
+// loaded is a task as it was read from the store.
 type loaded struct {
 	ref     Ref
 	head    head
-	version uint64 // of the head
+	version uint64 // version of the head
 	task    Task
 	events  []Numbered
 	size    int // bytes of the events
 	turn    turn
 }
 
-// turn is the last turn of a task, as far as its events say.
+// turn is the last turn of a task according to its events.
 type turn struct {
-	from    int        // number of the event that began it
-	earlier []Artifact // of the turns before
-	said    string     // the pieces of its answer
+	from    int        // number of the event that began the turn
+	earlier []Artifact // artifacts of earlier turns
+	said    string     // text of the stored pieces of the answer
 	used    *call.Usage
 	by      *call.Credential
 }
 
-// load reads a task with all its events.
 func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 	l := &loaded{ref: r}
 	return l, e.extend(ctx, l)
 }
 
-// extend reads the head, and the events after l's last event. Events after the
-// event that ends a task do not belong to it: the runner that wrote them did not
-// know yet that the task had ended.
+// extend reads the head and the events after l's last event. It ignores events after the event that
+// ends a task, because their runner did not know yet that the task had ended.
 func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	if !isID(l.ref.ID) {
-		return ErrNotFound // and it may not even fit into a key
+		return ErrNotFound // the id may not even fit into a key
 	}
 	found := false
 	var damage error
@@ -81,7 +78,7 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	}
 	switch {
 	case !found:
-		return ErrNotFound // its events may be left for a while
+		return ErrNotFound // events may remain for a while after the head has expired
 	case damage != nil:
 		return damage
 	case len(l.events) == 0:
@@ -90,13 +87,11 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	return nil
 }
 
-// isID reports whether a text has the form of NewID.
 func isID(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == len(store.WriteID{})
 }
 
-// take adds an event that was read.
 func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 	if l.task.Status.State.Terminal() {
 		return nil
@@ -147,7 +142,6 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 	return nil
 }
 
-// Get returns a task. A task whose runner died fails first.
 func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
@@ -156,32 +150,32 @@ func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// current is load after a turn that nobody runs was ended.
+// current loads a task. If the runner of the task has died, the task first fails.
 func (e *Engine) current(ctx context.Context, r Ref) (*loaded, error) {
 	l := &loaded{ref: r}
 	return l, e.follow(ctx, l)
 }
 
-// ListRequest selects tasks of an owner. Zero fields select all.
+// ListRequest selects tasks of an owner. Zero fields match all tasks.
 type ListRequest struct {
-	Ref     Ref        // its ID is not used
-	List    call.Owner // Turn.List
+	Ref     Ref        // the ID is ignored
+	List    call.Owner // owner as in Turn.List
 	Context string
 	State   State
-	Since   time.Time // of the status
+	Since   time.Time // earliest time of the status
 	Size    int       // 1 to 100
-	Token   string    // Page.Next of the page before
+	Token   string    // Page.Next of the previous page
 }
 
-// Page is a page of tasks, newest status first. It ends early at MaxPageBytes.
+// Page is a page of tasks, most recent status first. It ends early at MaxPageBytes.
 type Page struct {
 	Tasks []Task
 	Next  string // "" on the last page
-	Total int    // number of all tasks; -1 if there are more than MaxListed
+	Total int    // number of all matching tasks; -1 if there are more than MaxListed
 }
 
-// List passes a page of tasks to use. The page counts toward MaxListing until use returns.
-// A request that finds no room waits until its context ends, then the error is of kind
+// List passes a page of tasks to use. The page counts towards MaxListing until use returns. If
+// MaxListing is reached, the request waits. If its context ends first, the error is of kind
 // TooMany.
 func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error {
 	after, err := base64.RawURLEncoding.DecodeString(q.Token)
@@ -192,8 +186,8 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if err != nil {
 		return err
 	}
-	// Tasks of a known size are read at once. A task that grows is as large as MaxBytes at
-	// most, so there is room for one, and tasks are read one by one.
+	// Tasks of known size are read concurrently. A task that is still growing may reach MaxBytes,
+	// so space is reserved for only one task and tasks are read one by one.
 	n, room, parallel := 0, 0, 8
 	for ; n < min(len(heads), q.Size) && (n == 0 || room+heads[n].Bytes <= MaxPageBytes); n++ {
 		room += heads[n].Bytes
@@ -216,10 +210,10 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	g.SetLimit(parallel)
 	for i := range tasks {
 		r := q.Ref
-		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // after the 16 digits of newestFirst and "#"
+		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // follows the 16 digits of newestFirst and "#"
 		g.Go(func() error {
 			if parallel == 1 && read.Load() > MaxPageBytes {
-				return nil // the page ends before
+				return nil // the page ends before this task
 			}
 			l, err := e.current(ctx, r)
 			switch {
@@ -233,7 +227,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 			return nil
 		})
 	}
-	_ = g.Wait() // errs has the errors, in the order of the tasks
+	_ = g.Wait() // errs contains the errors in the order of the tasks
 	if err := cmp.Or(errs...); err != nil {
 		return err
 	}
@@ -255,7 +249,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if n < len(heads) {
 		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sort))
 	}
-	// What was not read is given back before a client takes its time.
+	// Release the unused reservation before the client consumes the page.
 	kept := min(size, room)
 	e.listing.Release(int64(room - kept))
 	room = kept
@@ -263,15 +257,14 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	return nil
 }
 
-// listedHead is a head with its sort in the index.
+// listedHead is a head with its sort key in the index.
 type listedHead struct {
 	head
 	sort string
 }
 
-// listed reads the index: the heads after a sort that fit, at most one more than a
-// page, and how many fit in all. The count ends above MaxListed, the search for the page does
-// not.
+// listed reads matching heads after a sort key from the index, at most one more than a page, and
+// counts all matching heads. The count ends above MaxListed, but the search for the page does not.
 func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
 	r := HeadDocs.Indexed(q.Ref.Vacant.String(), q.List.String())
 	last := ""
@@ -299,7 +292,7 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 		switch cursor = next; {
 		case cursor == "" || counted && len(fit) > q.Size:
 			return fit, total, nil
-		case counted && last < after: // the rest needs no count
+		case counted && last < after: // the rest need not be counted
 			r.First, cursor, last = after, "", after
 		}
 	}
@@ -307,13 +300,12 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 
 func clip(s string) string { return s[:min(len(s), 80)] }
 
-// Follow passes the events of a task after number `after` to emit, and then new ones
-// as they come, until the task has ended, ctx ends or emit returns false.
+// Follow passes the events of a task after number after to emit, and then new events as they
+// arrive. It ends when the task has ended, ctx ends or emit returns false.
 func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
 	return e.followUntil(ctx, r, after, State.Terminal, emit)
 }
 
-// FollowTurn is Follow that also ends when the task waits for its next message.
 func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
 	return e.followUntil(ctx, r, after, func(s State) bool { return s.Terminal() || s.Waits() }, emit)
 }
@@ -356,7 +348,6 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 	}
 }
 
-// follow is extend after a turn that nobody runs was ended.
 func (e *Engine) follow(ctx context.Context, l *loaded) error {
 	err := e.extend(ctx, l)
 	if err != nil || !l.head.abandoned(e.Now()) {
@@ -368,7 +359,6 @@ func (e *Engine) follow(ctx context.Context, l *loaded) error {
 	return e.extend(ctx, l)
 }
 
-// Snapshot is a task with the number of its last event.
 func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
@@ -377,8 +367,8 @@ func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 	return l.task, len(l.events), nil
 }
 
-// TurnSnapshot is a task as it was when its last turn began, with the number of the
-// event that began it.
+// TurnSnapshot returns a task as it was when its last turn began, and the number of the event that
+// began the turn.
 func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
@@ -399,8 +389,8 @@ func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err er
 // hub wakes followers in this process.
 type hub struct {
 	mu      sync.Mutex
-	topics  map[string]*topic // by partition
-	runners sync.Map          // the *runner of a partition
+	topics  map[string]*topic // keyed by partition
+	runners sync.Map          // maps a partition to its *runner
 }
 
 type topic struct {
@@ -408,8 +398,6 @@ type topic struct {
 	waiting int
 }
 
-// wait returns a channel that is closed with the next event of a partition. The caller
-// calls done once it no longer waits.
 func (h *hub) wait(partition string) (changed <-chan struct{}, done func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -440,7 +428,8 @@ func (h *hub) wake(partition string) {
 	}
 }
 
-// Answered returns the call of a task's last turn, and its answer, or nil if it has none.
+// Answered returns the call of a task's last turn and its answer. The answer is nil if the call has
+// not been answered.
 func (e *Engine) Answered(ctx context.Context, r Ref) (pair call.Pair, q call.RequestRow, a *call.ResponseRow, err error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -454,17 +443,15 @@ func (e *Engine) Answered(ctx context.Context, r Ref) (pair call.Pair, q call.Re
 	return pair, q, a, err
 }
 
-// Changes returns a channel that is closed with the next event of a task that this process
-// writes. The caller calls done once it no longer waits.
+// Changes returns a channel that is closed when this process writes the next event of a task. The
+// caller must call done when it no longer waits.
 func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {
 	return e.hub.wait(r.partition())
 }
 
-// IsActive reports whether a turn of the task runs or waits for a worker.
 func (e *Engine) IsActive(ctx context.Context, r Ref) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	return err == nil && d.Version > 0 && h.State.Active(), store.Problem(err)
 }
 
-// pair is the pair of a task's turn.
 func (l *loaded) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }

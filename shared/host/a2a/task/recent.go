@@ -14,41 +14,41 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RecentTime is the time for which a turn can be found by what was sent.
+// RecentTime is the time during which a turn can be found by the content of its request.
 const RecentTime = 15 * time.Minute
 
-// Recent are the turns of RecentTime in which one payer sent the same to one vacant. Clients of some
-// protocols resend a message without an id, and say only that they do.
+// Recent identifies the turns of the last RecentTime in which one payer sent the same content to
+// one vacant. Clients of some protocols resend a message without an id, and only indicate that it
+// is a repeat.
 //
-// A message that is sent for the first time has a document of its own, so that the same messages of a
-// payer that come at once do not wait for each other. All repeats of which the first message never
-// came share one document, whose version decides between them.
+// Each message that is sent for the first time has its own document, so that equal messages that a
+// payer sends concurrently do not wait for each other. Repeats whose first message never arrived
+// share one document, whose version decides which repeat begins a turn.
 type Recent struct {
 	hash    string
 	repeats bool
-	version uint64 // of the document of repeats
-	// looked means that TakeLost was called, so Begin does not look for lost answers.
+	version uint64 // version of the document of repeats
+	// looked reports that TakeLost was called, so that Begin need not look for lost answers.
 	looked bool
 }
 
-// recent is a turn that can be found.
 type recent struct {
 	Task string    `json:"task"`
 	At   time.Time `json:"at"`
 }
 
-// repeated sorts after the documents of first messages, which begin with a digit.
+// repeated is the sort key of the document of repeats. It follows the documents of first messages,
+// which begin with a digit.
 const repeated = "repeated"
 
-// Sent returns the place where the next turn is noted in which payer sends what to a vacant.
 func Sent(vacant identity.ID, payer, what string) *Recent {
 	sum := sha256.Sum256([]byte("vacancy recent v1\x1f" + vacant.String() + "\x1f" + payer + "\x1f" + what))
 	return &Recent{hash: hex.EncodeToString(sum[:])}
 }
 
-// Repeats returns the newest turn that r finds, for a message that its client sends again: "" if there
-// is none. The turn of the message is then noted so that only one of several repeats begins it, and the
-// others are refused with Conflict.
+// Repeats returns the newest turn of r for a message that its client marks as a repeat, or "" if
+// there is no such turn. In that case, only one of several concurrent repeats can begin a turn, and
+// the others are refused with Conflict.
 func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) {
 	r.repeats = true
 	from := e.Now().Add(-RecentTime)
@@ -59,7 +59,7 @@ func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) 
 	r.version = d.Version
 	first := RecentDocs.All(r.hash)
 	first.Last = repeated
-	docs, _, err := e.Store.Docs(ctx, first, 1, "") // the newest
+	docs, _, err := e.Store.Docs(ctx, first, 1, "") // the newest turn
 	if err != nil {
 		return "", store.Problem(err)
 	}
@@ -78,12 +78,10 @@ func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) 
 	return last.Task, nil
 }
 
-// recentUntil returns when a document of a time expires.
 func recentUntil(at time.Time) time.Time {
 	return at.Add(RecentTime).UTC().Truncate(time.Second).Add(time.Second)
 }
 
-// put is the write that notes a turn.
 func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, error) {
 	b, err := RecentDocs.Encode(recent{id, at})
 	if err != nil {
@@ -96,26 +94,25 @@ func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, e
 	return p, nil
 }
 
-// ErrLost refuses a turn that begins although a client has lost the connection on which it sent the same.
-// TakeLost may then find the earlier turn.
+// ErrLost is the error of a turn that should not begin, because a client lost the connection on
+// which it sent the same request. TakeLost may then find the earlier turn.
 var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
 
-// lostPrefix begins the keys of turns whose clients did not receive the answers. They sort after the documents of
-// first messages, the newest first. At is the time of the loss. It is zero once another request has received
-// the answer.
+// lostPrefix begins the sort keys of turns whose clients did not receive the answers. They follow
+// the documents of first messages, newest first. At is the time of the loss, or zero if another
+// request has received the answer since.
 const lostPrefix = "lost-"
 
-// maxLost bounds the lost turns that are looked at. A sender has no more requests under way.
+// maxLost limits the lost turns that are read. It exceeds the concurrent requests of a sender.
 const maxLost = 80
 
-// lostTurn is a lost turn with the key of its document.
 type lostTurn struct {
 	recent
 	key store.Key
 }
 
-// Lose records that the client of a turn of r did not receive the whole answer. One equal request then gets
-// the answer.
+// Lose records that the client of a turn of r did not receive the complete answer. One equal
+// request then receives the answer.
 func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
 	now := recent{id, e.Now().UTC()}
 	key := RecentDocs.Key(r.hash, lostPrefix+newestFirst(now.At)+"-"+id)
@@ -125,7 +122,6 @@ func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
 	})
 }
 
-// Deliver records that a request of r has received the answer of an earlier turn.
 func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		turns, err := e.lostTurns(ctx, r)
@@ -145,10 +141,11 @@ func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
 	})
 }
 
-// TakeLost returns a lost turn of r, or "" if there is none. Until ReleaseLost, this process gives the turn to no
-// other request, so that equal requests at once do not share it. Processes do not exclude each other: a
-// request that gets an answer for nothing does less harm than a turn that a crash leaves taken. A turn that
-// failed was not charged, so the request begins a new turn.
+// TakeLost returns a lost turn of r, or "" if there is none. Until ReleaseLost, this process does
+// not return the turn again, so that concurrent equal requests do not share it. Other processes may
+// return it: an answer that is delivered twice does less harm than a turn that remains taken after
+// a crash. A failed turn is skipped, because it was not charged and the request can begin a new
+// turn.
 func (e *Engine) TakeLost(ctx context.Context, r *Recent, vacant identity.ID, owner call.Owner) (id string, err error) {
 	r.looked = true
 	turns, err := e.lostTurns(ctx, r)
@@ -156,7 +153,7 @@ func (e *Engine) TakeLost(ctx context.Context, r *Recent, vacant identity.ID, ow
 		if _, taken := e.taken.LoadOrStore(t.Task, true); taken {
 			continue
 		}
-		// The request that had the turn before may have received the answer since.
+		// The request that took the turn earlier may have received the answer since.
 		again, err := e.lostTurns(ctx, r)
 		if err == nil && slices.ContainsFunc(again, func(o lostTurn) bool { return o.Task == t.Task }) {
 			var found Task
@@ -175,14 +172,12 @@ func (e *Engine) TakeLost(ctx context.Context, r *Recent, vacant identity.ID, ow
 	return "", err
 }
 
-// ReleaseLost ends TakeLost. A nil r took nothing.
 func (e *Engine) ReleaseLost(r *Recent, id string) {
 	if r != nil && r.looked {
 		e.taken.Delete(id)
 	}
 }
 
-// lostTurns reads the lost turns of r.
 func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []lostTurn, err error) {
 	all := RecentDocs.All(r.hash)
 	all.First, all.Last = lostPrefix, lostPrefix+"~"
@@ -203,8 +198,9 @@ func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []lostTurn, er
 	return turns, nil
 }
 
-// lookForLost reads, beside what the call reads, whether a turn that begins may repeat a lost one. The
-// function that it returns waits for the read; its error is ErrLost if so.
+// lookForLost checks, concurrently with the reads of the call, whether a new turn may repeat a lost
+// turn. The returned function waits for the result. Its error is ErrLost if the turn may repeat a
+// lost turn.
 func (e *Engine) lookForLost(ctx context.Context, t *Turn) func() error {
 	if t.Recent == nil || t.Recent.repeats || t.Recent.looked {
 		return func() error { return nil }

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Ref names a task. Only Owner finds the task.
+// Ref identifies a task. The task can only be found with its Owner.
 type Ref struct {
 	Vacant identity.ID
 	Owner  call.Owner
@@ -34,40 +34,39 @@ func (r Ref) eventKey(n int) store.Key { return EventDocs.Key(r.message(), fmt.S
 
 func newestFirst(at time.Time) string { return fmt.Sprintf("%016x", uint64(1<<63-1-at.UnixMicro())) }
 
-// format is the first byte of the stored form of a text, before day and box.
+// format is the first byte of a sealed text. The day of the key and the box follow.
 const format = 1
 
-// head is the stored state of a task without its events. It holds no text.
+// head is the stored state of a task without its events. It contains no text.
 type head struct {
 	State    State       `json:"state"`
 	Began    time.Time   `json:"began"`
 	Changed  time.Time   `json:"changed"` // time of the status
 	Caller   identity.ID `json:"caller"`
-	Position uint64      `json:"position"` // of the turn's request row
-	// Lease ends when the turn's runner is taken for dead. A zero Lease means that
-	// the turn waits for a worker.
+	Position uint64      `json:"position"` // position of the turn's request row
+	// Lease is the time at which the turn's runner is considered dead. If Lease is zero, the turn
+	// waits for a worker.
 	Lease      time.Time  `json:"lease,omitzero"`
 	Runner     string     `json:"runner,omitempty"`
-	Background bool       `json:"background,omitempty"` // counted against MaxBackground
-	Sender     Sender     `json:"sender,omitempty"`     // of a turn in the background
-	Shares     []string   `json:"shares,omitempty"`     // that count the turn since Changed, while it runs
-	Events     int        `json:"events"`               // at least so many events exist
-	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
+	Background bool       `json:"background,omitempty"` // the turn counts towards MaxBackground
+	Sender     Sender     `json:"sender,omitempty"`     // sender of a background turn
+	Shares     []string   `json:"shares,omitempty"`     // shares in which the running turn has been counted since Changed
+	Events     int        `json:"events"`               // minimum number of existing events
+	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end of the task
 	Bytes      int        `json:"bytes,omitempty"`      // stored size of the first Events events; zero if unknown
 	Context    string     `json:"context"`              // hash of the context id, for filters
 	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero if the task is not listed
-	// Dispatch has the settings of a dispatched task. It is nil for other tasks. While Position is zero, the call of
-	// the first turn is not accepted yet.
+	// Dispatch contains the settings of a dispatched task. It is nil for other tasks. While
+	// Position is zero, the call of the first turn is not accepted yet.
 	Dispatch *Dispatch `json:"dispatch,omitempty"`
 }
 
-// contextHash hides the context id, which is a caller's text.
 func contextHash(context string) string {
+	// The context id is a caller's text, so it is not stored in clear.
 	sum := sha256.Sum256([]byte(context))
 	return hex.EncodeToString(sum[:8])
 }
 
-// put returns the write of h over version v of its document.
 func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 	b, err := HeadDocs.Encode(*h)
 	if err != nil {
@@ -80,11 +79,11 @@ func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 	return p, nil
 }
 
-// Times of a task's life.
+// Lifetimes of tasks.
 const (
-	// Kept is the time for which a task is kept after its end.
+	// Kept is the time during which a task is retained after its end.
 	Kept = 24 * time.Hour
-	// MaxAge ends a task that has not ended.
+	// MaxAge is the age at which an unfinished task fails.
 	MaxAge = 24 * time.Hour
 )
 
@@ -96,7 +95,7 @@ func (h *head) expires() time.Time {
 	return end.Add(Kept).UTC().Truncate(time.Second)
 }
 
-// abandoned reports whether nobody runs or will run the turn.
+// abandoned reports whether no process is running the turn or will run it.
 func (h *head) abandoned(now time.Time) bool {
 	switch {
 	case h.State.Terminal():
@@ -111,33 +110,31 @@ func (h *head) abandoned(now time.Time) bool {
 	return h.State == Working && now.After(h.Lease)
 }
 
-// isOverdue reports whether a dispatched task has reached its deadline.
 func (h *head) isOverdue(now time.Time) bool {
 	return h.Dispatch != nil && !now.Before(h.Dispatch.Deadline)
 }
 
-// isUnaccepted reports whether the first call of a dispatched task is not accepted yet.
 func (h *head) isUnaccepted() bool {
 	return h.Dispatch != nil && h.State == Submitted && h.Position == 0
 }
 
-// storedEvent is an event before it is sealed. If the message of a status repeats the
-// answer's text, it is stored without the text: the artifact has it.
+// storedEvent is an event before it is sealed. If the message of a status repeats the text of the
+// answer, the text is omitted, because the artifact contains it.
 type storedEvent struct {
 	Event
 	Repeats bool `json:"repeats,omitempty"`
-	// Void, beside a Status, says that the turn ended without an answer: the artifacts of the
-	// turn are withdrawn.
+	// Void reports that the turn ended without an answer, so the artifacts of the turn are
+	// withdrawn. It is set only together with Status.
 	Void bool `json:"void,omitempty"`
-	// Used is the turn's usage so far. It comes with each piece of the answer, and in an event
-	// of its own when the agent begins to use tools or asks its model again.
+	// Used is the turn's usage so far. It is stored with each piece of the answer, and in a
+	// separate event when the agent begins to use tools or asks its model again.
 	Used *call.Usage `json:"used,omitempty"`
-	// By is the credential of the request that began a turn of a worker. It comes with the message of
-	// the turn. If an earlier program stored the turn, By is nil, and the walk of the turn has no limits.
+	// By is the credential of the request that began a turn of a worker. It is stored with the
+	// message of the turn. If an earlier program stored the turn, By is nil, and the walk of the
+	// turn has no limits.
 	By *call.Credential `json:"by,omitempty"`
 }
 
-// seal returns the stored form of a text of a task: format, day of the key, box.
 func (e *Engine) seal(ctx context.Context, k store.Key, plain []byte) ([]byte, error) {
 	s, err := e.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
@@ -146,8 +143,8 @@ func (e *Engine) seal(ctx context.Context, k store.Key, plain []byte) ([]byte, e
 	return append(binary.BigEndian.AppendUint32([]byte{format}, s.Day), s.Box...), nil
 }
 
-// open is the inverse of seal. The error is textkeys.ErrGone once the key of the day is
-// destroyed.
+// open decrypts the result of seal. If the key of the day was destroyed, the error is
+// textkeys.ErrGone.
 func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 	if len(d.Data) < 5 || d.Data[0] != format {
 		return nil, problem.New(problem.Damaged, "%s does not decode", d.Key)
@@ -192,7 +189,6 @@ func eventNumber(k store.Key) (int, bool) {
 	return n, err == nil
 }
 
-// compact returns e without the text that its status message repeats.
 func compact(e Event, answer string) storedEvent {
 	s := storedEvent{Event: e}
 	status := e.Status
@@ -216,7 +212,6 @@ func compact(e Event, answer string) storedEvent {
 	return s
 }
 
-// expand is the inverse of compact. t is the task after s.Event was applied.
 func expand(t *Task, s *storedEvent) {
 	if !s.Repeats {
 		return

@@ -16,10 +16,9 @@ import (
 // errEnded means that another writer ended the task.
 var errEnded = problem.New(problem.Canceled, "the task has ended")
 
-// Begin stores a task and runs its turn in this process. It returns once the task can
-// be followed; done is closed when the turn has ended. The error is a *Refusal if the
-// call was not accepted; for a message that came before it is nil, and ref names the task
-// of then.
+// Begin stores a task and runs its turn in this process. It returns when the task can be followed.
+// done is closed when the turn has ended. If the call was not accepted, the error is a *Refusal. If
+// the message arrived earlier, ref is the existing task and the error is nil.
 func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
 	ended := make(chan struct{})
 	if _, ok, err := e.before(ctx, &t); ok || err != nil {
@@ -63,7 +62,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	})
 	if err != nil {
 		close(ended)
-		// An answer that is paid for already comes also if a new call is refused.
+		// An answer that is already paid for is delivered even if a new call would be refused.
 		if lost := looked(); errors.Is(lost, ErrLost) {
 			return t.Ref, ended, lost
 		}
@@ -86,13 +85,13 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	return t.Ref, ended, nil
 }
 
-// ErrBusy means that a task does not wait for a message: its turn runs, or it has
+// ErrBusy means that a task does not accept a message, because its turn is running or the task has
 // ended.
 var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message before")
 
-// continued returns the writes that begin the next turn of a task: its head, at the
-// version that was read, and the message with the new status. It puts the message into
-// the context of the task. r runs the turn. If r is nil, a worker will.
+// continued returns the writes that begin the next turn of a task: the head, at the version that
+// was read, and the message with the new status. It assigns the message to the task's context. r
+// runs the turn. If r is nil, a worker will run it.
 func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
 	l, err := e.load(ctx, t.Ref)
 	if err != nil {
@@ -149,7 +148,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 		if err != nil {
 			return nil, err
 		}
-		w.Number = int64(n - 1) // it asks for the events of its turn
+		w.Number = int64(n - 1) // requests the events of this turn
 		more = append(more, w)
 		if err := e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From)); err != nil {
 			return nil, err
@@ -163,13 +162,13 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	return append(more, put, w), nil
 }
 
-// run runs a turn whose lease r holds, in a goroutine that Wait waits for.
 func (e *Engine) run(r *runner, turn func()) {
 	e.hub.runners.Store(r.ref.partition(), r)
 	e.running.Go(func() {
 		var beside sync.WaitGroup
 		finished := make(chan struct{})
-		// Store pieces that came long ago, renew the lease and notice if another instance ends the task.
+		// Store pieces that have waited long enough, renew the lease, and check whether another
+		// instance has ended the task.
 		beside.Go(func() {
 			defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
 			chunk, look := time.NewTicker(r.engine.Chunk), time.NewTicker(time.Second)
@@ -207,38 +206,40 @@ func (e *Engine) run(r *runner, turn func()) {
 	})
 }
 
-// runner runs one turn: it stores the pieces of the answer, renews the lease and
-// notices the end of the task by another writer.
+// runner runs one turn. It stores the pieces of the answer, renews the lease, and detects that
+// another writer has ended the task.
 type runner struct {
 	engine *Engine
 	ref    Ref
 	id     string
 	began  time.Time
 	stop   chan struct{} // closed to end the behaviour
-	quiet  bool          // pieces are stored at the end
-	brief  bool          // a message that blocks waits for the turn
-	// dispatch has the settings of a dispatched task, or is nil.
+	quiet  bool          // pieces are stored only at the end
+	brief  bool          // a client request waits for the turn
+	// dispatch contains the settings of a dispatched task, or is nil.
 	dispatch *Dispatch
 
+	// mu guards the fields below. Callers of logEvent, record, isTraceDue, storeTrace, flush,
+	// closeText, complete and put must hold it.
 	mu      sync.Mutex
 	stopped bool
 	task    Task
 	next    int    // number of the next event
-	said    string // the text that is stored
-	heard   []byte // the text that is not
-	stored  int    // bytes of the events
+	said    string // text that is stored
+	heard   []byte // text that is not stored yet
+	stored  int    // stored bytes of the events
 	flushed time.Time
-	broken  bool // pieces are lost: the answer replaces the artifact
+	broken  bool // pieces were lost, so the answer must replace the artifact
 	closed  bool // the last piece of the answer is stored
 	ending  *Ending
-	status  Status // of the decision
+	status  Status // status of the decision
 
 	came     int         // bytes of text and thoughts so far
-	reported *call.Usage // the last one
-	counted  int         // came at the time of that report
+	reported *call.Usage // last reported usage
+	counted  int         // value of came at the time of the last report
 
-	trace                  []TraceEntry // entries that are not stored
-	traceSize, traceStored int          // bytes of all entries, and of the stored ones
+	trace                  []TraceEntry // entries that are not stored yet
+	traceSize, traceStored int          // bytes of all entries, and of the stored entries
 	traceDocs              int          // number of documents
 	traced                 time.Time    // time of the last document
 
@@ -248,24 +249,22 @@ type runner struct {
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
 	id, err := e.NewID()
 	if err != nil {
-		id = r.ID // the ids of runners only tell them apart
+		id = r.ID // runner ids only distinguish runners
 	}
 	return &runner{engine: e, ref: r, id: id, began: began, stop: make(chan struct{})}
 }
 
-// join makes o report to r.
 func (r *runner) join(o *call.Options) {
 	o.Sink, o.Decided, o.Stop = r.take, r.decided, r.stop
 }
 
-// decidedBy reports whether the turn, which is over with an outcome, was decided by r. Nobody
-// writes the status any more.
+// decidedBy reports whether r decided the turn. The turn must have ended with the outcome out, so
+// that the status no longer changes.
 func (r *runner) decidedBy(out *call.Outcome) bool {
 	s := r.status.State
 	return (out.Reply != nil || out.State == call.Unanswered) && s != "" && (s == Failed) == (out.Reply == nil)
 }
 
-// cancel ends the behaviour.
 func (r *runner) cancel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,8 +274,8 @@ func (r *runner) cancel() {
 	}
 }
 
-// take is the call's Sink. Pieces of text are joined, and stored by the first of
-// them, by size, or by the ticker of run.
+// take receives the events of the call, as its Sink. It joins pieces of text. The first piece is stored immediately.
+// Later pieces are stored when they are large enough, or by the ticker of run.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
 	if !ok {
@@ -290,8 +289,9 @@ func (r *runner) take(p call.Progress) {
 	if u, before := piece.Usage, r.reported; u != nil {
 		r.reported, r.counted = u, r.came
 		if before != nil && (u.Turns > before.Turns || u.Tools > before.Tools) {
-			// If a part of the answer can be read, a cancel by another process charges for what is
-			// stored. Turns and tools may take long, so the usage does not wait for the next piece.
+			// When a part of the answer is readable, a cancel by another process charges the stored
+			// usage. Model turns and tools may take long, so the usage is stored before the next
+			// piece.
 			switch {
 			case len(r.heard) > 0 && !r.quiet:
 				_ = r.flush(ctx, false)
@@ -325,14 +325,13 @@ func (r *runner) take(p call.Progress) {
 	switch now := r.engine.Now(); {
 	case r.quiet:
 	case piece.Last:
-		// A cancel that follows charges for the usage that is stored with the end of the text.
+		// A later cancel charges the usage that is stored with the end of the text.
 		_ = r.closeText(ctx)
 	case r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk:
-		_ = r.flush(ctx, false) // the answer has it too
+		_ = r.flush(ctx, false) // the answer also contains it
 	}
 }
 
-// closeText stores the text that is not stored yet, and marks the end of the text. r.mu is held.
 func (r *runner) closeText(ctx context.Context) error {
 	switch {
 	case len(r.heard) > 0:
@@ -343,9 +342,9 @@ func (r *runner) closeText(ctx context.Context) error {
 	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
 }
 
-// used returns the turn's usage so far: the usage that the agent reported, and an estimate
-// for the text and the thoughts after the report. If the agent reported nothing, the request
-// is estimated, too; a model's first report contains that estimate (package loop).
+// used returns the turn's usage so far: the usage that the agent reported, plus an estimate for the
+// text and the thoughts after the report. If the agent has not reported usage, used also estimates
+// the request. A model's first report contains that estimate (package loop).
 func (r *runner) used() *call.Usage {
 	var u call.Usage
 	if r.reported != nil {
@@ -366,18 +365,17 @@ func (r *runner) used() *call.Usage {
 	return &u
 }
 
-// flushTime bounds how long a piece may hold up the turn: less than a call waits for
-// its Sink.
+// flushTime limits the time for which storing a piece may delay the turn. It is less than the time
+// that a call waits for its Sink.
 const flushTime = 900 * time.Millisecond
 
-// flush stores what was heard as one event. r.mu is held.
 func (r *runner) flush(ctx context.Context, last bool) error {
 	if len(r.heard) == 0 || r.broken || r.next >= MaxEvents-1 || r.stored+len(r.heard) > MaxBytes {
 		return nil
 	}
 	c := &Chunk{Artifact: textArtifact(string(r.heard)), Append: r.said != "", Last: last}
 	if err := r.put(ctx, storedEvent{Event: Event{Artifact: c}, Used: r.used()}); err != nil {
-		// Whether it is stored is not known. The answer replaces the artifact.
+		// The event may be stored. The answer will replace the artifact.
 		r.broken = true
 		return err
 	}
@@ -386,7 +384,6 @@ func (r *runner) flush(ctx context.Context, last bool) error {
 	return nil
 }
 
-// put stores the next event. r.mu is held.
 func (r *runner) put(ctx context.Context, event storedEvent) error {
 	e := r.engine
 	id, err := e.updater().NewWriteID()
@@ -411,8 +408,8 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 	return nil
 }
 
-// decided are the writes besides the row that decides the turn: the rest of the answer
-// is stored before, the status with it.
+// decided returns the writes that join the row that decides the turn. It first stores the rest of
+// the answer, and returns the status with the writes.
 func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, error) {
 	r.storeLog(ctx)
 	r.mu.Lock()
@@ -429,11 +426,10 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 	return e.ends(ctx, r.ref, &r.task, end)
 }
 
-// complete makes the stored artifact the answer's text. r.mu is held.
 func (r *runner) complete(ctx context.Context, answer string) error {
 	if r.task.answer() == answer && len(r.heard) == 0 {
-		// The mark of the last piece is not worth the answer: without it, the status ends the
-		// task as well.
+		// An error must not lose the answer. The status ends the task even without the mark of the
+		// last piece.
 		_ = r.closeText(ctx)
 		return nil
 	}
@@ -451,8 +447,8 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.used()})
 }
 
-// look reads the head, renews the lease if asked to, and ends the behaviour of a task
-// that has ended. It reports whether the lease is held.
+// look reads the head. It renews the lease if renew is true, and ends the behaviour if the task has
+// ended. It reports whether the lease is held.
 func (r *runner) look(renew bool) bool {
 	e := r.engine
 	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
@@ -477,7 +473,6 @@ func (r *runner) look(renew bool) bool {
 	return err == nil
 }
 
-// readHead reads the head of a task in a transaction.
 func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, error) {
 	h, d, err := HeadDocs.Get(ctx, tx, r.headKey())
 	switch {
@@ -489,7 +484,6 @@ func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, erro
 	return &h, nil
 }
 
-// putHead writes the head that readHead read.
 func (r Ref) putHead(tx *store.Tx, h *head) error {
 	p, err := h.put(r, 0, tx.ID)
 	tx.Put(store.Doc{Key: p.Key, Data: p.Data, Index: p.Index, Expires: p.Expires})

@@ -10,20 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Share bounds turns in the background: at most Max turns with the same Key run at once.
+// Share limits background turns. At most Max turns with the same Key run at the same time.
 type Share struct {
 	Key string
 	Max int
 }
 
-// strangerTurns limits the turns of a stranger's address. Sixteen addresses are needed for the share of
-// all strangers on a host that runs 64 turns.
+// strangerTurns limits the concurrent turns of a stranger's address. On a host that runs 64 turns,
+// it takes sixteen addresses to use the share of all strangers.
 const strangerTurns = 2
 
-// Shares returns the shares of a turn on a host that runs the given number of turns at once. Each turn in
-// the background may last for MaxWork, whatever its vacant is, so all turns have the same shares. A
-// stranger has no account. Accounts come first: all strangers have half of the turns together, and accounts
-// may use all.
+// Shares returns the shares of a turn on a host that runs the given number of concurrent turns. A
+// stranger is a sender without an account. All strangers together may use half of the turns,
+// whereas accounts may use all turns. The shares do not depend on the vacant, because every
+// background turn may last for MaxWork.
 func Shares(r Ref, sender Sender, stranger bool, turns int) []Share {
 	quarter, half := max(1, turns/4), max(1, turns/2)
 	vacant, key := Share{"vacant " + r.Vacant.String(), quarter}, "sender "+string(sender)
@@ -33,27 +33,28 @@ func Shares(r Ref, sender Sender, stranger bool, turns int) []Share {
 	return []Share{vacant, {key, min(quarter, strangerTurns)}, {"strangers", half}}
 }
 
-// ErrFull means that a share of the turn has no room. The queue delivers the message again until the
-// turn begins, or has waited for call.MaxQueued and fails.
+// ErrFull means that a share of the turn has no room. The queue redelivers the message until the
+// turn begins, or until it has waited for call.MaxQueued and fails.
 var ErrFull = errors.New("a limit of running turns is reached")
 
-// ErrWaiting is the error for a dispatched task whose turn cannot begin yet. The queue delivers its message until the
-// task begins or fails.
+// ErrWaiting means that the turn of a dispatched task cannot begin yet. The queue redelivers its
+// message until the task begins or fails.
 var ErrWaiting = errors.New("the task waits for its first turn")
 
-// ErrAccountFull is ErrFull for the turn of an account.
+// ErrAccountFull is the ErrFull of an account's turn.
 var ErrAccountFull = fmt.Errorf("an account waits: %w", ErrFull)
 
-// ErrUndecided means that the answer of a turn waits for its payment. Others decide the call, and do not
-// know of the task, so the message comes again, ends the task and counts it out.
+// ErrUndecided means that the answer of a turn waits for its payment. Another process will decide
+// the call without knowing the task. The message is therefore redelivered, so that a worker ends
+// the task and its count.
 var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 
-// A count of running turns is of the UTC day on which they began, and is removed days later,
+// Running turns are counted under the UTC day on which they began. A count is removed days later,
 // because its key may contain the hash of a client's address.
 const (
-	// longestTurn is the time after which a turn has ended, or has lost its lease.
+	// longestTurn is the time after which a turn has ended or has lost its lease.
 	longestTurn = MaxWork + 2*lease
-	// keptCounts is longer than the tasks that were counted are kept.
+	// keptCounts exceeds the lifetime of the tasks that were counted.
 	keptCounts = MaxAge + Kept + 48*time.Hour
 )
 
@@ -63,8 +64,9 @@ func runningKey(share string, day time.Time) store.Key {
 	return RunningDocs.Key(share, day.Format(time.DateOnly))
 }
 
-// countIn returns the writes that count a turn which begins now in its shares, and their keys. The error
-// is ErrFull if a share has no room. The writes fail by their bounds if a share has lost its room since.
+// countIn returns the writes that count a turn which begins now in its shares, and the keys of the
+// shares. If a share has no room, the error is ErrFull. If a share becomes full before the commit,
+// the writes fail by their bounds.
 func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
 	if e.Turns == 0 {
 		return nil, nil, nil
@@ -72,14 +74,14 @@ func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Tim
 	day := dayOf(now)
 	for _, s := range Shares(r, sender, !sender.IsAccount(), e.Turns) {
 		add := store.Add{Key: runningKey(s.Key, day), Delta: 1, Max: int64(s.Max), Expires: day.Add(keptCounts)}
-		if now.Sub(day) < longestTurn { // turns of the day before may still run; no more begin
+		if now.Sub(day) < longestTurn { // turns of the previous day may still be running, but no more of them begin
 			n, _, err := RunningDocs.Get(ctx, e.Store, runningKey(s.Key, day.AddDate(0, 0, -1)))
 			if err != nil {
 				return nil, nil, store.Problem(err)
 			}
 			add.Max -= n
 		}
-		n, _, err := RunningDocs.Get(ctx, e.Store, add.Key) // it costs less than a refused transaction
+		n, _, err := RunningDocs.Get(ctx, e.Store, add.Key) // cheaper than a failed transaction
 		switch {
 		case err != nil:
 			return nil, nil, store.Problem(err)
@@ -93,7 +95,6 @@ func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Tim
 	return writes, keys, nil
 }
 
-// countOut returns the writes that count the turn of h no more.
 func (h *head) countOut() (writes []store.Write) {
 	for _, key := range h.Shares { // Changed is the time at which the turn began
 		day := dayOf(h.Changed)

@@ -1,17 +1,17 @@
-// Package task keeps the tasks of callers: work that outlives a request, with a
-// history that can be read, followed and cancelled from any instance. It knows no
-// protocol.
+// Package task stores the tasks of callers. A task is work that outlives a request and whose
+// history can be read, followed and canceled from any instance. The package is independent of
+// protocols.
 //
-// The invariants: a task is the fold of its events, which are numbered 1, 2, 3 … and
-// never change. A change of state is one commit of the task's head, its event and, at
-// the end of a turn, the row that decides the call; so task and rows never disagree
-// on an answer: once a caller can read a piece of an answer, a cancel makes what came the
-// answer, and a turn without an answer takes its pieces back. A turn runs at most once: a
-// turn whose runner died fails. Who is not the owner of a task does not find it.
+// A task is the fold of its events, which are numbered 1, 2, 3 and so on, and never change. A
+// change of state is one commit of the task's head, its event and, at the end of a turn, the row
+// that decides the call. Tasks and rows therefore always agree on an answer. After a caller can
+// read a piece of an answer, a cancel makes the stored pieces the answer. A turn without an answer
+// withdraws its pieces. A turn runs at most once: if its runner dies, it fails. Only the owner of a
+// task can find it.
 //
-// A turn is one request of package call. Run writes a task once, with its answer.
-// Begin writes it before the turn runs, so that others can follow it. Start leaves the
-// turn to a worker.
+// A turn is one request of package call. Run stores a task once, together with its answer. Begin
+// stores the task before the turn runs, so that other requests can follow it. Start lets a worker
+// run the turn.
 package task
 
 import (
@@ -42,85 +42,86 @@ import (
 // Limits of a task.
 const (
 	MaxEvents = 1000
-	MaxBytes  = 8 << 20 // of all events
-	// MaxBackground bounds the turns of a vacant that wait or run in the background.
+	MaxBytes  = 8 << 20 // bytes of all events
+	// MaxBackground limits the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
-	// maxPaid is MaxBackground for an account, which so finds a place where strangers have all others.
+	// maxPaid is the limit that replaces MaxBackground for an account, so that an account finds a
+	// place even if strangers use all others.
 	maxPaid = MaxBackground + 8
-	// MaxWork bounds a turn that runs in the background or is followed.
+	// MaxWork limits the time of a turn that runs in the background or is followed.
 	MaxWork = call.MaxWork
-	// MaxListed is up to which number the tasks of an owner are counted.
+	// MaxListed is the number up to which the tasks of an owner are counted.
 	MaxListed = 1000
-	// MaxPageBytes ends a page of tasks early, by their stored size.
+	// MaxPageBytes limits the stored size of the tasks in a page. The page ends early.
 	MaxPageBytes = 1 << 20
-	// MaxListing is the stored size of the tasks that are listed at once by an Engine. It
-	// takes 64 MiB of memory, because a task is in memory as it was stored, as a value and
-	// as an answer.
+	// MaxListing limits the stored size of the tasks that an Engine lists concurrently. It
+	// corresponds to 64 MiB of memory, because each task is in memory in its stored form, as a
+	// value and as an answer.
 	MaxListing = 16 << 20
-	// lease is the time for which a runner may be silent.
+	// lease is the time after which a silent runner is considered dead.
 	lease = 60 * time.Second
-	// maxChunk ends a chunk early, in bytes.
+	// maxChunk is the size in bytes at which a chunk is stored early.
 	maxChunk = 8 << 10
 )
 
-// Config holds the dependencies of an Engine.
+// Config contains the dependencies of an Engine.
 type Config struct {
 	Store store.Store
 	Calls *call.Host
 	Texts call.Texts
-	// Queue takes the turns of Start to a Worker. With nil, Start fails.
+	// Queue passes the turns of Start to a worker. If Queue is nil, Start fails.
 	Queue Queue
-	// Guests has the keys with which the host signs for callers that sign nothing.
+	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
-	// Recheck returns an error if the credential of a dispatched task is not accepted any more, or its account is
-	// suspended. It is called when a turn or a call of its walk begins. If Recheck is nil, there are no accounts.
+	// Recheck returns an error if the credential of a dispatched task is no longer accepted or its
+	// account is suspended. It is called when a turn begins, and when a call of the turn's walk
+	// begins. If Recheck is nil, the host has no accounts.
 	Recheck func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
-	// Turns is the number of turns that all processes of the host run at once in Work, which
-	// counts their Shares in the store. If Turns is 0, Queue bounds the turns.
+	// Turns limits the turns that all processes of the host run concurrently in Work. Their Shares
+	// are counted in the store. If Turns is 0, Queue limits the turns.
 	Turns int
-	// Notices takes notices of events to push, for processes that run only while they
-	// answer. With nil, OnPush announces the events.
+	// Notices receives notices of events to push. It is for processes that run only while they
+	// answer a request. If Notices is nil, OnPush announces the events.
 	Notices Notices
-	// Chunk is the time for which pieces of a streamed answer are joined to one
-	// event. The default is 500 ms.
+	// Chunk is the time during which pieces of a streamed answer are joined into one event. The
+	// default is 500 ms.
 	Chunk time.Duration
-	// Poll is the interval at which a follower looks for events of other
-	// instances. The default is 250 ms for the first looks, then a second.
+	// Poll is the interval at which a follower checks for events of other instances. The default is
+	// 250 ms for the first checks, and then one second.
 	Poll time.Duration
 	Log  *slog.Logger
 	Now  func() time.Time
 	Rand io.Reader // safe for concurrent use
 }
 
-// Queue carries turns to workers, at least once. Its messages are keys, without text.
+// Queue passes turns to workers at least once. Its messages are keys without text.
 type Queue interface {
-	// Send stores a message. The sender calls settle with whether the message's task is
-	// stored, or may be; without that the message is delivered late, and dropped after a while.
-	// The queue shares itself out by senders.
+	// Send stores a message. The sender must call settle with true if the message's task is stored
+	// or may be stored, and otherwise with false. If settle is not called, the message is delivered
+	// late and dropped after a while. The queue distributes its capacity among the senders.
 	Send(ctx context.Context, message string, of Sender) (settle func(ctx context.Context, stored bool), err error)
 }
 
-// Notices carries notices to processes that push, at least once. It is fair between senders:
-// if a sender keeps the processes busy, its notices come after the notices of others.
+// Notices passes notices to processes that push, at least once. It is fair between senders: if one
+// sender keeps the processes busy, the notices of other senders are delivered first.
 type Notices interface {
-	// SendAfter stores a notice that is delivered after a while.
+	// SendAfter stores a notice that is delivered after a delay.
 	SendAfter(ctx context.Context, notice string, of Sender, after time.Duration) error
 }
 
-// Engine runs turns and keeps tasks. It is safe for concurrent use, and any number of
-// engines may share a store.
+// Engine runs turns and stores tasks. It is safe for concurrent use. Several engines may share a
+// store.
 type Engine struct {
 	Config
 	hub     hub
 	running sync.WaitGroup
-	listing *semaphore.Weighted // bytes of MaxListing
+	listing *semaphore.Weighted // counts bytes up to MaxListing
 	onPush  func(Ref)
 	taken   sync.Map // ids of lost turns that a request of this process repeats
 }
 
-// New returns an Engine.
 func New(c Config) *Engine {
 	c.Chunk = cmp.Or(c.Chunk, 500*time.Millisecond)
 	return &Engine{Config: c, listing: semaphore.NewWeighted(MaxListing)}
@@ -128,77 +129,77 @@ func New(c Config) *Engine {
 
 func (e *Engine) updater() store.Updater { return store.Updater{Store: e.Store, Rand: e.Rand} }
 
-// Wait returns when no turn runs in this process any more.
 func (e *Engine) Wait() { e.running.Wait() }
 
-// NewID returns a random id of 128 bits.
 func (e *Engine) NewID() (string, error) {
 	id, err := e.updater().NewWriteID()
 	return hex.EncodeToString(id[:]), err
 }
 
-// Turn is a message to a vacant that begins a task.
+// Turn is a message to a vacant that begins a task or continues one.
 type Turn struct {
 	Ref
 	List    call.Owner // owner in the list of tasks; zero if the task is not listed
 	Message Message
-	// Envelope signs the message as the next of its pair. It is called again if
-	// another message was quicker, unless Signed.
+	// Envelope signs the message as the next message of its pair. If another message was faster, it
+	// is called again, unless Signed is set.
 	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
-	// Signed marks an envelope that the caller signed: it is taken or refused as it is.
+	// Signed marks an envelope that the caller signed. The host accepts or refuses it without
+	// signing again.
 	Signed bool
-	// Carries reports whether a message carries the envelope of a Signed turn.
+	// Carries reports whether a message contains the envelope of a Signed turn.
 	Carries func(*Message) bool
-	// Opens says that the pair has no call yet, as far as the handler knows.
+	// Opens reports that the pair has no call yet, according to the handler.
 	Opens bool
-	// Caller signs the message.
+	// Caller is the signer of the message.
 	Caller identity.ID
 	// From is the address of the client, or "" if unknown.
 	From string
-	// Work bounds the turn, as a stream and in the background, too. Zero means the host's own
-	// bounds.
+	// Work limits the time of the turn, both as a stream and in the background. Zero means the
+	// limits of the host.
 	Work time.Duration
-	// Quiet stores the pieces of the answer with it, not as they come: nobody reads them before.
+	// Quiet stores the pieces of the answer only at the end, because no client reads them earlier.
 	Quiet bool
 	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
 	Ended func(*Ended)
-	// Accepted is called when the call is accepted, or is found because it came before: the pipeline
-	// logs it. It may be nil.
+	// Accepted is called when the call is accepted, or when it is found because it arrived earlier.
+	// The pipeline then logs the call. Accepted may be nil.
 	Accepted func()
-	// Operation names the client's request in its protocol's words, for the log.
+	// Operation is the client's request in the words of its protocol, for the log.
 	Operation string
-	// Continue makes the message the next one of a task that waits for it.
+	// Continue makes the message the next message of a task that waits for it.
 	Continue bool
-	// Once marks a message whose id is its owner's own, and a task whose id follows from
-	// it: a message that came before finds its task, and runs nothing.
+	// Once marks a message whose id was chosen by its owner and determines the task's id. A
+	// repeated message finds the existing task and does not run again.
 	Once bool
-	// Unfit refuses a message of Once that did not come before; nil takes it. A message whose answer is
-	// kept gets that answer, also if the vacant would refuse the message now.
+	// Unfit is the error for a message with Once that did not arrive earlier. If Unfit is nil, the
+	// message is accepted. A repeated message gets its stored answer even if the vacant would
+	// refuse the message now.
 	Unfit error
-	// Told are messages that the caller reports, for a turn that this process runs; nil for a turn
-	// that has the vacant's memory. They are not stored: Message or its envelope has their hash.
+	// Told contains the earlier messages that the caller reports, for a turn that this process
+	// runs. If Told is nil, the turn uses the vacant's memory. The messages are not stored, but
+	// Message or its envelope contains their hash.
 	Told []Told
-	// Recent notes the turn for a client that repeats it without an id; nil if nobody does.
+	// Recent records the turn for clients that repeat a message without an id. It is nil for other
+	// clients.
 	Recent *Recent
 	call.Credential
-	// Push is a configuration that the task begins with, or nil.
+	// Push is the configuration with which the task begins, or nil.
 	Push *PushConfig
 
 	dispatch *Dispatch // settings of a dispatched task
 }
 
-// Refusal is a call that was not accepted.
+// Refusal is the error of a call that was not accepted.
 type Refusal struct{ call.Outcome }
 
 func (r *Refusal) Error() string { return r.Problem.Error() }
 
-// Unwrap returns the problem.
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// maxSigned bounds how often a message is signed again because others were quicker.
+// maxSigned limits the attempts to sign a message when other messages are faster.
 const maxSigned = 8
 
-// accept signs the turn's message and has it accepted.
 func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
 	next := call.Next{Seq: 1}
 	if !t.Signed && !t.Opens {
@@ -219,7 +220,7 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 		if ok {
 			return out, nil
 		}
-		// Another message of the pair was quicker, or the time of signing was before the floor.
+		// Another message of the pair was faster, or the time of the signature is before the floor.
 		again := !t.Signed && out.State == "" && out.Chain && try < maxSigned &&
 			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind)
 		if !again {
@@ -229,23 +230,22 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 	}
 }
 
-// reportAccepted calls Accepted.
 func (t *Turn) reportAccepted() {
 	if t.Accepted != nil {
 		t.Accepted()
 	}
 }
 
-// Run runs a turn to its end and stores the task with its answer. A turn that fails
-// is a failed task. The error is a *Refusal if the call was not accepted.
+// Run runs a turn to its end and stores the task with its answer. If the turn fails, the task is
+// failed. If the call was not accepted, the error is a *Refusal.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.before(ctx, &t); ok || err != nil {
 		return found, err
 	}
-	// A document holds a message with files, and not also an answer.
+	// A document can contain either a message with files or an answer.
 	if t.Continue || t.Once || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
-		// Such a turn has little time. Its caller could read pieces on another connection, and
-		// pay nothing once the time is up.
+		// Such a turn has little time. If pieces were readable, the caller could read them on
+		// another connection without paying for an answer that arrives too late.
 		t.Quiet = true
 		ref, done, err := e.Begin(ctx, t)
 		if err != nil {
@@ -289,12 +289,13 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		return Task{}, out.Problem
 	}
 	if task.Status.State == "" || task.Status.State == Failed != (out.Reply == nil) {
-		return Task{}, out.Problem // decided elsewhere
+		return Task{}, out.Problem // another process decided the call
 	}
 	return task, nil
 }
 
-// before finds the task of a message of Once that came before. An unfit message that did not is refused.
+// before finds the task of a message with Once that arrived earlier. If there is no such task and
+// the message is unfit, before returns Unfit.
 func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
 		return found, false, nil
@@ -325,11 +326,11 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 type Ended struct {
 	Began    time.Time
 	Pair     call.Pair
-	Position uint64 // of the call
+	Position uint64 // position of the call
 	Status   *Status
 }
 
-// details collects what an agent says besides its text in a turn that is stored once.
+// details collects everything except text that an agent sends in a turn that is stored once.
 type details struct {
 	mu     sync.Mutex
 	chunks []Chunk
@@ -360,20 +361,19 @@ func (s *details) all() ([]Chunk, *Ending) {
 	return s.chunks, s.ending
 }
 
-// announce tells this process that a turn was stored whose events may be pushed.
 func (e *Engine) announce(t *Turn) {
 	if t.Push != nil || t.Continue {
 		e.pushed(t.Ref)
 	}
 }
 
-// resent finds the task of a signed message that came before: the task that the message
-// began, or the named task if the message was a turn of it. The signature does not cover
-// the name, so another task of the signer is answered like one that does not exist.
+// resent finds the task of a signed message that arrived earlier. This is the task that the message
+// began, or the named task if the message was a turn of that task. The signature does not cover the
+// name, so another task of the signer is treated as a missing task.
 func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
-	// A message of Once that comes twice within a microsecond is signed as the same bytes, which
-	// the host refuses as a resend.
+	// If a message with Once arrives twice within a microsecond, both copies are signed as the same
+	// bytes, and the host refuses the second as a resend.
 	if ok && t.Once && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
 		if found, ok, err := e.before(ctx, t); ok || err != nil {
 			return found, err
@@ -401,38 +401,33 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	return found, nil
 }
 
-// options returns the options that every turn has.
 func (e *Engine) options(t *Turn) call.Options {
 	return call.Options{Guest: !t.Owner.Signs(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Recheck: e.recheckLater(t), Reply: func(m *envelope.Message) {
-		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted
+		replyIDs(t.ID, t.Message.Context)(m) // the context of a continued task is known only when the call is accepted
 	}}
 }
 
-// MessageTask is the id of the task that a message of Once begins.
 func MessageTask(vacant identity.ID, owner call.Owner, message string) string {
 	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner.String() + "\x1f" + message))
 	return hex.EncodeToString(sum[:16])
 }
 
-// EnvelopeTask is the id of the task that a signed message begins, by the hash of its
-// envelope.
 func EnvelopeTask(hash identity.Hash) string { return hash.String()[:32] }
 
-// MessageOf returns the message of the turn that ctx belongs to, with the parts that no
-// signature covers; nil outside of turns.
+// MessageOf returns the message of the turn that ctx belongs to, including parts that no signature
+// covers. It returns nil outside turns.
 func MessageOf(ctx context.Context) *Message {
 	m, _ := ctx.Value(messagesKey{}).(messages)
 	return m.turn
 }
 
-// isOf reports whether e is the call of the turn, and not a call that its vacant makes meanwhile,
-// whose context has the messages, too. The host signs its calls with random ids of messages.
 func (m *messages) isOf(e *envelope.Envelope) bool {
+	// Calls that the vacant makes during the turn have the same context, but random message ids.
 	return m.turn != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.turn.ID
 }
 
-// PartsOf returns the parts of the message of e's turn that the host signed as notes (Part.Note), in
-// their order.
+// PartsOf returns the parts of the message of e's turn that the host signed as notes (Part.Note),
+// in their order.
 func PartsOf(ctx context.Context, e *envelope.Envelope) (files []Part) {
 	m, _ := ctx.Value(messagesKey{}).(messages)
 	if !m.isOf(e) {
@@ -446,8 +441,6 @@ func PartsOf(ctx context.Context, e *envelope.Envelope) (files []Part) {
 	return files
 }
 
-// FirstMessageOf returns the message that began the task of the turn that ctx belongs to; nil
-// outside of turns.
 func FirstMessageOf(ctx context.Context) *Message {
 	m, _ := ctx.Value(messagesKey{}).(messages)
 	return m.first
@@ -464,10 +457,10 @@ func withMessages(ctx context.Context, m messages) context.Context {
 	return context.WithValue(ctx, messagesKey{}, m)
 }
 
-// Watch returns a context that ends within two seconds of the turn that NameOf named, for
-// a process that works for the runner of that turn. The context has the settings of a dispatched task. If they cannot
-// be read, the context has ended already, because without them the work could cost more than the task may. A later
-// fault of the store does not end the context.
+// Watch returns a context that ends within two seconds after the end of the turn named by NameOf.
+// It is for a process that works for the runner of that turn. The context has the settings of a
+// dispatched task. If the settings cannot be read, the context is already canceled, because the
+// work could otherwise exceed the budget of the task. Later store errors do not end the context.
 func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
@@ -502,8 +495,8 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 	return ctx, stop
 }
 
-// replyIDs gives an answer the ids that it has as a message of its task, so that they
-// are signed.
+// replyIDs returns a function that gives an answer the ids that it has as a message of its task, so
+// that the signature covers them.
 func replyIDs(task, context string) func(*envelope.Message) {
 	return func(m *envelope.Message) {
 		id := "re-" + task
@@ -511,7 +504,6 @@ func replyIDs(task, context string) func(*envelope.Message) {
 	}
 }
 
-// begun is the task as it is when its turn begins.
 func (t *Turn) begun(at time.Time) Task {
 	m := t.Message
 	m.Task = t.ID
@@ -525,8 +517,6 @@ func (t *Turn) head(began time.Time) head {
 	}
 }
 
-// decide changes a task by the decision of its turn, which a message waited for. more is as of
-// ending.
 func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
@@ -534,7 +524,8 @@ func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	t.Status = e.ending(t, d, end, more)
 }
 
-// ending is the status at the end of a turn. more: a message that blocks waits for it.
+// ending returns the status at the end of a turn. more reports whether a client request waits for
+// the turn, which would have more time as a stream.
 func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
@@ -556,12 +547,10 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status
 	return s
 }
 
-// notice is a message of the host in the agent's place.
 func (t *Task) notice(text string) *Message {
 	return &Message{ID: "st-" + t.ID, Context: t.Context, Task: t.ID, Role: Agent, Parts: []Part{{Kind: Text, Text: text}}}
 }
 
-// answerMessage is the signed reply of a decision as a message of a task.
 func answerMessage(t *Task, d *call.Decision) *Message {
 	reply := d.Reply
 	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply), Cut: d.Cut}
@@ -577,12 +566,10 @@ func answerMessage(t *Task, d *call.Decision) *Message {
 	return m
 }
 
-// maxSnapshot is the size of texts up to which a task that begins with its answer is
-// one event.
+// maxSnapshot limits the size of the texts of a task that is stored as one event together with its
+// answer.
 const maxSnapshot = 128 << 10
 
-// newTask returns the writes of a task that does not exist yet: its head, and it as
-// one event, or as three if its texts are long.
 func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
 	events := []storedEvent{compact(Event{Task: task}, task.answer())}
 	if task.size() > maxSnapshot && task.Status.State != Submitted && task.Status.State != Working {
@@ -632,7 +619,6 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 	return append(writes, puts...), nil
 }
 
-// eventPut is the write of event n, which must not exist.
 func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
 	k := r.eventKey(n)
 	plain, err := encodeEvent(event)
@@ -643,7 +629,6 @@ func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, 
 	return store.Put{Key: k, WriteID: id, Data: data, Expires: expires}, err
 }
 
-// answer is the text of the response artifact, if it is one text.
 func (t *Task) answer() string {
 	for _, a := range t.Artifacts {
 		if a.ID == ResponseArtifact && len(a.Parts) == 1 {

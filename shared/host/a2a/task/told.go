@@ -6,14 +6,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Told is a message that a caller reports, as said before its own. The host has no record of it.
+// Told is an earlier message that a caller reports. The host has no record of it.
 type Told struct {
-	Role string // of the speaker, as the caller names it
+	Role string // speaker in the words of the caller
 	Text string
 }
 
-// ToldOf returns the messages that the caller of e's turn reports, the oldest
-// first. ok is false for a turn whose caller reports none, which has the vacant's memory instead.
+// ToldOf returns the earlier messages that the caller of e's turn reports, oldest first. If the
+// caller reports no messages, ok is false and the turn uses the vacant's memory.
 func ToldOf(ctx context.Context, e *envelope.Envelope) (told []Told, ok bool) {
 	m, _ := ctx.Value(messagesKey{}).(messages)
 	if !m.isOf(e) {

@@ -15,20 +15,22 @@ import (
 
 // Limits of the trace of a turn.
 const (
-	maxTrace    = 1 << 20         // bytes of a turn
+	maxTrace    = 1 << 20         // bytes per turn
 	maxTraceDoc = 32 << 10        // bytes after which a document is stored early
 	traceTime   = 5 * time.Second // time between two documents
 )
 
-// TraceEntry is a thought of an agent, or the beginning or end of a call of a tool, in a turn of a dispatched task.
+// TraceEntry is a thought of an agent, or the beginning or end of a tool call, in a turn of a
+// dispatched task.
 type TraceEntry struct {
 	Time    time.Time      `json:"time"`
 	Thought string         `json:"thought,omitempty"`
 	Tool    *call.ToolStep `json:"tool,omitempty"`
 }
 
-// Trace returns the thoughts and the calls of tools in the turns of a dispatched task, the oldest first. Only the account
-// that owns the vacant may read them, which may not be the owner of the task: the caller checks that.
+// Trace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. The
+// caller must check that the reader is the account that owns the vacant, which may differ from the
+// owner of the task.
 func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error) {
 	if !isID(r.ID) {
 		return nil, ErrNotFound
@@ -36,7 +38,6 @@ func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error)
 	return readEntries[TraceEntry](ctx, e, TraceDocs.All(r.message()))
 }
 
-// readEntries returns the entries of sealed lists, except of those whose text key is gone.
 func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (all []T, err error) {
 	for d, err := range store.All(ctx, e.Store, docs) {
 		switch {
@@ -61,7 +62,6 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (all [
 	return all, nil
 }
 
-// putEntries stores a sealed list of entries, which expires with the task.
 func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error {
 	plain, err := json.Marshal(entries)
 	if err != nil {
@@ -79,7 +79,6 @@ func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error
 	return r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
 }
 
-// record adds an entry to the trace of a dispatched task. Pieces of one thought are one entry. r.mu is held.
 func (r *runner) record(entry TraceEntry) {
 	size := len(entry.Thought)
 	if entry.Tool != nil {
@@ -97,13 +96,12 @@ func (r *runner) record(entry TraceEntry) {
 	r.trace = append(r.trace, entry)
 }
 
-// isTraceDue reports whether entries of the trace should be stored. r.mu is held.
 func (r *runner) isTraceDue() bool {
 	return len(r.trace) > 0 && (r.engine.Now().Sub(r.traced) >= traceTime || r.traceSize-r.traceStored >= maxTraceDoc)
 }
 
-// storeTrace stores the entries of the trace that are not stored yet. If that fails, the entries are lost, because the
-// answer must not fail with them. r.mu is held.
+// storeTrace stores the entries of the trace that are not stored yet. If that fails, the entries
+// are dropped, so that the answer does not fail because of them. r.mu is held.
 func (r *runner) storeTrace(ctx context.Context) {
 	if len(r.trace) == 0 {
 		return
@@ -113,6 +111,7 @@ func (r *runner) storeTrace(ctx context.Context) {
 	entries := r.trace
 	r.traceDocs++
 	r.trace, r.traced, r.traceStored = nil, r.engine.Now(), r.traceSize
-	// The number of the next event sorts the documents of a later turn after the documents of this turn.
+	// The number of the next event sorts the documents of a later turn after the documents of this
+	// turn.
 	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs)), entries)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// UpgradeTasks gives the tasks that an account has at a vacant under its former owner to its owner of
-// today. Tasks that have expired, that are damaged, or whose texts cannot be opened any more stay where
-// they are; of damage it returns an error in the end.
+// UpgradeTasks moves the tasks that an account has at a vacant from the account's former owner to
+// its current owner. It skips tasks that have expired, are damaged, or contain texts that cannot be
+// opened. If it finds damage, it returns an error at the end.
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
 	former := call.FormerOwner(account)
 	var damaged error
@@ -38,7 +38,6 @@ func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account s
 	return damaged
 }
 
-// UpgradeMessage returns a message of the queue with the owner of today, for the accounts of a host.
 func UpgradeMessage(text string, accounts []string) string {
 	for _, a := range accounts {
 		text = strings.Replace(text, "#"+call.FormerOwner(a).String()+"#", "#"+call.AccountOwner(a, "").String()+"#", 1)
@@ -46,11 +45,12 @@ func UpgradeMessage(text string, accounts []string) string {
 	return text
 }
 
-// upgradeTask moves a task to another owner. The key of a document is part of its seal, so all are
-// sealed again. The events of before expire.
+// upgradeTask moves a task to another owner. It seals all documents again, because the key of a
+// document is part of its seal. The old documents expire.
 //
-// The id of the task of a message that its client may repeat follows from the owner, too. Under the id
-// of today there is a copy for a client that repeats the message, so that it does not run again.
+// The task id of a message that its client may repeat depends on the owner. upgradeTask stores a
+// copy of the task under the current id, so that a repeated message finds the copy and does not run
+// again.
 func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) error {
 	to := from
 	to.Owner = owner
@@ -71,9 +71,10 @@ func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) er
 	})
 }
 
-// copyTask copies a task, its head last, and returns the task as it began. With repeated, the copy is
-// for a client that repeats the message: it is not listed and pushes nothing, and a turn that waits for
-// a worker has failed in it, because it would be given up while the worker runs the turn.
+// copyTask copies a task, with its head last, and returns the task as it began. If repeated is
+// true, the copy is for a client that repeats the message. Such a copy is not listed and has no
+// pushes. A turn that waits for a worker has failed in it, because the copy would be abandoned
+// while the worker runs the turn.
 func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (began Task, err error) {
 	h, _, err := HeadDocs.Get(ctx, e.Store, from.headKey())
 	if err != nil {
@@ -118,7 +119,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 				break
 			}
 			if asked := &event.Task.History[0]; asked.Context == "c-"+from.ID {
-				asked.Context = "c-" + to.ID // what a client without a context gets today
+				asked.Context = "c-" + to.ID // the current context id for a client without a context
 			}
 			if waits {
 				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: began.notice("the message was accepted before, as task " + from.ID)}
@@ -128,7 +129,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 			}
 		}
 		if moved.Version > 0 {
-			continue // before an interruption
+			continue // copied before an interruption
 		}
 		if copied.Data, err = e.seal(ctx, copied.Key, plain); err != nil {
 			return began, err
@@ -151,7 +152,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 	if waits {
 		h.State, h.Changed, h.Events = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
 	}
-	h.Bytes = 0 // unknown: the boxes may have another size
+	h.Bytes = 0 // unknown, because the boxes may have other sizes
 	return began, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return to.putHead(tx, &h)
 	})

@@ -1,8 +1,9 @@
-// Package filetools gives the agents of dispatched tasks tools for the files of a workspace.
+// Package filetools gives the agents of dispatched tasks tools for the files in a workspace.
 //
-// The invariants: a tool reaches only the workspace of its task, and reads only the folders that its agent may read. It
-// replaces only a version of a file that it has read, so no change of others is lost. A write commits only while its task
-// has not ended and no other task has an enforced lock on the path. Package loop decides what a tool may do (its gate).
+// A tool uses only the workspace of its task, and reads only folders that its agent may read. A
+// write replaces only a version of a file that the agent has read or written, so that concurrent
+// changes are not lost. It commits only if its task has not ended and no other task has an enforced
+// lock on the path. The gate in package loop decides which tools an agent may call.
 package filetools
 
 import (
@@ -30,27 +31,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxTries limits how often a write begins again because others have changed the file or a lock.
+// maxTries limits the attempts of a write that fails because the file or a lock has changed
+// concurrently.
 const maxTries = 32
 
 // Config configures Tools. If Files is nil, the host has no workspaces.
 type Config struct {
 	Files *workspace.Workspaces
 	Locks *locks.Locks
-	// GrepBytes limits the bytes that a call of Grep reads.
+	// GrepBytes limits the bytes that a call of Grep reads. Zero means maxGrep.
 	GrepBytes int64
 }
 
-// session is the use of a workspace by the agent of a call.
+// session is an agent's use of a workspace during a call.
 type session struct {
 	*Config
 	work    *task.Work
 	ref     workspace.Ref
-	folders []string // that the agent may read; empty means all
-	known   sync.Map // hashes of the versions that the agent knows, by path
+	folders []string // folders that the agent may read; if empty, all
+	known   sync.Map // hashes of the versions that the agent knows, keyed by path
 }
 
-// Tools returns the tools of an agent in a task that has files.
+// Tools returns the tools of an agent. w must have files.
 func (c *Config) Tools(w *task.Work, a *definition.Agent) []loop.Tool {
 	s := &session{Config: c, work: w, ref: workspace.Ref{Owner: w.Files.Owner, Name: w.Files.Workspace}}
 	if len(a.IncludeDirs) > 0 {
@@ -68,8 +70,8 @@ func (c *Config) Tools(w *task.Work, a *definition.Agent) []loop.Tool {
 	}
 }
 
-// tool returns a tool whose arguments are read strictly: with two members of one name, the gate and the tool could see
-// different paths.
+// tool returns a tool that decodes its arguments strictly. It rejects duplicate members, because
+// the gate and the tool could otherwise see different paths.
 func tool[In any](name, description string, run func(context.Context, In) (string, error)) loop.Tool {
 	schema, err := jsonschema.For[In](nil)
 	encoded, encodeErr := json.Marshal(schema)
@@ -88,7 +90,6 @@ func tool[In any](name, description string, run func(context.Context, In) (strin
 	}
 }
 
-// writing returns a tool that writes. Calls of the tool that the gate refuses are logged.
 func (s *session) writing(t loop.Tool) loop.Tool {
 	t.Writes = true
 	t.Refused = func(_ context.Context, arguments json.RawMessage, reason string) {
@@ -100,10 +101,10 @@ func (s *session) writing(t loop.Tool) loop.Tool {
 	return t
 }
 
-// filePath returns the normal form of a path that a model names. A model may begin a path with a slash or with "./".
+// filePath normalizes a path chosen by a model. The path may begin with a slash or "./".
 func filePath(p string) (string, error) {
 	if slices.Contains(strings.Split(p, "/"), "..") {
-		return workspace.CheckPath(p) // which refuses it
+		return workspace.CheckPath(p) // returns the error
 	}
 	return workspace.CheckPath(strings.TrimPrefix(path.Clean("/"+p), "/"))
 }
@@ -125,7 +126,6 @@ func (s *session) mayRead(path string) bool {
 	return len(s.folders) == 0 || slices.ContainsFunc(s.folders, func(dir string) bool { return locks.Below(path, dir) })
 }
 
-// record logs that the agent has read or written a file, whose version it knows from now on.
 func (s *session) record(t task.LogType, f *workspace.File) {
 	s.known.Store(f.Path, f.Hash)
 	s.work.Log(t, task.LogData{Path: redact(f.Path), Size: &f.Size, Hash: f.Hash})
@@ -138,10 +138,10 @@ func (s *session) blocked(path, reason string) {
 	s.work.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
-// names matches the id of a task that a reason names, and each name of a path, because a long path would look like a secret.
+// names matches the parts of a text that redact checks: each name in a path, because a long path
+// would look like a secret, and ids of tasks, which redact retains.
 var names = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
-// redact returns a path, or a reason with a path, without what looks like a secret.
 func redact(text string) string {
 	return names.ReplaceAllStringFunc(substrate.Cut(text, 2*workspace.MaxPath), func(name string) string {
 		if strings.HasPrefix(name, "task ") {
@@ -151,8 +151,9 @@ func redact(text string) string {
 	})
 }
 
-// save replaces the text of a file by the result of change, and logs the write or its refusal. If others change the file
-// or a lock at the same time, an edit begins again.
+// save replaces the text of a file by the result of change, and logs the write or the reason why it
+// was blocked. It retries if a lock has changed concurrently and, if isEdit is true, also if the
+// file has changed.
 func (s *session) save(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
 	f, err := s.trySave(ctx, name, isEdit, change)
 	for try := 1; try < maxTries && (locks.IsChanged(err) || isEdit && problem.Is(err, problem.Precondition)); try++ {
@@ -161,7 +162,10 @@ func (s *session) save(ctx context.Context, name string, isEdit bool, change fun
 		}
 		f, err = s.trySave(ctx, name, isEdit, change)
 	}
-	if err != nil {
+	switch {
+	case problem.Is(err, problem.Unavailable): // the outcome is unknown
+		return "", err
+	case err != nil:
 		s.blocked(name, problem.Of(err).Text())
 		return "", err
 	}
@@ -169,7 +173,6 @@ func (s *session) save(ctx context.Context, name string, isEdit bool, change fun
 	return fmt.Sprintf("wrote %d bytes to %s", f.Size, f.Path), nil
 }
 
-// trySave is save without repetition and log.
 func (s *session) trySave(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (f workspace.File, err error) {
 	if name, err = filePath(name); err != nil {
 		return f, err
@@ -217,7 +220,8 @@ type replacement struct {
 	All bool   `json:"replace_all,omitempty" jsonschema:"replace each occurrence"`
 }
 
-// apply returns an error without contents, because the log has its text.
+// apply replaces the text. Its errors must not contain contents of the file, because they are
+// logged.
 func (r *replacement) apply(text string) (string, error) {
 	n := strings.Count(text, r.Old)
 	switch {

@@ -32,8 +32,8 @@ func (s *session) editNotebook(ctx context.Context, in notebookEdit) (string, er
 	return s.save(ctx, in.Path, true, in.apply)
 }
 
-// apply changes a notebook in the format of Jupyter. Members that it does not change are kept. Its errors have no contents,
-// because the log has their texts.
+// apply edits a Jupyter notebook and preserves the members that it does not edit. Its errors must
+// not contain contents of the file, because they are logged.
 func (in *notebookEdit) apply(text string) (string, error) {
 	var book map[string]any
 	var typed struct {
@@ -66,7 +66,7 @@ func (in *notebookEdit) apply(text string) (string, error) {
 		if in.Type != "" {
 			c["cell_type"] = json.RawMessage(`"` + in.Type + `"`)
 		}
-		delete(c, "outputs") // of the former source
+		delete(c, "outputs") // outputs of the previous source
 		delete(c, "execution_count")
 		if string(c["cell_type"]) == `"code"` {
 			c["outputs"], c["execution_count"] = json.RawMessage("[]"), json.RawMessage("null")

@@ -19,17 +19,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of an answer. A tool that reaches a limit says how to go on.
+// Limits of an answer. A tool that reaches a limit reports how to continue.
 const (
 	maxAnswer  = 60 << 10  // bytes
-	maxLines   = 2000      // of Read
-	maxHits    = 100       // of Grep
-	maxEntries = 500       // of Glob and LS
-	maxFiles   = 500       // that Grep reads
-	maxLine    = 2000      // bytes that Read shows of a line
-	maxShown   = 300       // bytes that Grep shows of a line
-	maxGrep    = 100 << 20 // bytes that Grep reads if Config.GrepBytes is zero
-	atOnce     = 8         // files that Grep reads at the same time
+	maxLines   = 2000      // per call of Read
+	maxHits    = 100       // per call of Grep
+	maxEntries = 500       // per call of Glob or LS
+	maxFiles   = 500       // per call of Grep
+	maxLine    = 2000      // bytes per line that Read shows
+	maxShown   = 300       // bytes per line that Grep shows
+	maxGrep    = 100 << 20 // default of Config.GrepBytes
+	atOnce     = 8         // files that Grep reads concurrently
 )
 
 func (s *session) read(ctx context.Context, in struct {
@@ -73,8 +73,6 @@ type scope struct {
 	glob   *regexp.Regexp
 }
 
-// check sets the pattern of the scope, and replaces its folder by the normal form. It ends with a slash, or is "" for the
-// workspace.
 func (q *scope) check(pattern string) (err error) {
 	if q.glob, err = globOf(pattern); err != nil {
 		return err
@@ -83,19 +81,21 @@ func (q *scope) check(pattern string) (err error) {
 		q.Folder = ""
 		return nil
 	}
+	// The folder ends with a slash, unless it is "" for the workspace.
 	q.Folder, err = filePath(q.Folder)
 	q.Folder += "/"
 	return err
 }
 
-// wildcards translates a quoted pattern, and alternatives finds its braces.
+// wildcards translates the wildcards of a quoted pattern. alternatives matches its braces.
 var (
 	wildcards    = strings.NewReplacer(`\*\*/`, "(?:.*/)?", `\*\*`, ".*", `\*`, "[^/]*", `\?`, "[^/]", `\{`, "(?:", `\}`, ")")
 	alternatives = regexp.MustCompile(`\\\{.*?\\\}`)
 )
 
-// globOf returns an expression for the paths that match a pattern: * and ? match within a name, ** also slashes, and
-// {a,b} alternatives. A pattern without a slash matches the last name of a path.
+// globOf returns a regular expression for the paths that match a pattern. * and ? match within a
+// name, ** also matches slashes, and {a,b} matches alternatives. A pattern without a slash matches
+// the last name of a path.
 func globOf(pattern string) (*regexp.Regexp, error) {
 	quoted := regexp.QuoteMeta(strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/"))
 	expression := wildcards.Replace(alternatives.ReplaceAllStringFunc(quoted, func(braces string) string { return strings.ReplaceAll(braces, ",", "|") }))
@@ -109,7 +109,7 @@ func globOf(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// files lists the files of a scope that the agent may read. It begins with the path q.After.
+// files lists the files of a scope that the agent may read, starting at the path q.After.
 func (s *session) files(ctx context.Context, q scope) iter.Seq2[workspace.File, error] {
 	const page = 500
 	all := store.Items(store.Follow(func(cursor string) ([]workspace.File, string, error) {
@@ -117,7 +117,7 @@ func (s *session) files(ctx context.Context, q scope) iter.Seq2[workspace.File, 
 	}))
 	return func(yield func(workspace.File, error) bool) {
 		for f, err := range all {
-			rest, ok := strings.CutPrefix(f.Path, q.Folder) // a folder may exist in another spelling, too
+			rest, ok := strings.CutPrefix(f.Path, q.Folder) // a folder may exist in several spellings
 			isListed := ok && q.glob.MatchString(rest) && s.mayRead(f.Path) && workspace.Fold(f.Path) >= workspace.Fold(q.After)
 			if (err != nil || isListed) && !yield(f, err) {
 				return
@@ -137,8 +137,7 @@ func (s *session) list(ctx context.Context, in scope) (string, error) {
 	return s.entries(ctx, "LS", in, "**", true)
 }
 
-// entries lists the files of a scope. If isShallow is true, it lists the folders in the folder of the scope instead of
-// their files.
+// entries lists the files of a scope. If isShallow is true, it lists each subfolder as one entry.
 func (s *session) entries(ctx context.Context, tool string, q scope, pattern string, isShallow bool) (string, error) {
 	if err := q.check(pattern); err != nil {
 		return "", err
@@ -175,7 +174,6 @@ type grepping struct {
 	Line    int    `json:"after_line,omitempty" jsonschema:"where to go on, as an earlier answer says"`
 }
 
-// grep searches files in their order, several at the same time.
 func (s *session) grep(ctx context.Context, in grepping) (string, error) {
 	re, err := in.check()
 	if err != nil {
@@ -191,7 +189,7 @@ func (s *session) grep(ctx context.Context, in grepping) (string, error) {
 			continue
 		}
 		isCut = len(results) == maxFiles || size+f.Size > cmp.Or(s.GrepBytes, maxGrep)
-		if isCut || found.Load() > maxHits { // all earlier files are being searched
+		if isCut || found.Load() > maxHits { // searches of all earlier files have started
 			break
 		}
 		hits := new([]hit)
@@ -202,7 +200,7 @@ func (s *session) grep(ctx context.Context, in grepping) (string, error) {
 			}
 			data, err := s.Files.Content(ctx, f)
 			if problem.Is(err, problem.Damaged) {
-				return nil // it was replaced long ago, or verify reports it
+				return nil // the file was replaced long ago, or verify reports the damage
 			}
 			*hits = in.find(re, f.Path, data)
 			found.Add(int64(len(*hits)))
@@ -231,7 +229,6 @@ func (s *session) grep(ctx context.Context, in grepping) (string, error) {
 	return cmp.Or(out.String(), "no matches"), nil
 }
 
-// check returns the expression, which is matched with single lines.
 func (in *grepping) check() (*regexp.Regexp, error) {
 	if in.Fold {
 		in.Pattern = "(?i)" + in.Pattern
@@ -246,16 +243,15 @@ func (in *grepping) check() (*regexp.Regexp, error) {
 	return re, in.scope.check(cmp.Or(in.Glob, "**"))
 }
 
-// hit is a line that matches, or with line 0 a file.
+// hit is a matching line. If line is 0, it is a matching file.
 type hit struct {
 	path string
 	line int
 	text string
 }
 
-// find returns the first hits in a file. A binary file has none.
 func (in *grepping) find(re *regexp.Regexp, path string, data []byte) (hits []hit) {
-	if bytes.IndexByte(data[:min(len(data), 8<<10)], 0) >= 0 {
+	if bytes.IndexByte(data[:min(len(data), 8<<10)], 0) >= 0 { // a binary file has no hits
 		return nil
 	}
 	n := 0

@@ -15,7 +15,7 @@ import (
 type Caller struct {
 	*Fixture
 	Key *identity.Key
-	// Thread is the context id of the next calls; nil for none.
+	// Thread is the context id of the next calls. It may be nil.
 	Thread *string
 
 	seq  int64
@@ -23,14 +23,12 @@ type Caller struct {
 	last *envelope.Envelope
 }
 
-// Caller returns a caller with a new key.
 func (h *Fixture) Caller() *Caller {
 	k, err := identity.NewKey(rand.Reader)
 	h.Must(err)
 	return &Caller{Fixture: h, Key: k}
 }
 
-// Pair is the pair of the caller and the demo vacant.
 func (c *Caller) Pair() call.Pair { return call.Pair{Caller: c.Key.ID(), Vacant: c.Demo.ID} }
 
 func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Envelope {
@@ -46,7 +44,7 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	return e
 }
 
-// Call sends the next call. The call is answered unless its text is "fail" or
+// Call sends the next call. It requires that the call is answered, unless its text is "fail" or
 // responses cannot be written.
 func (c *Caller) Call(text string) call.Outcome {
 	c.Helper()
@@ -59,13 +57,11 @@ func (c *Caller) Call(text string) call.Outcome {
 	return out
 }
 
-// Sign returns the next call, which Call would send.
+// Sign returns the next call without sending it.
 func (c *Caller) Sign(text string) *envelope.Envelope { return c.sign(c.seq+1, c.prev, text) }
 
-// Last is the last envelope.
 func (c *Caller) Last() *envelope.Envelope { return c.last }
 
-// Reset resets the chain.
 func (c *Caller) Reset() {
 	c.Helper()
 	out := c.Host.Reset(c.Ctx, identity.ID{}, c.sign(7, identity.Hash{1}, envelope.ResetText))
@@ -75,7 +71,7 @@ func (c *Caller) Reset() {
 	c.seq, c.prev = 0, identity.Hash{}
 }
 
-// Crash sends a call that is accepted and not decided.
+// Crash sends a call that is accepted but not decided.
 func (c *Caller) Crash(text string) *envelope.Envelope {
 	c.Helper()
 	c.deaf = true
@@ -84,7 +80,7 @@ func (c *Caller) Crash(text string) *envelope.Envelope {
 	return c.last
 }
 
-// Ask asks for the outcome of a call. An overdue call is voided by that.
+// Ask asks for the outcome of a call, which voids an overdue call.
 func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 	c.Helper()
 	if out := c.Host.Ask(c.Ctx, identity.ID{}, e); out.State != want {
@@ -92,18 +88,17 @@ func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 	}
 }
 
-// Story returns the caller of Home.Story on a new host.
 func Story(t testing.TB, st Store) *Caller {
 	t.Helper()
 	return New(t, st).Story()
 }
 
-// Story fills a host with rows of every kind: several epochs, voids, a late
-// void, a call that an epoch closed, a reset of a fresh pair, texts whose key
-// is destroyed, vacants that were paused, moved and closed. It returns the
-// caller of the longest history, whose requests and responses are:
+// Story fills a host with rows of all kinds: several epochs, voids, a late void, a call that an
+// epoch closed, a reset of a new pair, texts whose key is destroyed, and vacants that were paused,
+// moved and closed. It returns the caller with the longest history, whose requests and responses
+// are:
 //
-//	1-3 hello, 4 fail, 5 hello again (their texts sealed for good),
+//	1-3 hello, 4 fail, 5 hello again (the key of their texts is destroyed),
 //	6 hello tomorrow, 7 late, 8 after it, 9 reset, 10 epoch one, 11 closed,
 //	12 reset, 13 epoch two, 14 fail, 15 bye, 16 pending
 //
@@ -120,7 +115,7 @@ func (h *Fixture) Story() *Caller {
 	b.Reset()
 	b.Call("first of a fresh pair")
 
-	// The texts of this day are destroyed before later ones are written.
+	// The texts of this day are destroyed before later texts are written.
 	h.Time = h.Time.Add(72 * time.Hour)
 	h.Must(h.Texts.Warm(h.Ctx))
 	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {

@@ -1,7 +1,6 @@
-// Package hosttest is a complete host over a store, for tests of packages that
-// read a host's data: real vacants, pipeline and text keys, a clock that tests
-// move, and a switch that makes responses fail. Story writes rows of every
-// kind.
+// Package hosttest provides a complete host for tests of packages that read a host's data. The host
+// has real vacants, a real pipeline and text keys, a clock that tests control, and a switch that
+// makes responses fail. Story writes rows of all kinds.
 package hosttest
 
 import (
@@ -30,20 +29,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Store is a store with a Walk.
 type Store interface {
 	store.Store
 	store.Walker
 }
 
-// Retention is the host's retention of texts.
 const Retention = 24 * time.Hour
 
-// Fixture is a host with a vacant named demo, which echoes its input and fails on
-// the text "fail". It is not safe for concurrent use.
+// Fixture is a host with a vacant named demo, which echoes its input and fails on the text "fail".
+// It is not safe for concurrent use.
 type Fixture struct {
 	testing.TB
-	Ctx     context.Context // not the test's context: clean-up needs it too
+	Ctx     context.Context // not the test's context, because cleanup also needs it
 	Store   Store
 	Time    time.Time
 	Vault   custody.Vault
@@ -55,7 +52,6 @@ type Fixture struct {
 	deaf bool // responses cannot be written, as after a crash
 }
 
-// New returns a host with a vault of its own.
 func New(t testing.TB, st Store) *Fixture {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -65,7 +61,6 @@ func New(t testing.TB, st Store) *Fixture {
 	return NewSealed(t, st, vault)
 }
 
-// NewSealed returns a host with a given vault.
 func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	t.Helper()
 	h := &Fixture{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
@@ -77,10 +72,8 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	return h
 }
 
-// Now is the host's clock.
 func (h *Fixture) Now() time.Time { return h.Time }
 
-// Open restarts the host with another URL.
 func (h *Fixture) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
@@ -93,8 +86,8 @@ func (h *Fixture) Open(url string) {
 	})
 }
 
-// NewVacants returns a directory with its registry over s. Every endpoint is
-// reachable. It sets Records, Registry and Rand of c.
+// NewVacants returns a directory with its registry over s. All endpoints are reachable. It sets
+// Records, Registry and Rand of c.
 func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c vacants.Config) *vacants.Directory {
 	t.Helper()
 	records, err := vacants.NewRecords(s, now, url)
@@ -109,7 +102,6 @@ func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c
 	return vacants.New(c)
 }
 
-// Must ends the test if err is not nil.
 func (h *Fixture) Must(err error) {
 	h.Helper()
 	if err != nil {
@@ -117,7 +109,7 @@ func (h *Fixture) Must(err error) {
 	}
 }
 
-// powered is the pipeline's store; it drops responses while deaf is set.
+// powered is the pipeline's store. It drops responses while deaf is set.
 type powered struct {
 	store.Store
 	home *Fixture
@@ -145,7 +137,7 @@ func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.V
 	return v, ok, err
 }
 
-// Charge opens accounts: the host's calls may have prices from now on.
+// Charge opens accounts, so that the host's calls may have prices.
 func (h *Fixture) Charge() *billing.Billing {
 	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.SelfID})
 	h.Host.Ledger = b

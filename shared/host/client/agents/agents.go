@@ -292,7 +292,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		if err != nil {
 			return err
 		}
-		answer, err := a2awire.ReadAnswer(a.dialect, result) // from an agent that does not stream
+		answer, err := a2awire.ReadAnswer(a.dialect, result) // sent by an agent that does not stream
 		if err == nil {
 			take(answer)
 		}

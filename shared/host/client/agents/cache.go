@@ -31,7 +31,7 @@ type Cache struct {
 	Lifetime func(url string) time.Duration
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // by file; its holder fetches the card
+	turns map[string]chan struct{} // one per file; its holder fetches the card
 }
 
 const (

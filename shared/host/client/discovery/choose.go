@@ -11,10 +11,10 @@ import (
 // search order is chosen.
 type Policy func(m *Match, among int) float64
 
-// ByUCB is the default Policy: the capped upper confidence bound of the vacant's reputation, which
-// prefers proven vacants and gives new ones a chance. If the registry reports relevance, it is
-// multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word would equal a
-// specialized one.
+// ByUCB implements the default Policy. It returns the capped upper confidence bound of the vacant's
+// reputation, which prefers proven vacants and gives new ones a chance. If the registry reports
+// relevance, it is multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word
+// would equal a specialized one.
 func ByUCB(m *Match, among int) float64 {
 	s := m.Reputation
 	if s == nil && m.Score > 0 {
@@ -43,8 +43,8 @@ func assumed(score float64) *reputation.State {
 	return &s
 }
 
-// ByScore is the reference's Policy: the mean of all five dimensions, or of the three that a
-// registry reports, or 0 without reviews.
+// ByScore implements the reference's Policy. It returns the mean of all five dimensions, or of the
+// three that a registry reports, or 0 without reviews.
 func ByScore(m *Match, _ int) float64 {
 	if m.Reputation != nil {
 		return m.Reputation.Score()

@@ -19,7 +19,7 @@ import (
 )
 
 // Query describes the vacants to find. A registry with only the reference's routes gets one of the
-// words, and the results are filtered here. With such a registry, Family is the publisher's claim,
+// words, and the results are filtered here. For such a registry, Family is the publisher's claim,
 // and a Tag has no matches, because listings are missing.
 type Query = registryclient.Query
 

@@ -66,7 +66,7 @@ type Freshness string
 
 // The values of Freshness.
 const (
-	FirstSeen Freshness = ""         // card of a vacant that was not called before
+	FirstSeen Freshness = ""         // card of a vacant that has not been called yet
 	Same      Freshness = "same"     // card of the last call
 	Changed   Freshness = "changed"  // new card
 	Outdated  Freshness = "outdated" // card that was replaced by another; for a call, the first call that uses it again

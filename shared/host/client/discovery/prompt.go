@@ -40,7 +40,7 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 		e := matches[i].entry(i + 1)
 		terms[i] = e.Terms()
 	}
-	worth := make([][]float64, len(words)) // by word, then by match
+	worth := make([][]float64, len(words)) // indexed by word and then by match
 	weight := make([]float64, len(words))
 	var all float64
 	for w, word := range words {

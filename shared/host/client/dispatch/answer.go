@@ -194,8 +194,8 @@ func (a answer) belowFloor() bool {
 	return a.conflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// wasTaken reports whether a reference host accepted the envelope before. Its only sign is that the
-// last sequence number that it has seen is the envelope's own (PROTOCOL §23 A5).
+// wasTaken reports whether a reference host has already accepted the envelope. Its only sign is
+// that the last sequence number that it has seen is the envelope's own (PROTOCOL §23 A5).
 func (a answer) wasTaken(seq int64) bool {
 	return a.conflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))

@@ -38,8 +38,8 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return nil, first
 }
 
-// Proxy is http.ProxyFromEnvironment without a proxy for localhost names, which a proxy would
-// resolve to itself.
+// Proxy works like http.ProxyFromEnvironment, but uses no proxy for localhost names, because a
+// proxy would resolve them to itself.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if outbound.IsLocalhost(r.URL.Hostname()) {
 		return nil, nil

@@ -177,7 +177,7 @@ func (s *State) moveToLive(h identity.Hash) {
 
 func (s *State) stamp(now time.Time) time.Time {
 	t := now.Add(s.Ahead).UTC().Truncate(time.Microsecond)
-	// A time must be later than all times signed before.
+	// A time must be later than all earlier signed times.
 	if least := s.Signed.Add(time.Microsecond); !s.Signed.IsZero() && t.Before(least) {
 		t = least
 	}

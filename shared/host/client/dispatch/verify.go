@@ -18,7 +18,7 @@ type proof struct {
 // checks the binding: a host that bound one answer must bind all, because a middleman could
 // otherwise choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
 func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
-	got, ok := e.VerifyBy(s.Target) // with the target's key, whatever sender is claimed
+	got, ok := e.VerifyBy(s.Target) // verify with the target's key, regardless of the claimed sender
 	switch {
 	case !ok:
 		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())

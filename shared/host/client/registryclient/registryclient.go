@@ -176,7 +176,7 @@ func refusal(host string, r *outbound.Reply) error {
 }
 
 func shown(detail string) string {
-	detail = strings.Map(func(r rune) rune { // without control characters of terminals
+	detail = strings.Map(func(r rune) rune { // formatted without control characters of terminals
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}

@@ -41,7 +41,7 @@ type Receipt struct {
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
 	Status     string               `json:"status,omitempty"`   // extension: "active" or "revoked"
-	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored before
+	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored earlier
 	// Unreached is an extension: the vacant will be listed when its endpoint answers.
 	Unreached bool `json:"unreached,omitempty"`
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory is a directory with the last verified checkpoint of each host, as a signed note. Without
-// it, a host could show a different past each time.
+// Memory is a directory with the last verified checkpoint of each host, as a signed note. Otherwise
+// a host could show a different past each time.
 type Memory struct{ Dir string }
 
 func (m Memory) Path(base string) string {
@@ -91,7 +91,7 @@ func write(path string, data []byte) error {
 	if err != nil {
 		return unwritten(err)
 	}
-	defer os.Remove(f.Name()) // without effect after the rename
+	defer os.Remove(f.Name()) // has no effect after the rename
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()

@@ -82,8 +82,8 @@ func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
 
 // Verify verifies the newest checkpoint: the host's signature, that it continues the checkpoint
 // before (unless nil), that the hashes of all events result in its root, some inclusion proofs, and
-// the signature, hash, position and link of each event after the checkpoint before. If all is set,
-// it verifies the events before that checkpoint, too.
+// the signature, hash, position and link of each event after the previous checkpoint. If all is
+// set, it also verifies the events before that checkpoint.
 func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)

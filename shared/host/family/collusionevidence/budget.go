@@ -14,7 +14,7 @@ import (
 // which is MaxUnits.
 const (
 	AllUnits    = 384
-	VacantUnits = 64 // for the responses of a vacant
+	VacantUnits = 64 // reserved for the responses of a vacant
 	// TreeUnits is for the child's plans. It suffices for plan.MaxCalls records and plans of usual
 	// length. SiblingTreeUnits is for a sibling's plans, which can refuse only in strict mode.
 	TreeUnits        = 320

@@ -33,14 +33,13 @@
 //
 // # Repeated requests
 //
-// A request contains neither a time nor a nonce, because the reference defines its form, so
-// everybody who has seen its bytes can send them again. While the attempt is open, a repeated
-// request returns the attempt. After acceptance it returns the outcome. After a refusal or a
-// failure it begins another attempt, which counts for the limits and may succeed if the reason of
-// the failure no longer exists. Consent does not expire. It covers only this text of this child
-// under this parent, and it takes effect only once, because an open child is not opened again. To
-// withdraw consent, one of the parties must revoke its key. While one of them is paused, attempts
-// cannot begin.
+// A request contains neither a time nor a nonce, because the reference defines its form, so anyone
+// who has seen its bytes can send them again. While the attempt is open, a repeated request returns
+// the attempt. After acceptance it returns the outcome. After a refusal or a failure it begins
+// another attempt, which counts for the limits and may succeed if the reason of the failure no
+// longer exists. Consent does not expire. It covers only this text of this child under this parent,
+// and it takes effect only once, because an open child is not opened again. To withdraw consent,
+// one of the parties must revoke its key. While one of them is paused, attempts cannot begin.
 package graduation
 
 import (

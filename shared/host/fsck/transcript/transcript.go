@@ -46,7 +46,7 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
-	Prev     identity.Hash // as in the signed message
+	Prev     identity.Hash // value in the signed message
 	Text     Text
 	Fate     Fate
 	Decision Decision // decision of an answered or void call
@@ -117,7 +117,7 @@ type reader struct {
 }
 
 // decide finds the decisions. The row of a call contains the response tip when it was accepted.
-// Decisions of this call and of later calls are after this tip, so the search starts there.
+// Decisions of this call and of later calls are after this tip, so the search starts at the tip.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {

@@ -2,7 +2,7 @@
 // derived key, so that the calls have rows and chains like all others.
 //
 // A guest's key is derived from a secret of the host, together with the vacant's id and the context
-// id of the conversation, so every instance can compute it and none stores it. Only the host can
+// id of the conversation, so every instance can compute it without storing it. Only the host can
 // create a context id that Own accepts, so guests cannot join conversations of others by guessing.
 package guests
 
@@ -58,13 +58,11 @@ func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string)
 	return identity.KeyFromSeed(seed)
 }
 
-// KeyOf returns the key of an owner in a conversation with a vacant.
 func (k *Keys) KeyOf(ctx context.Context, vacant identity.ID, owner, conversation string) (*identity.Key, error) {
 	return k.Key(ctx, vacant, owner+"\x1f"+conversation)
 }
 
-// The parts of a context id of the host's making: prefix, then random bytes and their
-// tag.
+// A context id created by the host consists of the prefix, random bytes and the tag of these bytes.
 const (
 	contextPrefix = "ctx-"
 	randomSize    = 16

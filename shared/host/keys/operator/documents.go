@@ -22,8 +22,8 @@ var KeyDocs = store.Kind[stored]{
 
 func Key() store.Key { return KeyDocs.Key() }
 
-// stored is the form of the document. A key has 256 random bits, so a hash without a salt reveals
-// nothing about it.
+// stored is the form of the document. A key has 256 random bits, so a hash without a salt does not
+// reveal the key.
 type stored struct {
 	Hash identity.Hash `json:"sha256"` // hash of the key in its text form
 	Made time.Time     `json:"made"`

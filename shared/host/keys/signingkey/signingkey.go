@@ -61,7 +61,7 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 const maxKeys = 4
 
 // drop removes old keys until a new key fits into maxKeys. It keeps each key until ahead has passed
-// since its end, because statements of its time may be signed again until then.
+// since its end, because statements of its time may be signed again during this period.
 func (s *stored) drop(now time.Time) {
 	kept := s.Keys[:0:0]
 	for i, k := range s.Keys {

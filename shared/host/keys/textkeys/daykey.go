@@ -130,7 +130,8 @@ type dayKey struct {
 	mac []byte
 }
 
-// macLabel separates the MAC key from the key of texts, so that a MAC reveals nothing about texts.
+// macLabel separates the MAC key from the key of texts, so that a MAC does not reveal information
+// about texts.
 const macLabel = "vacancy:day-mac:v1"
 
 func newDayKey(key []byte) (*dayKey, error) {

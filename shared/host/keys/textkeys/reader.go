@@ -31,7 +31,7 @@ func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention 
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
-// Open is like Keys.Open, but it returns ErrNoKey for a key that never existed and ErrKey for a
+// Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKey for a
 // damaged key.
 func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {

@@ -24,7 +24,7 @@ import (
 // MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// mostCached limits the keys in memory. With a longer retention in days, a host reads older keys
+// mostCached limits the keys in memory. If the retention has more days, a host reads older keys
 // repeatedly.
 const mostCached = 64
 
@@ -51,7 +51,7 @@ const nonceSize = 12
 // type.
 //
 // A key in memory cannot be wiped, because the cipher does not give access to its expanded key. It
-// is dropped when it expires and is not used after that.
+// is dropped when it expires, and is not used afterwards.
 type Keys struct {
 	store     store.Store
 	vault     custody.Vault
@@ -84,9 +84,9 @@ func (k *Keys) Warm(ctx context.Context) error {
 	return err
 }
 
-// Seal seals plain under today's key and binds it to aad, which Open needs too. It reads the store
-// only if this process has not cached the key of the day. A nonce has 12 random bytes, so a host
-// should seal at most about 2^32 texts per day.
+// Seal seals plain under today's key and binds it to aad, which must be passed to Open. It reads
+// the store only if this process has not cached the key of the day. A nonce has 12 random bytes, so
+// a host should seal at most about 2^32 texts per day.
 func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 	day, aead, err := k.today(ctx)
 	if err != nil {

@@ -32,11 +32,11 @@ import (
 
 const (
 	DefaultMaxReply = 2 << 20          // bytes in a reply's body
-	DefaultTimeout  = 30 * time.Second // for a complete request, unless its context ends earlier
+	DefaultTimeout  = 30 * time.Second // limit for a complete request, unless its context ends earlier
 	maxHeader       = 64 << 10         // bytes in a reply's header
 	maxURL          = 4 << 10          // bytes in a URL
 	maxIdlePerHost  = 64
-	maxIdle         = 256 // for all hosts together, because strangers choose the hosts
+	maxIdle         = 256 // limit for all hosts together, because strangers choose the hosts
 	idleTimeout     = 90 * time.Second
 	userAgent       = "vacancy"
 )

@@ -60,7 +60,7 @@ func New(c Config) *Observer {
 
 // noted contains observations that are not written yet.
 type noted struct {
-	counts map[int64]uint32 // by hour
+	counts map[int64]uint32 // indexed by hour
 	refs   []Reference      // oldest first
 }
 

@@ -50,8 +50,8 @@ const (
 	readers = 16
 	// maxRead limits the bytes of registrations that one Find reads, except for the last batch. It
 	// suffices for a hundred registrations of ordinary size. Reads are the cost of a search, and
-	// everybody may search, so large cards lead to a short page with a cursor and not to an
-	// expensive search.
+	// anyone may search, so large cards lead to a short page with a cursor and not to an expensive
+	// search.
 	maxRead = 256 << 10
 )
 

@@ -24,7 +24,7 @@ func (l *Log) head(ctx context.Context) (*head, error) {
 	return &h, fault(err)
 }
 
-// sealedHead is like head but returns NotFound if the log was never sealed.
+// sealedHead works like head, but returns NotFound if the log was never sealed.
 func (l *Log) sealedHead(ctx context.Context) (*head, error) {
 	h, err := l.head(ctx)
 	if err == nil && h.version == 0 {

@@ -18,8 +18,8 @@ type Sealed struct {
 
 // Seal adds all new rows to the log and signs the result. It creates a checkpoint and an epoch for
 // each batch of at most 25,600 leaves. The first Seal of a host signs the empty log if there are no
-// rows, and later calls without new rows do nothing. While another process seals, the error is of
-// kind Conflict. After any error the call can be repeated.
+// rows, and later calls without new rows have no effect. While another process seals, the error is
+// of kind Conflict. After any error the call can be repeated.
 func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	if s, idle, err := l.idle(ctx); idle || err != nil {
 		return s, err

@@ -53,7 +53,7 @@ type Config struct {
 // Log is the log of one host. It is safe for concurrent use, and several Logs may share a store.
 type Log struct {
 	Config
-	configured map[string]note.Verifier // by name and hash of the verifier key
+	configured map[string]note.Verifier // keyed by the name and hash of the verifier key
 	batch      uint64                   // maximum number of leaves per checkpoint
 }
 

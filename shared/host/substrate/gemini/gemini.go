@@ -77,7 +77,7 @@ type part struct {
 	Thought          bool              `json:"thought,omitempty"`
 	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
 	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
-	// ThoughtSignature must be sent again with its call. Without it, the model does not know why it
+	// ThoughtSignature must be sent again with its call. Otherwise the model does not know why it
 	// made the call, and newer models reject the request.
 	ThoughtSignature string `json:"thoughtSignature,omitempty"`
 }

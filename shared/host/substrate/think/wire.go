@@ -209,7 +209,8 @@ func lineOf(e substrate.Event) line {
 	return line{}
 }
 
-// event is the inverse of lineOf. It returns nil if the line contains no event.
+// event converts a line back into the event that was passed to lineOf. It returns nil if the line
+// contains no event.
 func (l *line) event() substrate.Event {
 	switch {
 	case l.Text != "":
@@ -245,8 +246,8 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// err is the inverse of failureOf. An unknown kind becomes SubstrateUnavailable, because the other
-// process may be newer.
+// err converts a failure back into the error that was passed to failureOf. An unknown kind becomes
+// SubstrateUnavailable, because the other process may be newer.
 func (f *failure) err() error {
 	p := &problem.Error{Kind: problem.SubstrateUnavailable, Detail: f.Text}
 	if i := slices.IndexFunc(problem.Kinds(), func(k problem.Kind) bool { return k.String() == f.Kind }); i > 0 {

@@ -151,7 +151,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	w.Flush()
 	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
 		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.If{Absent: true})
-		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written before
+		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written earlier
 			return files, err
 		}
 		if err == nil {

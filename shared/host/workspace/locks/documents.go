@@ -8,31 +8,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Docs contains two documents for each workspace with a lock or a policy: its locks, and the number of their last change.
-// A write refers to the second, which is small, because the first has an entry for each task that waits.
+// Docs contains the locks of each workspace with a lock or a policy.
 var Docs = store.Kind[list]{
-	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*#*", Verify: store.Unread},
+	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.Unread},
 	Codec: store.JSON[list](1),
 }
 
-const (
-	held   = "held"
-	number = "number"
-)
+// NumberDocs contains a number for each workspace, which every change of the locks increments. Writes
+// depend on this number and not on the document of the locks, which may be large because it has an
+// entry for each waiting task.
+var NumberDocs = store.Kind[int64]{
+	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.Unread},
+	Codec: store.Count(),
+}
 
 type list struct {
 	Policy Policy  `json:"policy,omitempty"` // "" means Warn
 	Locks  []entry `json:"locks,omitempty"`  // in the order of dispatch
 }
 
-// entry is the lock of a task that holds it or waits for it.
+// entry is the lock of a task that holds the lock or waits for it.
 type entry struct {
 	Task   string      `json:"task"`
 	Vacant identity.ID `json:"vacant"`
 	Owner  call.Owner  `json:"owner"`
 	Agent  string      `json:"agent"`
 	Paths  []string    `json:"paths"`
-	Since  time.Time   `json:"since,omitzero"` // zero for a task that waits
+	Since  time.Time   `json:"since,omitzero"` // zero if the task waits
 }
 
 func (e *entry) isHeld() bool { return !e.Since.IsZero() }

@@ -1,8 +1,8 @@
-// Package locks lets the tasks of agents lock files of workspaces.
+// Package locks lets the tasks of agents lock files in workspaces.
 //
-// The invariants: only a task that has not ended holds a lock. With the policies Queue and Reject, two tasks never hold
-// locks that overlap, and a write below the lock of another task does not commit. With the policy Warn, a lock is only
-// shown to others.
+// Only an unfinished task holds a lock. Under the policies Queue and Reject, a task does not get a
+// lock that overlaps the lock of another task, and a write to a path that another task has locked
+// does not commit. Under the policy Warn, locks are only shown to other tasks.
 package locks
 
 import (
@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +21,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Policy selects what happens to a task whose lock overlaps the lock of another task.
+// Policy determines what happens to a task whose lock overlaps the lock of another task.
 type Policy string
 
 const (
-	Warn   Policy = "warn"   // both tasks hold their locks, and the later one has a warning
+	Warn   Policy = "warn"   // both tasks hold their locks, and the later task gets a warning
 	Queue  Policy = "queue"  // the later task waits, in the order of dispatch
 	Reject Policy = "reject" // the later task is refused
 )
@@ -35,20 +36,18 @@ type Locks struct {
 	Now   func() time.Time
 }
 
-// Lock is a lock that a task holds.
 type Lock struct {
 	Task      string   `json:"taskId"`
 	Agent     string   `json:"agent"`
 	Workspace string   `json:"workspace"`
 	Paths     []string `json:"paths"`
-	Mode      string   `json:"mode"`        // always exclusive
+	Mode      string   `json:"mode"`        // always "exclusive"
 	Acquired  int64    `json:"acquired_at"` // Unix time
 }
 
-// Take implements task.Locks.
 func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
 	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
-	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
+	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 	if err == nil {
 		v.Locks, err = l.unfinished(ctx, v.Locks)
 	}
@@ -77,7 +76,8 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	case len(others) == 0 || v.Policy != Queue && v.Policy != Reject:
 		e.Since = l.Now().UTC().Truncate(time.Microsecond)
 		Docs.Put(tx, doc, v)
-		return warnings, false, changeNumber(ctx, tx, ref)
+		changeNumber(tx, ref)
+		return warnings, false, nil
 	case v.Policy == Reject && isNew:
 		return nil, false, others[0].refusal(ref.Name)
 	case isNew:
@@ -86,12 +86,10 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	return nil, true, nil
 }
 
-// changeNumber changes the number of the locks of a workspace. Writes that have passed Guard before do not commit.
-func changeNumber(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
-	_, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, number))
-	d.Number++
-	Docs.Put(tx, d, list{})
-	return err
+// changeNumber changes the lock number of a workspace, so that writes that have passed Guard but
+// are not committed yet fail.
+func changeNumber(tx *store.Tx, ref workspace.Ref) {
+	tx.Add(store.Add{Key: NumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
 
 func (e *entry) String() string {
@@ -102,7 +100,6 @@ func (e *entry) refusal(where string) error {
 	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, where)
 }
 
-// unfinished returns the locks of tasks that have not ended.
 func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err error) {
 	for _, e := range all {
 		ok, err := task.IsUnfinished(ctx, l.Store.Store, task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task}, l.Now())
@@ -116,18 +113,16 @@ func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err 
 	return left, nil
 }
 
-// overlaps reports whether a path of the lock equals one of others, or one of the two is a folder of the other.
 func (e *entry) overlaps(others []string) bool {
 	return slices.ContainsFunc(e.Paths, func(a string) bool {
 		return slices.ContainsFunc(others, func(b string) bool { return Below(a, b) || Below(b, a) })
 	})
 }
 
-// Below reports whether a path is a folder, or below the folder, in whatever spelling. The folder "." is the complete
-// workspace.
+// Below reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
+// complete workspace.
 func Below(path, dir string) bool { return strings.HasPrefix(folder(path), folder(dir)) }
 
-// folder returns the folded form of a path with a slash at its end; "" for the complete workspace.
 func folder(path string) string {
 	path = strings.TrimSuffix(workspace.Fold(path), "/")
 	if path == "." || path == "" {
@@ -136,9 +131,9 @@ func folder(path string) string {
 	return path + "/"
 }
 
-// Guard adds to tx a condition for the commit in which a task writes a path: the commit fails if another task locks the
-// path at the same time. Guard returns an error if the task has ended, or if another task holds the path. The error names
-// the other task.
+// Guard checks that a task may write a path. It returns an error if the task has ended or if
+// another task holds a lock on the path; this error names the other task. Guard adds a condition to
+// tx, so that the commit fails if the locks of the workspace change concurrently.
 func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r task.Ref, path string) error {
 	switch ok, err := task.IsUnfinished(ctx, l.Store.Store, r, l.Now()); {
 	case err != nil:
@@ -146,18 +141,17 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	case !ok:
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
-	// The number is read before the locks to which it belongs, so a change of both lets the commit fail.
-	_, before, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, number))
+	// The number is read before the locks. If both change in between, the commit fails.
+	number, d, err := NumberDocs.Get(ctx, l.Store.Store, NumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.Problem(err)
 	}
-	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, held))
+	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.Problem(err)
 	}
-	if before.Version > 0 { // also with the policy Warn, because another may be set before the commit
-		tx.Add(store.Add{Key: before.Key, Min: before.Number, Max: before.Number})
-	}
+	// Add the condition also under the policy Warn, because the policy may change before the commit.
+	tx.Add(store.Add{Key: d.Key, Min: number, Max: number})
 	if v.Policy != Queue && v.Policy != Reject {
 		return nil
 	}
@@ -171,13 +165,13 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	return nil
 }
 
-// IsChanged reports whether a write failed because the locks have changed since its Guard. The write may be tried again.
+// IsChanged reports whether a write failed because locks have changed since Guard. The write may be
+// retried.
 func IsChanged(err error) bool {
 	full := new(store.BoundsError)
-	return errors.As(err, &full) && Docs.Matches(full.Key)
+	return errors.As(err, &full) && NumberDocs.Matches(full.Key)
 }
 
-// List lists the locks of an owner's workspaces that tasks hold, and the policies by workspace.
 func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies map[string]Policy, err error) {
 	all, policies = []Lock{}, map[string]Policy{}
 	for d, err := range store.All(ctx, l.Store.Store, Docs.All(owner)) {
@@ -185,9 +179,6 @@ func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies ma
 			return nil, nil, store.Problem(err)
 		}
 		parts, _ := Docs.Parts(d.Key)
-		if parts[2] != held {
-			continue
-		}
 		v, err := Docs.Parse(d)
 		if err == nil {
 			policies[parts[1]] = cmp.Or(v.Policy, Warn)
@@ -204,26 +195,25 @@ func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies ma
 	return all, policies, nil
 }
 
-// SetPolicy sets the policy of a workspace. Tasks that hold their locks or wait for them go on.
 func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) error {
 	if p != Warn && p != Queue && p != Reject {
 		return problem.Invalid("policy", "warn, queue or reject", fmt.Sprintf("%.40q", string(p)))
 	}
 	return store.Problem(l.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
+		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err != nil {
 			return err
 		}
-		v.Policy = p
+		v.Policy = p // tasks that hold or wait for locks continue
 		Docs.Put(tx, d, v)
-		return changeNumber(ctx, tx, ref)
+		changeNumber(tx, ref)
+		return nil
 	}))
 }
 
-// Remove deletes the locks and the policy of a workspace in tx.
 func Remove(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
-	for _, part := range []string{held, number} {
-		d, err := tx.Doc(ctx, Docs.Key(ref.Owner, ref.Name, part))
+	for _, key := range []store.Key{Docs.Key(ref.Owner, ref.Name), NumberDocs.Key(ref.Owner, ref.Name)} {
+		d, err := tx.Doc(ctx, key)
 		if err != nil {
 			return err
 		}

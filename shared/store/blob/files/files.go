@@ -140,7 +140,7 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	if err != nil {
 		return "", unavailable("writing", key, err)
 	}
-	// The removal does nothing after the rename.
+	// After the rename, the removal has no effect.
 	defer func() { _ = os.Remove(aside) }()
 	release, err := f.acquire(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func settings(o *kms.Options) {
 }
 
 // foreign reports whether KMS rejected a box after it tried the key: the box has another context or
-// another key, or it is damaged. Other errors say nothing about the box. (For some boxes of other
+// another key, or it is damaged. Other errors do not depend on the box. (For some boxes of other
 // keys, AWS returns AccessDenied. Such a box is reported as withheld.)
 func foreign(err error) bool {
 	var invalid *types.InvalidCiphertextException

@@ -25,7 +25,7 @@ var grams = []string{"", "g1", "g2", "g3"}
 func mapping(alias string, shards, replicas int) object {
 	tokenizers, analyzers := object{}, object{}
 	for n, name := range grams[1:] {
-		// Without token_chars, all runes are part of grams.
+		// token_chars is not set, so all runes are part of grams.
 		tokenizers[name] = object{"type": "ngram", "min_gram": n + 1, "max_gram": n + 1}
 		analyzers[name] = object{"type": "custom", "tokenizer": name}
 	}

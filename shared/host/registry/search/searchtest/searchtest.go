@@ -222,7 +222,7 @@ func testForms(t *testing.T, x search.Index) {
 	apply(t, x, search.Batch{Put: entries})
 	want := []search.Hit{
 		{ID: identity.ID{5}, Place: search.Place{Rank: 0.75, Joined: 5}},  // 12, and the best score
-		{ID: identity.ID{1}, Place: search.Place{Rank: 0.375, Joined: 1}}, // 12: a prefix, too
+		{ID: identity.ID{1}, Place: search.Place{Rank: 0.375, Joined: 1}}, // 12: also a prefix
 		{ID: identity.ID{2}, Place: search.Place{Rank: 0.375, Joined: 2}}, // 12: a form
 		{ID: identity.ID{3}, Place: search.Place{Rank: 0.1875, Joined: 3}},
 	}
