@@ -1,6 +1,5 @@
-// Command vacancy-aws is the command vacancy with the AWS SDK. vacancy starts it
-// for the commands that need AWS, so that a host on this machine is compiled
-// without that SDK.
+// Command vacancy-aws is the command vacancy with the AWS SDK. The command vacancy starts it for
+// the commands that need AWS, so that building a host for this machine does not compile that SDK.
 package main
 
 import (

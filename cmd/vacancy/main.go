@@ -1,6 +1,6 @@
-// Command vacancy is the one command a person runs: a host on this machine,
-// and the caller's side of the protocol. Everything is in package cli. It has no
-// AWS SDK; for the commands that need an account it starts vacancy-aws.
+// Command vacancy runs a host on this machine, administers hosts, and calls vacants. Its code is in
+// package cli. It does not contain the AWS SDK; for commands that need an AWS account it starts
+// vacancy-aws.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Package bundle builds the Lambda functions and packs each one into the zip that is deployed.
+// Package bundle builds the Lambda functions and packs each one into the zip file that is deployed.
 //
-// Invariant: the same sources and the same release of Go give the same bytes, on every machine and
-// in every directory, so that a second deployment makes no changes.
+// The same sources and the same release of Go produce the same bytes, on every machine and in every
+// directory, so a second deployment makes no changes.
 package bundle
 
 import (

@@ -1,7 +1,6 @@
 // Package policies contains the policies of the functions' roles, as they appear in the golden
-// files of package stacks, and the calls that the roles must allow and deny.
-//
-// Invariant: it imports no package of the CDK.
+// files of package stacks, and the calls that the roles must allow and deny. It must not import
+// packages of the CDK.
 package policies
 
 import (

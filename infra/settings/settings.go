@@ -1,8 +1,7 @@
 // Package settings reads an operator's settings of a stage: the context values of the CDK app, with
-// defaults. For each wrong value it reports what was expected and what was given.
+// defaults. For each wrong value it reports the expected value and the given value.
 //
-// Invariant: settings that Read returns can be deployed, unless a cause outside their values
-// prevents it.
+// Settings that Read returns can be deployed, unless a cause outside their values prevents it.
 package settings
 
 import (

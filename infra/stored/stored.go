@@ -1,8 +1,8 @@
-// Package stored compares the settings of a deployment with those that the deployed stage stores.
-// `cdk deploy` starts with the defaults of cdk.json, so it would reset every setting that its
-// command line does not repeat.
+// Package stored compares the settings of a deployment with the settings that the deployed stage
+// stores. `cdk deploy` starts with the defaults of cdk.json, so it would reset every setting that
+// its command line does not repeat.
 //
-// Invariant: this is the only package of the CDK app that calls AWS, and only Check does so.
+// Check is the only function of the CDK app that calls AWS.
 package stored
 
 import (

@@ -1,8 +1,7 @@
-// Package caller is a strict client for tests: it signs a caller's envelopes
-// and verifies what comes back.
+// Package caller is a strict client for tests. It signs a caller's envelopes and verifies the
+// replies.
 //
-// Invariant: a reply counts as an answer only if the vacant signed it and it
-// names its request.
+// A reply is an answer only if the vacant signed it and it names its request.
 package caller
 
 import (

@@ -1,7 +1,7 @@
-// Package dynamolocal runs Amazon's DynamoDB Local for tests, on a free port of
-// 127.0.0.1: the real adapter against the real engine, without an account.
+// Package dynamolocal runs Amazon's DynamoDB Local for tests, on a free port of 127.0.0.1, so that
+// the DynamoDB adapter can be tested without an AWS account.
 //
-// Invariant: a server never outlives the process that started it.
+// A server ends with the process that started it.
 package dynamolocal
 
 import (

@@ -1,4 +1,4 @@
-// Package e2e tells the user's stories as scripts: testdata/*.txtar, one per
-// story or attack, each run with the real command line in processes of its own
-// and, where the story needs a host, a real `vacancy dev` on loopback.
+// Package e2e runs the stories of users as scripts. Each file testdata/*.txtar is one story or one
+// attack. A script runs the command line in separate processes and, if the story needs a host,
+// `vacancy dev` on loopback.
 package e2e

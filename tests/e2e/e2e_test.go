@@ -128,8 +128,8 @@ func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: readme FILE SUBSTRING")
 	}
 	var found []string
-	for _, readme := range []string{"README.md", "cmd/vacancy/README.md"} {
-		b, err := os.ReadFile(filepath.Join("..", "..", readme))
+	for _, readme := range readmes {
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(readme)))
 		ts.Check(err)
 		for line := range strings.Lines(string(b)) {
 			if strings.Contains(line, args[1]) && !strings.Contains(line, "`") {

@@ -25,7 +25,11 @@ const (
 )
 
 // readmes are the pages with commands, in the order in which a newcomer reads them.
-var readmes = []string{"README.md", "cmd/vacancy/README.md", "shared/front/a2a/README.md", "infra/README.md"}
+var readmes = []string{
+	"README.md", "cmd/vacancy/README.md", "shared/front/account/README.md", "shared/host/billing/tokens/README.md", "shared/front/openai/README.md",
+	"shared/front/mcpserver/README.md", "shared/front/teamapi/README.md", "shared/front/agp/README.md", "shared/front/a2a/README.md",
+	"shared/front/standalone/README.md", "infra/README.md",
+}
 
 // readmeText is the text of a page with the story's addresses.
 func readmeText(ts *testscript.TestScript, page string) string {

@@ -1,5 +1,5 @@
-// Package estimates has the costs of features on AWS. Tests that count the units of a feature
-// compare them with its estimate, and a test of this package writes the estimates into
+// Package estimates contains the estimated costs of features on AWS. Tests that count the units of
+// a feature compare them with its estimate, and a test of this package writes the estimates into
 // infra/README.md.
 package estimates
 

@@ -1,10 +1,9 @@
-// Package faultproxy is a proxy between a DynamoDB client and its server. It
-// does to chosen requests what networks and services do: it loses them or their
-// answers, delays, repeats, refuses or hangs them, or forwards them long after
-// the client gave up.
+// Package faultproxy is a proxy between a DynamoDB client and its server. It injects faults of
+// networks and services into selected requests: it drops requests or their answers, delays,
+// repeats, refuses or hangs them, or forwards them long after the client gave up.
 //
-// Invariant: a fault never changes a request's content, so the server's data
-// results from requests that DynamoDB itself processed.
+// A fault never changes the content of a request, so the server's data results only from requests
+// that DynamoDB itself processed.
 package faultproxy
 
 import (

@@ -1,15 +1,13 @@
-// Package hammer is the load generator: it makes callers in memory, each of
-// which calls a vacant as fast as it answers, one call at a time on its own
-// connection, and verifies every answer.
+// Package hammer is a load generator. It creates callers in memory. Each caller calls a vacant
+// again as soon as it has an answer, one call at a time on its own connection, and verifies each
+// answer.
 //
-// The invariants: an answer counts only if the target signed it for this
-// caller, for this request, at the next position of the response chain. A call
-// whose answer is lost is sent again with the same bytes, never signed again.
-// Only addresses of this machine are dialled.
+// An answer is accepted only if the target signed it for this caller and this request, at the next
+// position of the response chain. A call whose answer was lost is sent again with the same bytes
+// and never signed again. Only addresses of this machine are dialled.
 //
-// The generator shares the machine with what it measures, so it avoids cost
-// that proves nothing: requests are written into one buffer for each caller,
-// without reflection.
+// The generator runs on the machine that it measures, so it avoids unnecessary work: each caller
+// writes its requests into one buffer, without reflection.
 package hammer
 
 import (

@@ -1,5 +1,4 @@
-// Package installed installs packages of other ecosystems for tests, once, into the
-// cache.
+// Package installed installs packages of other ecosystems into the cache, once, for tests.
 package installed
 
 import (

@@ -1,5 +1,5 @@
-// Package interop points stock A2A clients at a host and runs one table of scenarios
-// with each.
+// Package interop tests a host with the clients and SDKs of others, and runs one table of scenarios
+// with each A2A client.
 package interop
 
 import (

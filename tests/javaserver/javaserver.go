@@ -1,9 +1,8 @@
-// Package javaserver installs and runs the tests' servers that are Java
-// programs: jars fetched by Maven, and a launcher of ours that binds the server
-// to the loopback address.
+// Package javaserver installs and runs servers for tests that are Java programs. Maven fetches the
+// jars, and a launcher of this project binds the server to the loopback address.
 //
-// Invariant: a server never outlives the process that started it, because it
-// ends with its standard input.
+// A server ends with the process that started it, because it ends when its standard input is
+// closed.
 package javaserver
 
 import (

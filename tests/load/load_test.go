@@ -1,12 +1,12 @@
 //go:build unix
 
-// Package load measures whole hosts under load: the real dev command in a
-// process of its own, 64 callers that verify every answer, over HTTP.
+// Package load measures hosts under load: the command dev in a separate process, and 64 callers
+// that verify all answers, over HTTP.
 //
 //	go test ./tests/load -run xxx -bench . -benchtime 30000x
 //
-// Nothing here is asserted: machines are shared, and figures are compared
-// within one run.
+// The benchmarks assert no limits, because other programs use the same machine. Compare only
+// figures of the same run.
 package load
 
 import (

@@ -1,9 +1,7 @@
-// Package opensearch runs one node of OpenSearch for tests, on a free port of
-// 127.0.0.1: the real adapter against the real engine, without an account. The
-// node has no security and no plugins.
+// Package opensearch runs one node of OpenSearch for tests, on a free port of 127.0.0.1, so that
+// the OpenSearch adapter can be tested without an account. The node has no security and no plugins.
 //
-// Invariant: a node never outlives the process that started it, and its files
-// are deleted with it.
+// A node ends with the process that started it, and its files are then deleted.
 package opensearch
 
 import (

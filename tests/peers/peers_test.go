@@ -1,6 +1,6 @@
-// Package peers runs the adapters of models and MCP servers against the real other side:
-// providers' own clients ask the same stub as the adapters do, and servers of the MCP
-// SDKs of npm and PyPI are asked for their tools. It installs them once, into the cache.
+// Package peers tests the adapters of models and MCP servers with software of others: clients of
+// the providers send the same requests to a stub as the adapters do, and MCP servers from npm and
+// PyPI are asked for their tools. The package installs this software once, into the cache.
 package peers
 
 import (

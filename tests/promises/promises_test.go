@@ -1,4 +1,4 @@
-// Package promises maps what was promised to users to the tests that show it.
+// Package promises maps each promise to users to the tests that prove it.
 package promises
 
 import (

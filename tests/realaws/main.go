@@ -1,24 +1,24 @@
-// Command realaws is the first real run: it deploys a stage to an AWS account with the command
-// vacancy, checks it, runs the tests of tests/integration that need no local AWS against it,
-// estimates what all that cost, and destroys the stage, also after a failure or an interrupt.
+// Command realaws tests a host in an AWS account. It deploys a stage with the command vacancy,
+// checks it, runs the tests of tests/integration that need no local AWS, estimates the cost, and
+// destroys the stage, also after a failure or an interrupt.
 //
 //	go run ./tests/realaws                    asks, then deploys the stage smoke without CloudFront
 //	go run ./tests/realaws -edge              with CloudFront
 //	go run ./tests/realaws -local             the same on LocalStack, for free
 //	go run ./tests/realaws -- --bootstrap     with more flags of vacancy deploy
 //
-// A person runs it; no CI does. It needs an AWS account for trials and its credentials with
-// AdministratorAccess, a Region, a Lambda quota of 500 concurrent executions or more
-// (-- --context reserve=false for less), Go, Node 22 and what tests/run needs for tests/interop.
-// It takes about 40 minutes, 60 with CloudFront, and costs less than a dollar. Keys wait for
-// their deletion for days, which is free. The bootstrap of the CDK stays.
+// A person runs it, not CI. It needs an AWS account for trials, credentials with
+// AdministratorAccess, a Region, a Lambda quota of at least 500 concurrent executions (or --
+// --context reserve=false), Go, Node 22, and what tests/run needs for tests/interop. It takes about
+// 40 minutes, or 60 with CloudFront, and costs less than a dollar. AWS deletes the keys only after
+// some days, which is free. The bootstrap of the CDK remains.
 //
-// Two of the tests exist for this run: twenty paid tasks on one slow vacant, and a turn of ten
-// minutes (-turn) whose events are pushed. On LocalStack the pushes reach no receiver, because
+// Two tests exist only for this run: twenty paid tasks on one slow vacant, and a turn of ten
+// minutes (-turn) whose events are pushed. On LocalStack no receiver gets the pushes, because
 // functions send nothing to addresses of this machine.
 //
-// The invariants: a stage that existed before is neither changed nor destroyed. The operator's
-// own home directory is not touched.
+// A stage that existed before is neither changed nor destroyed. The operator's own home directory
+// is not changed.
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Command release builds what a release publishes: an archive of the programs for each
-// system, an image for each architecture of Linux, and their checksums.
+// Command release builds the files of a release: an archive of the programs for each system, an
+// image for each architecture of Linux, and their checksums.
 //
 //	go run ./tests/release DIR
 //
-// The version is the tag of the commit, as Go stamps it into the programs. The same commit
-// makes the same bytes on every machine with the same version of Go, because the times in
-// archives and images are the commit's.
+// The version is the tag of the commit, which Go stamps into the programs. The same commit and the
+// same version of Go produce the same bytes on every machine, because the times in archives and
+// images are the time of the commit.
 package main
 
 import (

@@ -1,9 +1,8 @@
-// Package roundtrips counts the DynamoDB usage of an operation: requests,
-// sequential round trips, and read and write units.
+// Package roundtrips counts the DynamoDB usage of an operation: requests, sequential round trips,
+// and read and write units.
 //
-// Invariant: a count does not depend on the machine's speed. Calls that can
-// overlap are held until they do, and the units that DynamoDB Local counts
-// wrongly are computed.
+// A count does not depend on the speed of the machine: calls that can overlap are held until they
+// do. Units that DynamoDB Local counts wrongly are computed.
 package roundtrips
 
 import (

@@ -1,13 +1,13 @@
 //go:build unix
 
-// Package searchload measures search as a caller sees it: over HTTP on
-// loopback, with every one of 20 hits read again and verified.
+// Package searchload measures the duration of searches for a caller, over HTTP on loopback. Each of
+// the 20 results is read again and verified.
 //
 //	go test ./tests/searchload -run xxx -bench . -benchtime 1x -cards 100000 -timeout 2h
 //
-// Nothing here is asserted: machines are shared. The budgets, p99 on 2 cores
-// with the index warm, at 10,000 / 100,000 / 1,000,000 cards: words 3 / 10 /
-// 100 ms, parts of words and of texts 5 / 25 / 250 ms.
+// The benchmarks assert no limits, because other programs use the same machine. The budgets are the
+// 99th percentiles on 2 cores with a warm index, at 10,000 / 100,000 / 1,000,000 cards: 3 / 10 /
+// 100 ms for words, and 5 / 25 / 250 ms for parts of words and of texts.
 package searchload
 
 import (

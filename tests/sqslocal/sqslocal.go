@@ -1,6 +1,5 @@
-// Package sqslocal is an SQS for tests in their own process: queues whose messages are
-// hidden once they are received, until they are deleted or their time is over. LocalStack
-// has the rest.
+// Package sqslocal is an in-process SQS for tests. Its queues hide a received message until it is
+// deleted or its visibility timeout expires. All other features of SQS need LocalStack.
 package sqslocal
 
 import (

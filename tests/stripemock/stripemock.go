@@ -1,5 +1,5 @@
-// Package stripemock runs Stripe's own mock of its API for tests. It checks requests
-// against the description of the API, and answers with examples.
+// Package stripemock runs Stripe's own mock server for tests. The server checks requests against
+// the description of Stripe's API, and answers with examples.
 package stripemock
 
 import (

@@ -1,5 +1,5 @@
-// Package web drives Chromium against a host in the same process: the JavaScript module
-// against the vectors, and the pages under their real content security policy.
+// Package web tests the JavaScript module against the golden vectors, and the pages under their
+// content security policy. It controls Chromium and runs a host in the same process.
 package web
 
 import (

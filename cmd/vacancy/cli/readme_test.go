@@ -46,8 +46,10 @@ func readmeCommands(text string) (lines [][]string) {
 func TestReadmesShowCommandsAndFlagsThatExist(t *testing.T) {
 	top := filepath.Join("..", "..", "..")
 	count := 0
-	for _, readme := range []string{"README.md", "infra/README.md", "cmd/vacancy/README.md", "cmd/vacancy/examples/README.md", "cmd/vacancy/examples/law-firm/README.md",
-		"events/README.md", "localstack/README.md", "shared/README.md"} {
+	for _, readme := range []string{"README.md", "infra/README.md", "infra/DESIGN.md", "cmd/vacancy/README.md", "cmd/vacancy/examples/README.md", "cmd/vacancy/examples/law-firm/README.md",
+		"events/README.md", "localstack/README.md", "shared/README.md", "shared/EXTENDING.md", "shared/front/a2a/README.md", "shared/front/account/README.md", "shared/front/agp/README.md",
+		"shared/front/mcpserver/README.md", "shared/front/openai/README.md", "shared/front/standalone/README.md", "shared/front/teamapi/README.md",
+		"shared/host/billing/tokens/README.md"} {
 		b, err := os.ReadFile(filepath.Join(top, readme))
 		must(t, err)
 		for _, words := range readmeCommands(string(b)) {

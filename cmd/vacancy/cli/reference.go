@@ -43,7 +43,7 @@ func referenceTopic(root *cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: "reference", Short: "All commands, settings, operations, errors, documents and limits"}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		var b strings.Builder
-		b.WriteString("# Reference\n\nThe program prints this page: `vacancy help reference`. It is made of the tables that the program itself reads.\n")
+		b.WriteString("# Reference\n\n`vacancy help reference` prints this page, which is generated from the tables of the program.\n")
 		writeCommands(&b, root)
 		writeSettings(&b)
 		writeOperations(&b)
@@ -59,7 +59,7 @@ func referenceTopic(root *cobra.Command) *cobra.Command {
 var hostFlags = []string{"host", "stage", "ca", "data"}
 
 func writeCommands(b *strings.Builder, root *cobra.Command) {
-	b.WriteString("\n## Commands\n\nEvery command has `--json` and `--help`. Commands about a host choose it by these flags, which are not listed again:\n\n")
+	b.WriteString("\n## Commands\n\nEvery command has `--json` and `--help`. Commands that use a host also have these flags, which are not listed again:\n\n")
 	list, _, err := root.Find([]string{"list"})
 	if err != nil {
 		panic(err)
@@ -130,7 +130,7 @@ func code(s string) string {
 }
 
 func writeSettings(b *strings.Builder) {
-	b.WriteString("\n## Settings of a host\n\nA flag is one of the command that runs the host. A context value is one of `vacancy deploy --context`, and functions read it as the variable.\n")
+	b.WriteString("\n## Settings of a host\n\nA flag belongs to the command that runs the host. On AWS, `vacancy deploy --context SETTING=VALUE` sets the value, and the functions read it from the variable.\n")
 	var rows [][]string
 	for _, s := range setting.Table() {
 		if s.ByDeploy {
@@ -146,7 +146,7 @@ func writeSettings(b *strings.Builder) {
 }
 
 func writeOperations(b *strings.Builder) {
-	b.WriteString("\n## Operations\n\nThe operator may use all of them. Bodies, answers and errors: `vacancy openapi`, or `/v1/openapi.json` of a host.\n")
+	b.WriteString("\n## Operations\n\nThe operator may use all operations. `vacancy openapi`, and `/v1/openapi.json` of a host, describe their bodies, answers and errors.\n")
 	all := operations.All()
 	slices.SortFunc(all, func(x, y op.Spec) int {
 		return cmp.Or(strings.Compare(x.Path, y.Path), strings.Compare(x.Method, y.Method))
@@ -166,7 +166,7 @@ func writeOperations(b *strings.Builder) {
 }
 
 func writeErrors(b *strings.Builder) {
-	b.WriteString("\n## Errors\n\nThe word is the member `code` of an answer, and of the error that a command prints with `--json`.\n")
+	b.WriteString("\n## Errors\n\nThe code is the member `code` of an error in an answer, and of the error that a command prints with `--json`.\n")
 	var rows [][]string
 	for _, k := range problem.Kinds() {
 		r := k.Row()
@@ -182,7 +182,7 @@ func writeErrors(b *strings.Builder) {
 }
 
 func writeDocuments(b *strings.Builder) {
-	b.WriteString("\n## Stored documents\n\nA key has a partition and a sort; a star stands for a part that differs. `verify` checks that a document reads, or compares it with rows and other documents. Documents that it does not check are secret, short-lived, or can be made again.\n")
+	b.WriteString("\n## Stored documents\n\nA key consists of a partition and a sort key; a star stands for a variable part. `verify` checks that a document can be decoded (reads it), or compares it with rows and other documents. It does not check documents that are secret, short-lived, or can be rebuilt.\n")
 	owners := map[store.Owner]string{store.OfHost: "the host", store.OfVacant: "a vacant", store.OfAccount: "an account", store.OfTenant: "a tenant"}
 	checks := map[store.Verify]string{store.Unread: "", store.Alone: "reads it", store.Joined: "compares it"}
 	var rows [][]string
@@ -191,7 +191,7 @@ func writeDocuments(b *strings.Builder) {
 		rows = append(rows, []string{s.Partition + " " + s.Sort, s.Name, owners[s.Of], checks[s.Verify]})
 	}
 	slices.SortStableFunc(rows, func(x, y []string) int { return strings.Compare(x[0], y[0]) })
-	writeTable(b, []string{"Key", "Document", "Of", "verify"}, rows)
+	writeTable(b, []string{"Key", "Document", "Owner", "verify"}, rows)
 }
 
 func writeLimits(b *strings.Builder) {
@@ -207,18 +207,18 @@ func writeLimits(b *strings.Builder) {
 		{"members of an object", limits.Keys},
 		{"parts of a message", envelope.MaxParts},
 		{"contextId, messageId, idempotency key", size(envelope.MaxIDBytes)},
-		{"difference between the time that is signed and the host's", call.MaxSkew},
-		{"text that an agent answers", size(substrate.MaxText)},
-		{"time of an answer, unless the host has another", call.DefaultWork},
-		{"exchanges that an agent with memory is told", call.MaxExchanges},
-		{"texts of these exchanges together", size(call.MaxRemembered)},
-		{"time that texts can be read, at least", textkeys.MinRetention},
+		{"difference between a signed time and the host's time", call.MaxSkew},
+		{"text of an agent's answer", size(substrate.MaxText)},
+		{"time of an answer, unless the host or the vacant has another limit", call.DefaultWork},
+		{"exchanges that an agent with memory gets", call.MaxExchanges},
+		{"total size of the texts of these exchanges", size(call.MaxRemembered)},
+		{"minimum time for which texts can be read", textkeys.MinRetention},
 		{"name of a vacant", fmt.Sprintf("%d characters", registry.MaxName)},
 		{"signed card", size(card.MaxBlob)},
 		{"tags of a listing", listing.MaxTags},
 		{"skills of a listing", listing.MaxSkills},
 		{"summary of a listing", size(listing.MaxSummary)},
-		{"search, as a query", size(search.MaxQuery)},
+		{"query of a search", size(search.MaxQuery)},
 		{"results of a search", search.MaxLimit},
 		{"settings of an agent", size(definition.MaxBlob)},
 		{"turns of an agent's model in a call", definition.MaxTurns},
@@ -229,24 +229,24 @@ func writeLimits(b *strings.Builder) {
 		{"plan of a composite", size(plan.MaxBlob)},
 		{"delegations of a plan", plan.MaxDelegations},
 		{"nested composites in a call", plan.MaxDepth},
-		{"calls made for one call of a composite", plan.MaxCalls},
+		{"calls that one call of a composite causes", plan.MaxCalls},
 		{"graduations of a parent in 24 hours that a policy may allow", gate.MaxLimit},
 		{"price of a call", price.Max},
 		{"price of a booking", price.MaxBooking},
 		{"fee of a host, in basis points", price.MaxFee},
-		{"payment by card, at least", billing.MinPayment},
+		{"minimum payment by card", billing.MinPayment},
 		{"payment by card", billing.MaxPayment},
-		{"time that a booking waits for its venue", booking.MaxPending},
-		{"time that a booking is made ahead", booking.MaxAhead},
+		{"time for which a booking waits for its venue", booking.MaxPending},
+		{"time between a booking and its start", booking.MaxAhead},
 		{"events of an A2A task", task.MaxEvents},
-		{"all events of an A2A task", size(task.MaxBytes)},
+		{"total size of the events of an A2A task", size(task.MaxBytes)},
 		{"tasks of a vacant in the background", task.MaxBackground},
 		{"push notification configs of a task", task.MaxPushConfigs},
 		{"push notifications of a task", push.MaxDeliveries},
 	} {
 		rows = append(rows, []string{limit(l.most), l.what})
 	}
-	writeTable(b, []string{"Limit", "Of"}, rows)
+	writeTable(b, []string{"Limit", "Applies to"}, rows)
 }
 
 type size int

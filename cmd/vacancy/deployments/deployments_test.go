@@ -1,4 +1,4 @@
-// Package deployments checks the files that run a host on a server.
+// Package deployments tests the systemd units in this directory.
 package deployments
 
 import (

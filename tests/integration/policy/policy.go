@@ -1,9 +1,7 @@
-// Package policy evaluates IAM policies: does a role's policies allow a
-// request? LocalStack does not enforce policies, so a missing permission is
-// detected only here.
+// Package policy evaluates IAM policies: it decides whether the policies of a role allow a request.
+// LocalStack does not enforce policies, so only this package detects a missing permission.
 //
-// Invariant: the package is strict. A policy that uses language elements which
-// this package does not know is an error, never a guess.
+// A policy with a language element that this package does not support is an error.
 package policy
 
 import (

@@ -1,5 +1,5 @@
-// Command probe is a Lambda function that does what its caller asks: tests of
-// the local cloud need one whose every AWS call is known.
+// Command probe is a Lambda function that makes the AWS calls which its caller requests, so that
+// tests of the local cloud know each of its calls.
 package main
 
 import (

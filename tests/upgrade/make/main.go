@@ -1,10 +1,10 @@
-// Command make rebuilds the kept hosts of tests/upgrade from the commits of their releases:
+// Command make rebuilds the stored hosts of tests/upgrade from the commits of their releases:
 //
 //	go run ./tests/upgrade/make
 //
-// For each release it builds the program of the commit, uses it by its own command line and its
-// HTTP API on loopback, kills it while calls run, and writes what remains as text to
-// tests/upgrade/testdata. All keys are new, and have no use elsewhere.
+// For each release it builds the program of the commit, uses it by its command line and by its HTTP
+// API on loopback, kills it while calls are running, and writes the remaining data as text to
+// tests/upgrade/testdata. All keys are created for this purpose and are used only here.
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Package oldhost describes the hosts of earlier releases that tests/upgrade keeps, and turns the
-// text in which they are kept into their files.
+// Package oldhost describes the stored hosts of earlier releases in tests/upgrade, and converts
+// their text form into files.
 //
-// A kept host is a directory: data.txt is its data file (Dump), home.txtar has the other files of
-// its $VACANCY_HOME, among them throw-away keys, and host.json says what its owner knew about it
-// when it was killed. tests/upgrade/make writes these directories.
+// A stored host is a directory. data.txt is its data file (Dump). home.txtar contains the other
+// files of its $VACANCY_HOME, including throw-away keys. host.json contains what its owner knew
+// when the host was killed. tests/upgrade/make writes these directories.
 package oldhost
 
 import (

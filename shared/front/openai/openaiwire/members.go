@@ -13,7 +13,7 @@ import (
 type Rule string
 
 const (
-	Counts  Rule = "counts"
+	Counts  Rule = "used"
 	Ignored Rule = "ignored"
 	Refused Rule = "refused"
 )
@@ -35,9 +35,9 @@ func (api API) Members() []Member {
 		return responsesMembers()
 	}
 	return []Member{
-		{Name: "messages", Rule: Counts, Note: "the last one, of the `user`, is asked; the others are told to the agent as the caller's words; images of the last message reach an agent that declares them, of the others only their names and sizes"},
-		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's own address; a text at a vacant's address"},
-		{Name: "stream", Rule: Counts, Note: "the answer comes in chunks"},
+		{Name: "messages", Rule: Counts, Note: "the last message, of the role `user`, is the question; the agent gets the others as words of the caller; it gets images of the last message if it declares them, and only a line for each image of the others"},
+		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
+		{Name: "stream", Rule: Counts, Note: "the answer is a stream of chunks"},
 		{Name: "stream_options", Rule: Counts, Note: "`include_usage` adds a chunk with the usage"},
 
 		{Name: "temperature", Rule: Ignored, Note: ownerSets},
@@ -45,7 +45,7 @@ func (api API) Members() []Member {
 		{Name: "seed", Rule: Ignored, Note: ownerSets},
 		{Name: "max_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
 		{Name: "max_completion_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
-		{Name: "stop", Rule: Ignored, Note: endIsAgents + ", which `vacancy.warnings` tells"},
+		{Name: "stop", Rule: Ignored, Note: endIsAgents + ", which `vacancy.warnings` reports"},
 		{Name: "presence_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "frequency_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "logit_bias", Rule: Ignored, Note: ownerSets},
@@ -76,10 +76,10 @@ func (api API) Members() []Member {
 
 func responsesMembers() []Member {
 	all := []Member{
-		{Name: "input", Rule: Counts, Note: "a text, or a list of messages, which are read as in a completion; earlier calls of tools are told as texts"},
-		{Name: "instructions", Rule: Counts, Note: "told as a message of the system"},
-		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's own address; a text at a vacant's address"},
-		{Name: "stream", Rule: Counts, Note: "the answer comes in events"},
+		{Name: "input", Rule: Counts, Note: "a string, or a list of messages, which are read as in a completion; earlier tool calls are passed on as texts"},
+		{Name: "instructions", Rule: Counts, Note: "passed on as a message of the system"},
+		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
+		{Name: "stream", Rule: Counts, Note: "the answer is a stream of events"},
 		{Name: "text", Rule: Counts, Note: "`format` is refused, because " + formIsOwners + "; allowed: `" + textFormat + "`"},
 		{Name: "previous_response_id", Rule: Refused, Note: "answers are not found by an id; send the messages before in `input`"},
 		{Name: "conversation", Rule: Refused, Note: "conversations are not stored; send the messages before in `input`"},
