@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -142,8 +143,8 @@ func (g grants) usesFiles() grants {
 // worker dispatches bookings. agent and worker also read and write files in workspaces. They write
 // no other documents, so an attacker in one of them can change neither the operator's key nor a
 // vacant's record. agent and message also create a software identity if a caller sends the first
-// request of the stage. registry writes its documents and accepts cosignatures, but does not write
-// the log. search writes no document.
+// request of the stage. registry writes its documents and reviews, and accepts cosignatures, but does
+// not write the log. search writes no document.
 func granted(s settings.Settings) map[functions.Function]grants {
 	all := urlGrants(s)
 	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
@@ -164,6 +165,8 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index, workspace.Docs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, of{reviews.BookDocs, reviews.RecentDocs}},
+			{[]string{"GetItem"}, of{billing.AccountDocs, billing.LinkDocs}},
 			{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
 			{[]string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},

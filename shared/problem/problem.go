@@ -75,6 +75,9 @@ const (
 	QuotaReached
 	NotAcceptable
 	Precondition
+	NoCall
+	Reviewed
+	Ineligible
 )
 
 // Row contains the public representations of a Kind.
@@ -163,6 +166,9 @@ var rows = map[Kind]Row{
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
 	Precondition:           {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
+	NoCall:                 {"no_call", http.StatusConflict, -32052, ExitConflict, "the review is of no answered call of this reviewer"},
+	Reviewed:               {"reviewed", http.StatusConflict, -32053, ExitConflict, "the call was reviewed before"},
+	Ineligible:             {"ineligible", http.StatusForbidden, -32054, ExitRefused, "the reviewer may not review this vacant"},
 }
 
 func (k Kind) Row() Row { return rows[k] }

@@ -16,11 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
 // unrelated callers are keys that are nobody's parent, child or sibling here.
@@ -54,6 +56,7 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 		"/v1/capability_card/" + name, "/v1/capability_card/" + name + "?caller=" + o.firm.String(),
 		"/v1/event_log/" + name, "/v1/event_log/" + name + "?from_seq=1&limit=1",
 		"/v1/lineage/" + name, "/v1/lineage/" + name + "?direction=ancestors", "/v1/lineage/" + name + "?direction=descendants&depth=32",
+		"/v1/reputation/" + name, "/v1/reputation_history/" + name, "/v1/reputation_history/" + name + "?cursor=1&limit=1",
 		"/v1/search?q=" + name, "/v1/search_capability?q=" + name[:16],
 		"/v1/graduations/" + name + "-1", "/v1/graduations/" + name,
 		"/v1/admin/vacants/" + name, "/v1/admin/vacants/" + name + "/children", "/v1/admin/vacants/" + name + "/manifest", "/v1/admin/vacants/" + name + "/plan",
@@ -267,6 +270,14 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		"event_idempotency_key": "k", "event_signature_hex": hex.EncodeToString(revoke.Signature)})
 	post("PUT", "/v1/listing/"+id.String(), map[string]any{"vacant_id": id})
 	post("POST", "/v1/halo", map[string]any{"capability_card_blob_hex": hex.EncodeToString([]byte(id.String())), "runtime_state": "ACTIVE"})
+	rated := review.Record{Members: review.Members{Target: id, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, Call: identity.Sum(id[:]), IssuedAt: canon.FormatTime(o.now)}}
+	if err := rated.Sign(o.t.Context(), o.stranger); err != nil {
+		o.t.Fatal(err)
+	}
+	post("POST", "/v1/submit_review", rated)
+	post("POST", "/v/"+id.String()+"/reviews/ingest", rated)
+	post("POST", "/v/"+id.String()+"/reviews/blinded_ingest", map[string]any{"record": rated, "reveal": map[string]any{}})
+	post("DELETE", "/v1/reputation_history/"+id.String()+"/1/claim", map[string]any{})
 	post("POST", "/v1/witness", map[string]any{"note": id.String()})
 	for _, parent := range []identity.ID{o.stranger.ID(), o.firm} {
 		m := composite.Manifest{ParentID: parent, ChildID: id, BirthPath: "D1", ClosedByDefault: false, Reachability: composite.PublicA2A,

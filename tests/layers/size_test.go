@@ -12,7 +12,7 @@ var maxLines = map[string]int{
 	"cmd/":          30_700,
 	"shared/front/": 30_000,
 	"shared/host/":  74_400,
-	"":              32_250, // the rest
+	"":              32_850, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {

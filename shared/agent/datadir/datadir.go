@@ -7,6 +7,7 @@
 //	    card.json                    signed card; optional
 //	    manifest.json                manifest of a child; optional
 //	    chains/<target id>.json      states of calls, see dispatch/filebook
+//	    reviews/<request hash>.json  signed reviews of answered calls; optional
 //
 // An identity exists completely or not at all. A key file is written once and never changed.
 // Imports are verified before they are stored.

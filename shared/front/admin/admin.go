@@ -32,6 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -59,6 +60,7 @@ type Config struct {
 	// Answers checks the agents of vacants. Calls reads the texts of their tool calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
+	Reviews *reviews.Service
 	// Host is the only accepted Host header. If it is "", any Host is accepted; a key must then
 	// guard the handler.
 	Host string
@@ -158,6 +160,9 @@ func (d *api) routes(s op.Server) []op.Route {
 				return publishedOf(c.Vacants.Revoke(ctx, rec.ID, in.Body.Reason))
 			})),
 			op.On(s, GetLogbook, onVacant(d, d.logbook)),
+			op.On(s, EraseClaim, onVacant(d, func(ctx context.Context, rec *vacants.Record, in ReviewOf) (op.None, error) {
+				return op.None{}, c.Reviews.EraseClaim(ctx, rec.ID, in.Position, nil)
+			})),
 			op.On(s, GetAgent, onVacant(d, d.agent)),
 			op.On(s, SetAgent, d.setAgent),
 			op.On(s, GetPlan, onVacant(d, d.plan)),

@@ -51,6 +51,7 @@ var (
 	UnpublishVacant = op.Op[One, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
 	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key, for good"}
 	GetLogbook      = op.Op[LogbookPart, Logbook]{Method: "GET", Path: vacantPath + "/logbook", Access: reads, Doc: "shows a vacant's logbook"}
+	EraseClaim      = op.Op[ReviewOf, op.None]{Method: "DELETE", Path: vacantPath + "/reviews/{position}/claim", Doc: "erases the claim of a review"}
 	GetPrice        = op.Op[PriceVersion, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: reads, Doc: "shows the price of calls of a vacant"}
 	SetPrice        = op.Op[With[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changes, Doc: "sets the next version of a vacant's price"}
 	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
@@ -121,6 +122,12 @@ func (o One) vacant() string { return o.Vacant }
 type With[Body any] struct {
 	One
 	Body Body `body:"json"`
+}
+
+// ReviewOf names a review of a vacant by its position.
+type ReviewOf struct {
+	One
+	Position uint64 `path:"position"`
 }
 
 func About[Body any](vacant string, body Body) With[Body] { return With[Body]{One{vacant}, body} }

@@ -43,7 +43,7 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 	h := a.Server
 	owners := mcpserver.Owners{Keys: h.Billing, Operator: h.Operator(), Answers: h.Answers, Calls: h.Calls}
 	if a.Vacants != nil {
-		owners.Children, owners.Spawn = a.Children, a.Spawn
+		owners.Children, owners.Spawn, owners.Reviews = a.Children, a.Spawn, h.Reviews
 	}
 	if a.AGP != nil {
 		owners.SendAGP = a.SendAGP

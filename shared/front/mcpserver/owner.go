@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	hostregistry "github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -40,6 +41,8 @@ type Owners struct {
 	Calls   *call.Host
 	// SendAGP sends an AGP envelope and returns the answer.
 	SendAGP func(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error)
+	// Reviews counts the reviews that vacants sign.
+	Reviews *reviews.Service
 }
 
 // identify sets the key of a request and the account that pays for its calls or tasks, or
@@ -140,6 +143,17 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 		"ok": true, "child_name": child.Name, "child_vacant_id_hex": child.ID.String(), "child_endpoint": of.Endpoint, "answer": a.Text,
 		"substrate": child.Substrate, "request_envelope_id_hex": a.Request.String(), "response_envelope_id_hex": a.Reply.String(),
 	}, r.note(err)
+}
+
+// review implements vacant_caller_review for the vacant of the request.
+func (d *api) review(ctx context.Context, in mcptool.Review) (any, error) {
+	r := requestOf(ctx)
+	rec, err := in.Record()
+	if err != nil {
+		return nil, r.note(err)
+	}
+	receipt, err := d.Owners.Reviews.Issue(ctx, r.Vacant.ID, &rec)
+	return mcptool.Reviewed(&rec, &receipt), r.note(err)
 }
 
 func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {

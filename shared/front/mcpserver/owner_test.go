@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,13 +21,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 // Tools at a vacant's address, as listed.
 const (
 	strangersTools = "ask get_task stop_task vacant_call vacant_describe"
-	ownersTools    = "vacant_list_children vacant_spawn"
+	ownersTools    = "vacant_caller_review vacant_list_children vacant_spawn"
 	delegateTools  = "vacant_delegate vacant_delegate_a2a"
 )
 
@@ -164,6 +167,59 @@ func sameWords(a, b string) bool {
 		}
 	}
 	return len(x) == len(y)
+}
+
+// The owner's vacant reviews the answer that another tenant's vacant gave it, and logs that. The vacants of its owner
+// and its relatives are not reviewed.
+func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
+	w, owner := owned(t)
+	key := authorized(owner)
+	boss, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "boss")
+	w.Must(err)
+	target := w.create(vacants.Spec{Name: "theirs", Substrate: "echo", Tenant: "other"})
+	mine := w.create(vacants.Spec{Name: "mine", Substrate: "echo", Tenant: "acme"})
+	ask := func(to identity.ID) {
+		e := envelope.Envelope{From: boss.ID, To: to, Seq: 1, Time: w.now(), IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+		w.Must(w.Vacants.Sign(t.Context(), boss.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		if out := w.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
+			t.Fatal(out.Problem)
+		}
+	}
+	review := func(target identity.ID, more string) called {
+		return w.call("/v/boss/mcp", "vacant_caller_review", fmt.Sprintf(`{"target_vacant_id_hex":%q,"factual":1,"logical":0.5,"relevance":1%s}`, target, more), key)
+	}
+	if got := review(target.ID, ""); got.Is || !strings.Contains(fmt.Sprint(got.Data["error"]), "has no answer of") {
+		t.Errorf("a review without a call: %s", got.text())
+	}
+	ask(target.ID)
+	ask(mine.ID)
+	for more, want := range map[string]string{
+		`,"honesty":2`: "honesty", `,"call_envelope_id_hex":"x"`: "call_envelope_id_hex", fmt.Sprintf(`,"call_envelope_id_hex":"%064d"`, 7): "expected the hash of an answered call",
+	} {
+		if got := review(target.ID, more); !strings.Contains(got.text(), want) || got.Data["ok"] != nil {
+			t.Errorf("a review with %s: %s, want %s", more, got.text(), want)
+		}
+	}
+	if got := review(mine.ID, ""); !strings.Contains(fmt.Sprint(got.Data["error"]), "one owner") {
+		t.Errorf("a review of a vacant of the same owner: %s", got.text())
+	}
+	got := review(target.ID, `,"honesty":0.5,"claim":"echoes well"`)
+	if got.Data["ok"] != true || got.Data["reviewer_vacant_id_hex"] != boss.ID.String() || got.Data["target_vacant_id_hex"] != target.ID.String() || got.Data["delivered_locally"] != true {
+		t.Fatalf("the review: %s", got.text())
+	}
+	if again := review(target.ID, ""); !strings.Contains(fmt.Sprint(again.Data["error"]), "was reviewed before") {
+		t.Errorf("another review of the same answer: %s", again.text())
+	}
+	r, err := w.Reviews.Reputation(t.Context(), target.ID)
+	w.Must(err)
+	if r.Rows != 1 || math.Abs(r.States[r.Current].Factual.Evidence-0.18) > 1e-9 {
+		t.Errorf("the reputation is %+v, want one review in full", r)
+	}
+	entries, err := w.Vacants.Logbook(t.Context(), boss.ID, 1, 10)
+	w.Must(err)
+	if last := entries[len(entries)-1].Entry; last.Kind != logbook.KindReviewIssued || !strings.Contains(string(last.Payload), target.ID.String()) || strings.Contains(string(last.Payload), "echoes well") {
+		t.Errorf("the logbook ends with %s %s", last.Kind, last.Payload)
+	}
 }
 
 // The owner creates children with one more rule, and lists them with their rules.

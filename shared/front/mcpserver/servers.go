@@ -41,6 +41,9 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 	var own mcptool.Owner
 	if about.Owns {
 		own.Children, own.Spawn = d.children, d.spawn
+		if d.Owners.Reviews != nil {
+			own.Review = d.review
+		}
 	}
 	if about.Delegates {
 		own.Delegate = d.delegate

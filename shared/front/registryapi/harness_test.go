@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -22,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -79,8 +81,11 @@ func newTestServer(t *testing.T) *api {
 	quiet := slog.New(slog.DiscardHandler)
 	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
 	must(t, err)
+	directory := vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader})
 	reg := registryapi.Registry(registryapi.Config{
-		Registry: d.registry, Vacants: vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader}), Log: d.log, Now: d.clock, Logger: quiet,
+		Registry: d.registry, Vacants: directory, Log: d.log,
+		Reviews: &reviews.Service{Store: s, Calls: call.New(call.Config{Store: s, Now: d.clock, Rand: rand.Reader}), Vacants: directory, Registry: d.registry, Now: d.clock, Rand: rand.Reader},
+		Now:     d.clock, Logger: quiet,
 		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
 	})
 	find := registryapi.Search(registryapi.SearchConfig{

@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	// Vacants stores revocations and manifests, because both also change the records of hosted
 	// vacants.
 	Vacants *vacants.Directory
+	// Reviews counts reviews of the host's vacants.
+	Reviews *reviews.Service
 	// Log is the transparency log of registry events. If Log is nil, the handler has no log routes.
 	Log Log
 	// URL returns the host's base URL, which callers may name in signed proofs. If URL is nil, the
@@ -46,7 +49,7 @@ type Config struct {
 // Registry returns the handler of all operations except search and the gate.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(slices.Concat(d.routes(), d.reviewRoutes(), logRoutes(c.Log))...))
 }
 
 func (d *api) routes() []op.Route {
@@ -124,7 +127,7 @@ func (RevocationList) Ranges() map[string]op.Range {
 }
 
 func Operations() []op.Spec {
-	return op.Specs(slices.Concat((&api{}).routes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
+	return op.Specs(slices.Concat((&api{}).routes(), (&api{}).reviewRoutes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
 }
 
 type api struct {

@@ -188,11 +188,11 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 // The reference answers 200 without storing the publication.
 func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 	d := newTestServer(t)
-	for _, name := range []string{"submit_event", "submit_review", "submit_peer_review", "spawn", "submit_composition_link",
+	for _, name := range []string{"submit_event", "submit_peer_review", "spawn", "submit_composition_link",
 		"submit_finalization", "submit_attestation", "sink", "report_anomaly", "seal_epoch"} {
 		refused(t, d.send("POST", "/v1/"+name, "{}", nil), 404, "not_found", "no such path")
 	}
-	for _, name := range []string{"reputation", "reputation_history", "composition_links", "sink_record", "freeze_status"} {
+	for _, name := range []string{"composition_links", "sink_record", "freeze_status"} {
 		refused(t, d.send("GET", "/v1/"+name+"/ab", nil, nil), 404, "not_found", "no such path")
 	}
 }

@@ -164,6 +164,7 @@ func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.Ha
 	for i := range found {
 		matches[i] = matchOf(&found[i].Registration, now)
 		if ranked {
+			matches[i].Score = found[i].Score // the reference's routes tell the mean
 			rank := found[i].Rank
 			matches[i].Rank, matches[i].Missing = &rank, found[i].Missing
 		}

@@ -55,6 +55,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -62,6 +63,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
 // The golden file has each document that a host stores, byte for byte, and what a host
@@ -909,6 +911,43 @@ func drive(t *testing.T) *documented {
 	}
 	h.do(t, h.public, "DELETE", "/v1/workspaces/main/files/old.md", "", "", "Authorization: Bearer {acme-team}")
 	op("PUT", "/v1/admin/workspaces/main/files/a.md", "a")
+
+	// Reviews: an open one, blinded ones that are released and one that waits, and one of each kind for later.
+	rated, err := identity.ParseID(h.names["free"])
+	must(err)
+	reviewOf := func(n byte, seq int64, before identity.Hash) (review.Record, identity.Hash) {
+		t.Helper()
+		_, hash := send(seeded(t, n), "free", "rate me", seq, before)
+		return review.Record{Members: review.Members{
+			Target: rated, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 1}, Substrate: "default", Call: hash, Position: seq, Claim: "good", IssuedAt: canon.FormatTime(h.clock.now()),
+		}}, hash
+	}
+	openly := func(rec review.Record, n byte) string {
+		t.Helper()
+		must(rec.Sign(ctx, seeded(t, n)))
+		blob, err := rec.MarshalJSON()
+		must(err)
+		return string(blob)
+	}
+	blindly := func(rec review.Record, n byte) string {
+		t.Helper()
+		blinded, err := rec.Blind(ctx, seeded(t, n), h.rand)
+		must(err)
+		blob, err := json.Marshal(blinded)
+		must(err)
+		return string(blob)
+	}
+	rec, last := reviewOf(50, 1, identity.Hash{})
+	name("review")(openly(rec, 50))
+	h.do(t, h.public, "POST", "/v1/submit_review", h.names["review"], "")
+	rec, _ = reviewOf(50, 2, last)
+	name("next-review")(openly(rec, 50))
+	for n := byte(51); n < 55; n++ {
+		rec, last = reviewOf(n, 1, identity.Hash{})
+		h.do(t, h.public, "POST", "/v/free/reviews/blinded_ingest", blindly(rec, n), "")
+	}
+	rec, _ = reviewOf(54, 2, last)
+	name("blinded-review")(blindly(rec, 54))
 	return h
 }
 
@@ -1156,6 +1195,12 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.public, "GET", "/v1/account", "", "Authorization: Bearer {ann}")
 	ask(h.admin, "GET", "/v1/admin/names?tenant=acme", "")
 	ask(h.admin, "POST", "/v1/admin/vacants", `{"name":"asked1","capability":"a","substrate":"echo"}`)
+	for _, path := range []string{"/v1/reputation/{free}", "/v1/reputation_history/{free}"} {
+		ask(h.public, "GET", path, "")
+	}
+	ask(h.public, "POST", "/v1/submit_review", "{review}")
+	ask(h.public, "POST", "/v/free/reviews/ingest", "{next-review}")
+	ask(h.public, "POST", "/v/free/reviews/blinded_ingest", "{blinded-review}")
 	return all
 }
 

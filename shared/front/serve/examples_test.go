@@ -330,4 +330,16 @@ func (h *documented) ask(t *testing.T) {
 		do(by.to, "DELETE", file, "", by.header)
 		do(by.to, "DELETE", by.at+"/workspaces/drafts", "", by.header)
 	}
+
+	// Reviews.
+	do(h.public, "GET", "/v1/reputation/{free}", "")
+	do(h.public, "GET", "/v1/reputation_history/{free}?limit=1", "")
+	do(h.public, "POST", "/v1/submit_review", "{next-review}")
+	do(h.public, "POST", "/v/free/reviews/ingest", "{review}")
+	do(h.public, "POST", "/v/free/reviews/blinded_ingest", "{blinded-review}")
+	erased := h.fill("/v1/reputation_history/{free}/1/claim")
+	proof, err = readproof.Sign(ctx, seeded(t, 50), readproof.Request{Authority: documentsHost, Method: "DELETE", Target: erased}, h.clock.now())
+	must(err)
+	do(h.public, "DELETE", erased, "", readproof.Header+": "+proof)
+	do(h.admin, "DELETE", vacants+"/free/reviews/1/claim", "")
 }

@@ -20,7 +20,7 @@ func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 // routes do not exist.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	return registryapi.Registry(registryapi.Config{
-		Registry: h.Registry, Vacants: h.Vacants, Log: log, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
+		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 

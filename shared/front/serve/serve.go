@@ -115,6 +115,8 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
+	case d.Registry != nil && registryapi.IsReviewPath(path):
+		return d.Registry
 	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.FaviconPath) && webpath.IsRead(r)):
 		return d.Web
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):

@@ -33,6 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -135,6 +136,7 @@ type Server struct {
 	// does not serve them does not link their dependencies.
 	Registry *registry.Registry
 	Gate     *graduation.Service
+	Reviews  *reviews.Service
 	Outbound *outbound.Client // sends all requests of the host and its vacants
 	Billing  *billing.Billing // nil if the host has no accounts
 	// SigningKeys sign receipts and bookings.
@@ -220,6 +222,7 @@ func (h Config) Open() (*Server, error) {
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 	}
+	server.Reviews = &reviews.Service{Store: h.Store, Calls: calls, Vacants: directory, Registry: reg, Now: h.Now, Rand: h.Rand}
 	server.Gate = graduation.New(graduation.Config{
 		Store: h.Store, Vacants: directory, Registry: reg, Now: h.Now, Rand: h.Rand,
 		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: directory, Registry: reg, Texts: keys, Now: h.Now},
@@ -343,7 +346,7 @@ func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
 		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, Reviews: h.Reviews,
 		ChildReport: func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
 			return delegation.Report(ctx, by, h.Vacants, c.Store, parent, cursor, n)
 		},

@@ -31,7 +31,7 @@ type hit struct {
 	State      string
 	Price      string
 	Tags       []string
-	Reputation string
+	Score      float64
 }
 
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
@@ -61,7 +61,7 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 				s.hits.Add(key, h)
 			}
 		}
-		h.Name, h.State = m.Name, string(m.State)
+		h.Name, h.State, h.Score = m.Name, string(m.State), m.Score
 		hits = append(hits, h)
 	}
 	return hits

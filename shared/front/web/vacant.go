@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
@@ -15,13 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
 // maxKin limits the vacants that a page shows in each direction of the lineage. maxShown limits the
-// events.
+// events, and maxReviews the reviews.
 const (
-	maxKin   = 20
-	maxShown = 50
+	maxKin     = 20
+	maxShown   = 50
+	maxReviews = 20
 )
 
 type vacantData struct {
@@ -40,8 +44,10 @@ type vacantData struct {
 	Parents    []identity.ID
 	Children   []identity.ID
 	Events     []event
-	Host       string          // base URL of this host; "" for a vacant of another host
-	Handout    snippet.Handout // empty for a vacant of another host
+	Reputation *registryclient.Reputation // nil if the reputation is not published
+	Reviews    []shownReview              // last reviews, newest first
+	Host       string                     // base URL of this host; "" for a vacant of another host
+	Handout    snippet.Handout            // empty for a vacant of another host
 	Programs   []program
 }
 
@@ -110,11 +116,49 @@ func (d *vacantData) addHistory(r *reader) error {
 		}
 		*to = l.Chain[:min(len(l.Chain), maxKin)]
 	}
+	if err := d.addReviews(r); err != nil {
+		return err
+	}
 	events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
 	for _, e := range events {
 		d.Events = append(d.Events, eventOf(e))
 	}
 	return err
+}
+
+// shownReview is a review of a vacant, whose signature the page's server has verified.
+type shownReview struct {
+	review.Row
+	Position uint64
+	Claim    *string
+}
+
+// addReviews adds the score and the last reviews of a published vacant.
+func (d *vacantData) addReviews(r *reader) error {
+	all, err := r.Reputation(r.ctx, d.ID)
+	if problem.Is(err, problem.NotFound) {
+		return nil
+	}
+	d.Reputation = &all
+	if err != nil || all.Rows == 0 {
+		return err
+	}
+	first := all.Rows - min(all.Rows, maxReviews) + 1
+	page, err := r.ReputationHistory(r.ctx, d.ID, strconv.FormatUint(first, 10), maxReviews)
+	if err != nil {
+		return err
+	}
+	for _, one := range slices.Backward(page.Reviews) {
+		row, err := review.DecodeRow(one.Row)
+		if err == nil {
+			err = row.Verify(d.ID, one.Claim)
+		}
+		if err != nil {
+			return problem.Wrap(problem.Untrusted, err, "review %d", one.Position)
+		}
+		d.Reviews = append(d.Reviews, shownReview{row, one.Position, one.Claim})
+	}
+	return nil
 }
 
 func (d *vacantData) addPrograms(c *agents.Card) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
@@ -36,7 +35,7 @@ func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
 // VenueOf returns a registration as a venue. Live does not consider the venue's breaker.
 func VenueOf(g *registry.Registration) Venue {
-	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Score(reputation.Searched()...)}
+	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Earned()}
 	if g.Listing != nil {
 		v.Summary, v.Price = g.Listing.Summary, money.Amount(g.Listing.Price)
 	}

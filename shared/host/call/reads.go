@@ -67,7 +67,14 @@ func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestR
 // It stops at a row that closes the request, so that it does not read all later rows for an old
 // request.
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
-	const page = 64
+	return h.decidedWithin(ctx, pair, r, maxPage)
+}
+
+const maxPage = 64
+
+// decidedWithin is decided with the size of the first page. Each page is twice as large as the one
+// before, up to maxPage.
+func (h *Host) decidedWithin(ctx context.Context, pair Pair, r *RequestRow, page int) (d *ResponseRow, last ResponseRow, err error) {
 	seen, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
@@ -98,7 +105,7 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 				return nil, last, nil
 			}
 		}
-		next, holes = last.Position+1, 0
+		next, holes, page = last.Position+1, 0, min(2*page, maxPage)
 	}
 }
 
@@ -107,23 +114,11 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 // no such call, ok is false.
 func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
 	if position == 0 {
-		rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, lastSettled, store.Descending)
-		if err != nil {
-			return q, a, false, h.unavailable(err)
+		last, err := h.LastDecided(ctx, pair, func(r *ResponseRow) bool { return r.Charged })
+		if err != nil || last == nil {
+			return q, a, false, err
 		}
-		for _, row := range rows {
-			r, err := DecodeResponse(row)
-			if err != nil {
-				return q, a, false, h.damaged(pair.Responses(), err)
-			}
-			if r.Charged {
-				position = r.Request
-				break
-			}
-		}
-		if position == 0 {
-			return q, a, false, nil
-		}
+		position = last.Request
 	}
 	q, d, err := h.Answered(ctx, pair, position)
 	if problem.Is(err, problem.NotFound) {
@@ -141,15 +136,60 @@ func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q Requ
 	if q, err = h.callAt(ctx, pair, position); err != nil {
 		return q, nil, err
 	}
-	d, _, err := h.decided(ctx, pair, &q)
+	d, _, err := h.decidedWithin(ctx, pair, &q, 2) // most calls are decided by the next row
 	if err != nil || d == nil || d.Kind != RowAnswer {
 		return q, nil, err
 	}
 	return q, d, nil
 }
 
-// lastSettled limits the number of decisions in which Settled searches for the last charged answer.
-const lastSettled = 100
+// MaxFound is the number of requests in which FindAnswered searches for a call.
+const MaxFound = 8
+
+// FindAnswered returns the call of a pair whose envelope has a hash, and its answer. position is the
+// call's position in the request stream. Otherwise the call is among the last MaxFound requests. If
+// there is no such call, or it has no answer, a is nil.
+func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
+	if position > 0 {
+		if q, a, err = h.Answered(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
+			return q, a, err
+		}
+	}
+	rows, err := h.Store.Rows(ctx, pair.Requests(), math.MaxInt64, MaxFound, store.Descending)
+	if err != nil {
+		return q, nil, h.unavailable(err)
+	}
+	for _, row := range rows {
+		if q, err = DecodeRequest(row); err != nil {
+			return q, nil, h.damaged(pair.Requests(), err)
+		}
+		if q.Hash == hash && q.Kind == RowCall {
+			return h.Answered(ctx, pair, q.Position)
+		}
+	}
+	return q, nil, nil
+}
+
+// maxDecided limits the number of decisions in which LastDecided searches.
+const maxDecided = 100
+
+// LastDecided returns the last decision of a pair that is accepted, or nil.
+func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*ResponseRow) bool) (*ResponseRow, error) {
+	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxDecided, store.Descending)
+	if err != nil {
+		return nil, h.unavailable(err)
+	}
+	for _, row := range rows {
+		r, err := DecodeResponse(row)
+		if err != nil {
+			return nil, h.damaged(pair.Responses(), err)
+		}
+		if accept(&r) {
+			return &r, nil
+		}
+	}
+	return nil, nil
+}
 
 // unavailable converts a store error to one of kind Unavailable. A store error must never be
 // reported as a replay (PROTOCOL §23 A11).

@@ -27,6 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -62,6 +63,7 @@ var kinds = []store.AnyKind{
 	quota.UsedDocs.Any(),
 	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpenedDocs.Any(), registry.KinDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
 	registry.UnreachedDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
+	reviews.BookDocs.Any(), reviews.ClaimDocs.Any(), reviews.OnceDocs.Any(), reviews.PartyDocs.Any(), reviews.BlindDocs.Any(), reviews.RecentDocs.Any(),
 	signingkey.KeyDocs.Any(),
 	spawning.SpawnsDocs.Any(),
 	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),

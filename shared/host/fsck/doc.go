@@ -1,5 +1,5 @@
 // Package fsck checks the stored data of a host (shared/README §6): the links, epochs, numbers and
-// decisions of every pair, every logbook, hosted vacant, registry event and registration, every
+// decisions of every pair, every logbook, hosted vacant, review, registry event and registration, every
 // agent, plan and graduation, the balances of accounts, and every hash and signature whose text is
 // still readable. It reports and counts damage and does not repair it.
 //

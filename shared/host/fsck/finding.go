@@ -57,6 +57,7 @@ const (
 	Registration Check = "registration" // the registration matches the vacant's events
 	Revocation   Check = "revocation"   // a key is revoked if and only if its last event is a revocation
 	Log          Check = "log"          // tiles, epochs and checkpoints match the events
+	Reputation   Check = "reputation"   // a reputation is the one that the vacant's reviews make, and a call has one review
 	Manifest     Check = "manifest"     // a proven parent has a manifest with both signatures, and the registration matches the manifest
 )
 

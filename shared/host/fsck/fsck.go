@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
@@ -158,7 +159,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct# or bkg# and one, or the name of the events or of the canaries", Got: "another name"})
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct#, bkg# or rev# and one, or the name of the events or of the canaries", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -182,6 +183,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 		return r.bookingRows(ctx, s, ids[0])
 	case graduation.KindAttempts:
 		return r.attempts(ctx, s, ids[0])
+	case reviews.KindReviews:
+		return r.reviews(ctx, s, ids[0])
 	}
 	return r.logbook(ctx, s, ids[0])
 }
@@ -192,7 +195,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind, billing.KindAccount, booking.KindBooking:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind, billing.KindAccount, booking.KindBooking, reviews.KindReviews:
 		return 1
 	}
 	return 0

@@ -225,6 +225,9 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.unrelatedDocuments(ctx, store.OfVacant, id.String()); err != nil {
 		return err
 	}
+	if err := r.reputationWithoutReviews(ctx, id); err != nil {
+		return err
+	}
 	if err := r.unregistered(ctx, &rec); err != nil {
 		return err
 	}

@@ -98,6 +98,20 @@ func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputati
 	})
 }
 
+// AddReputation adds the write of SetReputation to tx. It does nothing for a vacant that is not
+// registered or revoked.
+func (r *Registry) AddReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
+	g, err := r.registration(ctx, id)
+	if err != nil || g.Joined == 0 || g.Status == StatusRevoked {
+		return err
+	}
+	g.Reputation = &s
+	g.change(r.now())
+	writes, err := r.writes(ctx, &g, tx.ID)
+	tx.Add(writes...)
+	return err
+}
+
 // edit changes facts in a registration for which the host itself vouches. If fn returns false, edit
 // makes no write. fn is called again after a conflict.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {

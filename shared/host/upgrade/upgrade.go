@@ -52,6 +52,7 @@ var steps = []Step{
 	{5, "names", (*run).names},
 	{6, "the number of venues", (*run).venues},
 	{7, "dispatched tasks", nil}, // an earlier program would drop their settings
+	{8, "reviews", nil},          // an earlier program would report their rows as damage
 }
 
 // Current is the version of the documents that this program supports.

@@ -59,11 +59,7 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []Lo
 	g, gctx := errgroup.WithContext(ctx)
 	for i, e := range all {
 		g.Go(func() error {
-			signer, err := v.signer(gctx, e.ID)
-			if err != nil {
-				return err
-			}
-			row, err := v.row(gctx, signer, &entry{e.Kind, e.Payload})
+			row, err := v.LogRow(gctx, e)
 			row.WriteID = writeID
 			writes[i] = row
 			return err
@@ -77,6 +73,15 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []Lo
 		return err
 	}
 	return store.Problem(err)
+}
+
+// LogRow returns the row of an entry, for a commit of the caller.
+func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error) {
+	signer, err := v.signer(ctx, e.ID)
+	if err != nil {
+		return store.Append{}, err
+	}
+	return v.row(ctx, signer, &entry{e.Kind, e.Payload})
 }
 
 // Sign calls fn with the signer of a vacant on this host. It is only for the host itself. Handlers

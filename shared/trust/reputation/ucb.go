@@ -50,13 +50,13 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 }
 
 // evidence returns the harmonic mean of the evidence in the dimensions whose weight exceeds
-// minCountedWeight. It treats the evidence of each dimension as at least min.
-func evidence(s *State, w [dimensions]float64, min float64) float64 {
+// minCountedWeight.
+func evidence(s *State, w [dimensions]float64) float64 {
 	var n, inverse float64
 	for _, d := range All() {
 		if w[d] > minCountedWeight {
 			n++
-			inverse += 1 / math.Max(s.In(d).Evidence, min)
+			inverse += 1 / math.Max(s.In(d).Evidence, minDimensionEvidence)
 		}
 	}
 	return n / inverse
@@ -77,7 +77,7 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 		return 0, err
 	}
 	mean, deviation := belief(s, weights)
-	n := math.Max(evidence(s, weights, minDimensionEvidence), minEvidence)
+	n := math.Max(evidence(s, weights), minEvidence)
 	return mean + deviationWeight*deviation + exploration(n, known), nil
 }
 
@@ -93,8 +93,9 @@ const MaxExploration = 0.25
 //   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
 //     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack
 //     evidence, all of them are used with their priors.
-//   - The evidence of a dimension counts as at least one review, so a trace of evidence does not
-//     earn a larger bonus than a complete review.
+//   - The exploration bonus depends on the Evidence, like the score that hosts rank by, and this
+//     evidence counts as at least one review, so a trace of evidence does not earn a larger bonus
+//     than a complete review.
 //   - The exploration bonus is at most MaxExploration.
 //
 // If s is nil, the vacant has no reviews.
@@ -118,8 +119,12 @@ func CappedUCB(s *State, w Weights, known int) (float64, error) {
 		}
 	}
 	mean, deviation := belief(s, weights)
-	n := evidence(s, weights, 1)
-	return mean + deviationWeight*deviation + math.Min(exploration(n, known), MaxExploration), nil
+	return mean + deviationWeight*deviation + s.Exploration(known), nil
+}
+
+// Exploration returns the exploration bonus in CappedUCB. s may be nil.
+func (s *State) Exploration(known int) float64 {
+	return math.Min(exploration(math.Max(s.Evidence(), 1), known), MaxExploration)
 }
 
 func unreviewed() *State {

@@ -23,6 +23,10 @@ const (
 	KindPlanChanged = "PLAN_CHANGED"
 )
 
+// KindReviewIssued is the kind of an entry about a review that the owner of the logbook has signed. Its
+// payload is the review without the claim, which may be erased.
+const KindReviewIssued = "REVIEW_ISSUED"
+
 // closedPath is the birth path of children whose first state is LOCAL.
 const closedPath = "D2"
 

@@ -2,6 +2,7 @@
 import * as vacant from "/assets/vacant.js";
 import * as merkle from "/assets/merkle.js";
 import { verifyReceipt } from "/assets/receipt.js";
+import { signReview } from "/assets/review.js";
 
 const big = { bytes: 16 << 20, depth: 32, keys: 1024 };
 
@@ -58,6 +59,7 @@ const subjects = {
   },
   epoch: ({ leaves }) => ({ root: merkle.epochRoot(leaves), bytes: vacant.toHex(merkle.epochBytes(merkle.epochRoot(leaves))) }),
   receipt: verifyReceipt,
+  review: async ({ seed, call, dimensions, claim, at }) => ({ text: await signReview(await vacant.signerFromSeed(vacant.parseHex(seed)), call, dimensions, claim, at) }),
   note: ({ note, known }) => merkle.openCheckpoint(note, known),
   inclusion: async ({ log, seq, event, proof }) => (await merkle.verifyInclusion(log, seq, event, proof), {}),
   consistency: async ({ from, to, proof }) => (await merkle.verifyConsistency(from, to, proof), {}),

@@ -31,6 +31,7 @@ var Group = kit.Group{
 		return []*cobra.Command{
 			callCommand(a), searchCommand(a), cardCommand(a), initCommand(a), idCommand(a), chainCommand(a), routeCommand(a),
 			peersCommand(a), mcpCommand(a), teamcmd.RunCommand(a), teamcmd.TaskCommand(a), teamcmd.LocksCommand(a), filecmd.Command(a),
+			reviewCommand(a), reputationCommand(a),
 		}
 	},
 }
@@ -43,6 +44,7 @@ type callFlags struct {
 	patient            bool // --timeout is not set, so wait as long as the host says that the answer may take
 
 	capability, policy string // set for a call to the best match of a search
+	explain            bool
 	find               findFlags
 
 	agent agentCallFlags // set for a call to an A2A agent
@@ -90,9 +92,10 @@ before it is sent, unless the account of the key is linked to the identity.
 
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified, and the best by reputation and matching words is called; if it is unavailable,
-the next one is called, but never while an earlier one may have taken the call. The
-registry sees WORDS, not TEXT. The endpoints then come from strangers: they must be https,
-and outside the networks of this machine unless the registry is on it, too.`,
+the next one is called, but never while an earlier one may have taken the call. --explain
+rates each candidate. The registry sees WORDS, not TEXT. The endpoints then come from
+strangers: they must be https, and outside the networks of this machine unless the
+registry is on it, too.`,
 		Example: `  vacancy call demo "hello"
   vacancy call https://agents.example.org/v/clerk "hello"
   vacancy call demo --as alice < question.txt
@@ -105,6 +108,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
   vacancy call https://agents.example.org/other --tasks
   vacancy call https://agents.example.org/other "hello" --no-wait --push https://me.example/hook
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
+  vacancy call --capability "translate french" "bonjour" --explain
   vacancy call demo --ask
   vacancy call demo --reset`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,7 +117,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 			if changed("capability") {
 				return callCapability(a, cmd.Context(), f, args, changed("context"))
 			}
-			for _, name := range []string{"policy", "registry", "tag", "family", "min-reputation"} {
+			for _, name := range []string{"policy", "explain", "registry", "tag", "family", "min-reputation"} {
 				if changed(name) {
 					return problem.New(problem.Usage, "--%s goes with --capability", name)
 				}
@@ -137,6 +141,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
+	fs.BoolVar(&f.explain, "explain", false, "with --capability: print the relevance, score, evidence and exploration of each candidate")
 	f.find.add(fs)
 	f.agent.add(fs)
 	kit.HostFlags(fs, &f.where)

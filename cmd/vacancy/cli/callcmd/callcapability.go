@@ -59,7 +59,7 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	if out.Chosen.URL == "" && problem.Is(err, problem.NotFound) {
 		return noMatch(err)
 	}
-	return showOutcome(a, self, out, err)
+	return showOutcome(a, self, out, f.explain, err)
 }
 
 func noMatch(err error) error {
@@ -106,13 +106,28 @@ type triedResult struct {
 	Detail string      `json:"detail"`
 }
 
-// showOutcome prints the answer of the chosen vacant and how it was chosen.
-func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) error {
+// candidateResult is a match of a search, with the reasons for its rating.
+type candidateResult struct {
+	ID     identity.ID `json:"vacant_id"`
+	Rating float64     `json:"rating"`
+	discovery.Reasons
+}
+
+// showOutcome prints the answer of the chosen vacant and how it was chosen. With explain it prints the
+// candidates, too, best first.
+func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, explain bool, err error) error {
 	known := NewCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
 	known.Dropped = out.Found.Dropped
 	names := kit.Names{}
 	for i := range out.Found.Matches {
 		names[out.Found.Matches[i].ID] = out.Found.Matches[i].Name
+	}
+	if explain {
+		for i := range out.Choices {
+			c := candidateResult{out.Choices[i].ID, out.Choices[i].Value, discovery.Explain(&out.Choices[i].Match, len(out.Choices))}
+			known.Candidates = append(known.Candidates, c)
+			a.Note("candidate %s: relevance %.2f, score %.3f, evidence %.2f, exploration %.2f, rating %.2f", names.Of(c.ID), c.Relevance, c.Score, c.Evidence, c.Exploration, c.Rating)
+		}
 	}
 	for _, t := range out.Tried {
 		p := problem.Of(t.Err)

@@ -43,9 +43,10 @@ type CallResult struct {
 	printsLate   bool // late outcomes go to standard output instead of notes
 
 	// The following fields are set for a call to a match of a search.
-	Chosen  *matchResult        `json:"chosen,omitempty"`
-	Tried   []triedResult       `json:"tried,omitempty"`
-	Dropped []discovery.Dropped `json:"dropped,omitempty"`
+	Chosen     *matchResult        `json:"chosen,omitempty"`
+	Candidates []candidateResult   `json:"candidates,omitempty"` // with --explain
+	Tried      []triedResult       `json:"tried,omitempty"`
+	Dropped    []discovery.Dropped `json:"dropped,omitempty"`
 }
 
 type timing struct {

@@ -105,7 +105,7 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 		}
 		return choices, err
 	})
-	return showOutcome(a, self, out, err)
+	return showOutcome(a, self, out, false, err)
 }
 
 func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, among int, prompt string, p discovery.Policy) ([]discovery.Fit, int, error) {

@@ -30,7 +30,7 @@ func (f *findFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
 	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
 	fs.StringVar(&f.maxPrice, "max-price", "", "the most that a call may cost, in dollars: 0.002")
-	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
+	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least score by reviews, 0 to 1")
 }
 
 func (f *findFlags) query(words string) (discovery.Query, error) {
@@ -172,7 +172,7 @@ func newMatchResult(m *discovery.Match) matchResult {
 func (r matchResult) line(value float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {
-		reviews = fmt.Sprintf("reputation %.2f", r.Score)
+		reviews = fmt.Sprintf("score %.3f", r.Score)
 	}
 	lacks := kit.FormatIf(len(r.Missing) > 0, ", without %s", kit.Printable(kit.Clip(strings.Join(r.Missing, ", "), 100)))
 	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, kit.Join("  ", r.Name, r.ID.Short()), kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))

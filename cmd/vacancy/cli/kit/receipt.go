@@ -17,6 +17,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
+// SendSigned sends a request without a body, which self signs, and returns the body of a successful answer.
+func (a *App) SendSigned(ctx context.Context, web *dispatch.HTTP, self Signer, method, url string) ([]byte, error) {
+	u, err := dispatch.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: method, Target: u.RequestURI()}, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	reply, err := web.Do(ctx, outbound.Request{Method: method, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Status != http.StatusOK && reply.Status != http.StatusNoContent {
+		var refused httpapi.Refusal
+		if json.Unmarshal(reply.Body, &refused) != nil {
+			return nil, problem.New(problem.Unavailable, "%s answers %d", u.Host, reply.Status)
+		}
+		return nil, refused.Problem()
+	}
+	return reply.Body, nil
+}
+
 // Receipt fetches the receipt of the call from self to target at a position. Position 0 stands for
 // the last answered call that had a price. Receipt does not verify the signature.
 func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
@@ -29,26 +53,11 @@ func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, targ
 	if position > 0 {
 		which = strconv.FormatUint(position, 10)
 	}
-	u, err := dispatch.ParseURL(base + call.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
+	body, err := a.SendSigned(ctx, web, self, http.MethodGet, base+call.ReceiptsPath+self.Key.ID().String()+"/"+target.ID.String()+"/"+which)
 	if err != nil {
 		return receipt.Receipt{}, err
 	}
-	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: http.MethodGet, Target: u.RequestURI()}, a.Now())
-	if err != nil {
-		return receipt.Receipt{}, err
-	}
-	reply, err := web.Do(ctx, outbound.Request{Method: http.MethodGet, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
-	if err != nil {
-		return receipt.Receipt{}, err
-	}
-	if reply.Status != http.StatusOK {
-		var refused httpapi.Refusal
-		if json.Unmarshal(reply.Body, &refused) != nil {
-			return receipt.Receipt{}, problem.New(problem.Unavailable, "the host of %s answers %d", name, reply.Status)
-		}
-		return receipt.Receipt{}, refused.Problem()
-	}
-	r, err := receipt.Parse(reply.Body)
+	r, err := receipt.Parse(body)
 	if err != nil {
 		return r, problem.Within(problem.Untrusted, "the host's answer", err)
 	}

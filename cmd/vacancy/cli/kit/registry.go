@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -59,6 +60,21 @@ func (a *App) Carried(registry string, web registryclient.Transport) registrycli
 		return web
 	}
 	return searchesApart{web, registry, rec.SearchURL}
+}
+
+// RegistryOf returns a client of the registry of a target's host. A stage without an edge has a separate
+// URL for it, which is taken from its record.
+func (a *App) RegistryOf(web registryclient.Transport, t dispatch.Target) (*registryclient.Client, error) {
+	base, _, ok := strings.Cut(t.URL, "/v/")
+	if !ok {
+		return nil, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", Printable(t.Name), t.URL)
+	}
+	if records, err := a.Stages(); err == nil {
+		if rec, err := records.ByURL(base); err == nil {
+			base = cmp.Or(rec.RegistryURL, base)
+		}
+	}
+	return &registryclient.Client{Transport: web, URL: base}, nil
 }
 
 // searchesApart is a transport that sends searches to another URL.

@@ -23,7 +23,7 @@ var Group = kit.Group{
 		return append(stateCommands(a),
 			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), plainCommand(a), vacantAtRootCommand(a),
 			publishCommand(a), unpublishCommand(a), removeCommand(a), deleteCommand(a), revokeCommand(a), exportCommand(a),
-			agentsCommand(a), forgetCommand(a), secretCommand(a), namesCommand(a), modelsCommand(a), budgetCommand(a),
+			agentsCommand(a), forgetCommand(a), eraseClaimCommand(a), secretCommand(a), namesCommand(a), modelsCommand(a), budgetCommand(a),
 		)
 	},
 }

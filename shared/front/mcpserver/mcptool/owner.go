@@ -10,6 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
 // Owner contains the functions of the owner's tools at a vacant, for the context of a call. If a
@@ -19,6 +21,47 @@ type Owner struct {
 	Spawn    func(ctx context.Context, rule, name string) (any, error)
 	// Delegate returns the answer of a child. It waits at most wait for the answer.
 	Delegate func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
+	// Review signs a review of an answered call, and delivers it to the host of its target.
+	Review func(ctx context.Context, r Review) (any, error)
+}
+
+// Review has the arguments of vacant_caller_review.
+type Review struct {
+	Target    identity.ID `json:"target_vacant_id_hex" canon:"required"`
+	Factual   float64     `json:"factual" canon:"required"`
+	Logical   float64     `json:"logical" canon:"required"`
+	Relevance float64     `json:"relevance" canon:"required"`
+	Honesty   *float64    `json:"honesty"`
+	Adoption  *float64    `json:"adoption"`
+	Substrate string      `json:"substrate"`
+	Call      string      `json:"call_envelope_id_hex"`
+	Claim     string      `json:"claim"`
+}
+
+// Record returns the unsigned record of r. Its call is zero if r names none.
+func (r *Review) Record() (rec review.Record, err error) {
+	if r.Call != "" {
+		if rec.Call, err = identity.ParseHash(r.Call); err != nil {
+			return rec, problem.Invalid("call_envelope_id_hex", "the hash of a request", fmt.Sprintf("%.80q", r.Call))
+		}
+	}
+	all := review.Ratings{"factual": r.Factual, "logical": r.Logical, "relevance": r.Relevance}
+	for name, value := range map[string]*float64{"honesty": r.Honesty, "adoption": r.Adoption} {
+		if value != nil {
+			all[name] = *value
+		}
+	}
+	rec.Target, rec.Ratings, rec.Substrate, rec.Claim = r.Target, all, cmp.Or(r.Substrate, "default"), r.Claim
+	return rec, nil
+}
+
+// Reviewed returns the result of vacant_caller_review, with the members of the reference and the
+// receipt of the host.
+func Reviewed(rec *review.Record, receipt any) map[string]any {
+	return map[string]any{
+		"ok": true, "reviewer_vacant_id_hex": rec.Reviewer, "target_vacant_id_hex": rec.Target, "dimensions": rec.Ratings, "substrate": rec.Substrate, "call_envelope_id_hex": rec.Call,
+		"payload_hash_hex": rec.Hash, "signature_hex": rec.Signature, "delivered_locally": true, "competitor_spawned": nil, "receipt": receipt,
+	}
 }
 
 // AddOwner adds the owner's tools to the server of a vacant. As in the reference, a failure is a
@@ -64,6 +107,20 @@ func AddOwner(s *sdk.Server, o Owner) {
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in spawning) (*sdk.CallToolResult, error) {
 			made, err := o.Spawn(ctx, in.Rule, in.Name)
 			return ownerResult(made, "", err)
+		})
+	}
+	if o.Review != nil {
+		rating := `"type":"number","minimum":0,"maximum":1`
+		tool(s, &sdk.Tool{
+			Name: "vacant_caller_review", Title: "Review an answer", Annotations: with(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: yes()}, "Review an answer"),
+			Description: "Signs a review of an answer that another vacant gave to the signer, and delivers it to that vacant's host. Each answer is reviewed once.",
+			InputSchema: schema("*target_vacant_id_hex", described(aText, "the id of the vacant that answered"), "*factual", described(rating, "whether the facts were right"),
+				"*logical", described(rating, "whether the reasoning was sound"), "*relevance", described(rating, "whether it answered the message"), "honesty", described(rating, "whether it said what it did not know"),
+				"adoption", described(rating, "whether the answer was used"), "substrate", described(aText, "default if left out; the host counts the review for the model that answered"),
+				"call_envelope_id_hex", described(aText, "the hash of the request; the last answered call if left out"), "claim", described(aText, "a public sentence")),
+		}, func(ctx context.Context, _ *sdk.CallToolRequest, in Review) (*sdk.CallToolResult, error) {
+			reviewed, err := o.Review(ctx, in)
+			return ownerResult(reviewed, "", err)
 		})
 	}
 	if o.Delegate == nil {

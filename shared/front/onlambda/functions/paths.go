@@ -38,6 +38,7 @@ func Paths() []Path {
 	all := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},
 		{"*/a2a/chain/*", Message, "calls", ""},
+		{"/v/*/reviews/*ingest", Registry, "reads", ""},
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
 	}

@@ -249,6 +249,7 @@ class Talk {
     }
     if (text) out.push(copyButton(text, "Copy the answer"));
     if (call.receipt) out.push(this.receipt(call));
+    if (call.fate === "answered") out.push(this.review(call));
     /** @type {HTMLElement[]} */
     const parts = [element("h4", {}, "Signed message"), element("pre", { tabindex: "0" }, visible(pretty(messageJSON(call.request))))];
     if (call.reply) parts.push(element("h4", {}, "Signed answer"), element("pre", { tabindex: "0" }, visible(pretty(messageJSON(call.reply)))));
@@ -276,6 +277,17 @@ class Talk {
         place.replaceChildren(`The receipt could not be read: ${visible(err instanceof Error ? err.message : String(err))}`);
       }
     }, { class: "quiet" }));
+    return place;
+  }
+
+  /** @param {Call} call @returns {HTMLElement} the form of a review, which is loaded when the person opens it */
+  review(call) {
+    const place = element("details", { class: "reviewed" }, element("summary", {}, "Review this answer"));
+    const load = async () => {
+      const [{ reviewForm }, { ahead }] = await Promise.all([import("./review.js"), /** @type {Book} */ (this.book).state(call.self, call.target)]);
+      if (this.key?.id === call.self) place.append(reviewForm(this.key, call, ahead));
+    };
+    place.addEventListener("toggle", () => load().catch((err) => place.append(`The form could not be loaded: ${visible(err instanceof Error ? err.message : String(err))}`)), { once: true });
     return place;
   }
 

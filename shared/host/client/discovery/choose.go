@@ -16,16 +16,36 @@ type Policy func(m *Match, among int) float64
 // relevance, it is multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word
 // would equal a specialized one.
 func ByUCB(m *Match, among int) float64 {
-	s := m.Reputation
-	if s == nil && m.Score > 0 {
-		s = assumed(m.Score)
-	}
 	// CappedUCB does not return an error without weights.
-	v, _ := reputation.CappedUCB(s, nil, among)
+	v, _ := reputation.CappedUCB(m.state(), nil, among)
 	if m.Rank > 0 {
-		v *= 0.5 + 0.5*min(m.Rank/(0.5+0.5*m.Score), 1)
+		v *= 0.5 + 0.5*m.relevance()
 	}
 	return v
+}
+
+func (m *Match) state() *reputation.State {
+	if m.Reputation == nil && m.Score > 0 {
+		return assumed(m.Score)
+	}
+	return m.Reputation
+}
+
+// relevance returns the part of m.Rank that does not come from the score, or 0 if the registry reports
+// no rank.
+func (m *Match) relevance() float64 { return min(m.Rank/(0.5+0.5*m.Score), 1) }
+
+// Reasons has what a rating by ByUCB depends on.
+type Reasons struct {
+	Relevance   float64 `json:"relevance"`
+	Score       float64 `json:"score"`
+	Evidence    float64 `json:"evidence"`
+	Exploration float64 `json:"exploration"`
+}
+
+// Explain returns the reasons for the rating of m among the matches of a search.
+func Explain(m *Match, among int) Reasons {
+	return Reasons{m.relevance(), m.Score, m.state().Evidence(), m.state().Exploration(among)}
 }
 
 // assumedReviews is the assumed number of reviews of a bare score, if a registry reports only the

@@ -2,6 +2,7 @@ package discovery_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -149,4 +150,19 @@ func FuzzFitPrompt(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestARatingIsExplainedByItsParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		m                      discovery.Match
+		relevance, exploration float64
+	}{
+		"reviewed": {of(t, 1, 100, 0.9, 0.5), 0.5, 0.107}, "untried": {of(t, 2, 0, 0, 1), 1, 0.25},
+		"a bare score": {discovery.Match{Score: 0.9}, 0, 0.25}, "nothing": {discovery.Match{}, 0, 0.25},
+	} {
+		got := discovery.Explain(&c.m, 100)
+		if math.Abs(got.Relevance-c.relevance) > 1e-9 || got.Score != c.m.Score || math.Abs(got.Exploration-c.exploration) > 1e-3 || (got.Evidence > 0) != (c.m.Score > 0) {
+			t.Errorf("%s: Explain() = %+v, want relevance %g and exploration %g", name, got, c.relevance, c.exploration)
+		}
+	}
 }

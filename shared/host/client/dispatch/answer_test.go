@@ -77,7 +77,7 @@ func fullState(t testing.TB) State {
 	tip := identity.Hash{7}
 	reset, reply := env(1, identity.Hash{}, envelope.ResetText), env(9, tip, "reply")
 	return State{
-		Self: k.ID(), Target: other, Request: Point{4, tip}, Response: Point{3, identity.Hash{8}},
+		Self: k.ID(), Target: other, Request: Point{4, tip}, Response: Point{3, identity.Hash{8}}, Answered: []Point{{2, identity.Hash{6}}, {4, tip}},
 		Sent: []envelope.Envelope{env(5, tip, "a"), env(5, tip, "b")}, Live: []envelope.Envelope{env(1, identity.Hash{}, "c")},
 		Old: []envelope.Envelope{env(2, tip, "d")}, Reset: &reset, Job: "k", Signed: at, Ahead: -3 * time.Second, Bound: true, Lost: 2,
 		Late: []Late{
@@ -175,6 +175,29 @@ func TestKindsOfRefusals(t *testing.T) {
 	} {
 		if got := kindOf(answer{status: c.status, code: c.code}); got != c.want {
 			t.Errorf("kindOf(%d, %q) = %v, want %v", c.status, c.code, got, c.want)
+		}
+	}
+}
+
+func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
+	r := run{st: State{Request: Point{5, identity.Hash{5}}}}
+	if p, ok := r.st.LastAnswered(0); !ok || p.Seq != 5 {
+		t.Errorf("LastAnswered() of an earlier program's state = %v, %t, want its last call", p, ok)
+	}
+	for n := range int64(20) {
+		fate := Answered
+		if n%2 == 1 {
+			fate = Unanswered
+		}
+		r.tell(Late{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
+		r.tell(Late{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
+	}
+	if len(r.st.Answered) != maxAnswered {
+		t.Errorf("%d calls are stored, want %d", len(r.st.Answered), maxAnswered)
+	}
+	for seq, want := range map[int64]int64{0: 20, 20: 20, 19: 19, 1: 0, 21: 0} {
+		if p, ok := r.st.LastAnswered(seq); p.Seq != want || ok != (want > 0) {
+			t.Errorf("LastAnswered(%d) = %v, %t, want %d", seq, p, ok, want)
 		}
 	}
 }

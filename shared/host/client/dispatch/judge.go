@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -150,6 +151,10 @@ func (r *run) settleOutside(h identity.Hash) {
 
 func (r *run) tell(l Late) {
 	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
+	if l.Fate == Answered || l.Fate == TextGone {
+		known := append(slices.Clone(r.st.Answered), Point{l.Request.Seq, l.Request.Hash()})
+		r.st.Answered = known[max(len(known)-maxAnswered, 0):]
+	}
 }
 
 func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {

@@ -50,6 +50,9 @@ type State struct {
 	// AnyThread, or "".
 	Thread string
 
+	// Answered contains the last answered calls, at most maxAnswered, the newest last.
+	Answered []Point
+
 	// Late contains outcomes that were learned but not handed over: of the call in hand, in case of
 	// a crash before it returns, and of calls that were given up.
 	Late []Late
@@ -84,6 +87,24 @@ type Late struct {
 // must learn their fate or reset before it signs another envelope, because forgetting one could
 // lose an answer.
 const MaxListed = 64
+
+// maxAnswered limits the answered calls that a caller can review later.
+const maxAnswered = 16
+
+// LastAnswered returns the newest answered call with a sequence number, or with number 0 the newest. A
+// state of an earlier program knows only its last settled call, which may have no answer.
+func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
+	known := s.Answered
+	if len(known) == 0 && s.Request.Seq > 0 {
+		known = []Point{s.Request}
+	}
+	for _, p := range slices.Backward(known) {
+		if seq == 0 || p.Seq == seq {
+			return p, true
+		}
+	}
+	return Point{}, false
+}
 
 func (s *State) jobEnvelope() *envelope.Envelope {
 	if s.Job == "" {

@@ -32,6 +32,16 @@ func (s *State) AppendJSON(dst []byte) []byte {
 	if s.Thread != "" {
 		dst = canon.AppendString(append(dst, ",\n\"thread\": "...), s.Thread)
 	}
+	if len(s.Answered) > 0 {
+		dst = append(dst, ",\n\"answered\": ["...)
+		for i, p := range s.Answered {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = appendPoint(dst, p)
+		}
+		dst = append(dst, ']')
+	}
 	dst = append(dst, ",\n\"signed\": "...)
 	if s.Signed.IsZero() {
 		dst = append(dst, "null"...)
@@ -92,7 +102,7 @@ func DecodeState(data []byte) (State, error) {
 }
 
 // stateMembers is the number of members of a state, including the format but not the optional
-// thread.
+// thread and answered.
 const stateMembers = 15
 
 func decodeState(data []byte) (State, error) {
@@ -106,6 +116,9 @@ func decodeState(data []byte) (State, error) {
 		return s.member(d, key)
 	})
 	if s.Thread != "" {
+		n--
+	}
+	if len(s.Answered) > 0 {
 		n--
 	}
 	switch {
@@ -144,6 +157,12 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 		s.Job, err = d.String()
 	case "thread":
 		s.Thread, err = d.String()
+	case "answered":
+		err = d.Array(func(int) error {
+			p, err := decodePoint(d)
+			s.Answered = append(s.Answered, p)
+			return err
+		})
 	case "signed":
 		if d.Kind() == canon.Null {
 			return d.Null()
@@ -177,7 +196,7 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 }
 
 func (s *State) check() error {
-	for _, p := range []Point{s.Request, s.Response} {
+	for _, p := range append([]Point{s.Request, s.Response}, s.Answered...) {
 		if p.Seq < 0 || p.Seq > envelope.MaxSeq || (p.Seq == 0) != p.Hash.IsZero() {
 			return problem.Invalid("seq", "a sequence number and its hash", strconv.FormatInt(p.Seq, 10))
 		}

@@ -107,14 +107,16 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 		return ""
 	}
 	w.book.book = unlocked{w.book.book} // so that state() can read during a call
+	var answered []dispatch.Point
 	for n := int64(1); n <= 3; n++ {
 		res := w.answers(t, "hi")
+		answered = append(answered, dispatch.Point{Seq: n, Hash: res.RequestHash})
 		if res.Request.Seq != n || res.ReplySeq != n || !res.ReplyBound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
 			t.Errorf("Call() = %+v", res)
 		}
 		got := w.state(t)
 		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.ID(), Request: dispatch.Point{Seq: n, Hash: res.RequestHash},
-			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, Signed: res.Request.Time, Bound: true}
+			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, Signed: res.Request.Time, Bound: true, Answered: answered}
 		if d := cmp.Diff(st, got); d != "" {
 			t.Errorf("state (-want +got):\n%s", d)
 		}

@@ -154,6 +154,7 @@ func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 func refusal(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
+		Error  string          `json:"error"` // of routes for reviews of the reference
 		Code   string          `json:"code"`
 		Field  string          `json:"field"`
 		Known  string          `json:"card_hash_known"`
@@ -165,7 +166,7 @@ func refusal(host string, r *outbound.Reply) error {
 	status.Sent, _ = identity.ParseHash(body.Sent)
 	var detail string
 	if json.Unmarshal(body.Detail, &detail) != nil {
-		detail = "" // a framework's list of validation errors
+		detail = body.Error // the detail may be a framework's list of validation errors
 	}
 	// The reference sends no code. The status then determines the kind.
 	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))

@@ -33,8 +33,8 @@
 //	claimed by the publisher                 8       6       4
 //
 // The relevance is the mean of the words' points, divided by 16. For a query without words it is 1.
-// Rank = relevance × (0.5 + 0.5 × score). The score is the mean of the reputation dimensions
-// factual, logical and relevance, in steps of 1/4096. Both values do not depend on other entries,
+// Rank = relevance × (0.5 + 0.5 × score). The score is the earned reputation
+// (reputation.State.Earned), in steps of 1/4096. Both values do not depend on other entries,
 // so a cursor remains valid while other entries change. All computations use integers (Rank), so
 // that every index gets the same numbers. If ranks are equal, the vacant that joined first comes
 // first.
@@ -70,7 +70,7 @@ type Entry struct {
 	Category string
 	Areas    []string
 	Bookable bool
-	// Score is the mean of three reputation dimensions, from 0 to 1.
+	// Score is the earned reputation, from 0 to 1.
 	Score float64
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -28,7 +27,7 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	}
 	e = Entry{
 		ID: g.ID, Joined: g.Joined, Capability: c.CapabilityText, Declared: g.Declared,
-		ClaimedFamily: g.Family, Score: g.Reputation.Score(reputation.Searched()...),
+		ClaimedFamily: g.Family, Score: g.Reputation.Earned(),
 	}
 	if g.Hosted {
 		e.Name = g.Name

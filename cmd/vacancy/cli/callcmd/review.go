@@ -1,0 +1,213 @@
+package callcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
+)
+
+func reviewCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as, claim string
+	var position int64
+	var blinded bool
+	values := map[string]*float64{}
+	cmd := &cobra.Command{
+		Use:   "review TARGET --factual F --logical L --relevance R",
+		Short: "Review an answer that you got",
+		Long: `Sign a review of TARGET's answer to your last answered call, and send it to TARGET's host. The host
+counts it if it finds the call and its answer. Each answer is reviewed once.
+
+A rating is a number from 0 to 1. --claim is a sentence that everybody may read; "vacancy
+erase-claim" deletes it. The review is stored before it is sent: after a lost answer the same
+command sends the same bytes. A review that the host accepts becomes an entry REVIEW_ISSUED
+of your logbook.
+
+Reviews of paid calls count in full, most others a quarter. "vacancy reputation TARGET" shows the score.
+
+With --blinded the host publishes who wrote the review only together with at least two
+others.`,
+		Example: `  vacancy review clerk --factual 1 --logical 0.8 --relevance 1
+  vacancy review https://agents.example.org/v/clerk --factual 0 --logical 0.5 --relevance 0.5 --claim "wrong year"
+  vacancy review clerk --call 7 --factual 1 --logical 1 --relevance 1 --as alice`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ratings := review.Ratings{}
+			for name, value := range values {
+				if cmd.Flags().Changed(name) {
+					ratings[name] = *value
+				}
+			}
+			if err := ratings.Check(); err != nil {
+				p := problem.Of(err)
+				return &problem.Error{Kind: problem.Usage, Field: "--" + strings.TrimPrefix(p.Field, "dimensions."), Want: p.Want + ", for example 0.8", Got: p.Got}
+			}
+			ctx, web := cmd.Context(), a.HTTP(kit.CallTimeout)
+			target, err := a.Target(ctx, web, args[0], w)
+			if err != nil {
+				return err
+			}
+			self, err := a.ExistingCaller(ctx, as)
+			if err != nil {
+				return err
+			}
+			host, err := a.RegistryOf(web, target)
+			if err != nil {
+				return err
+			}
+			call, err := answeredCall(ctx, self, target, position)
+			if err != nil {
+				return err
+			}
+			rec := review.Record{Members: review.Members{Target: target.ID, Ratings: ratings, Substrate: "default", Call: call, Position: position, Claim: claim, IssuedAt: canon.FormatTime(a.Now())}}
+			signed := signedReview{Record: rec}
+			if blinded {
+				var b review.Blinded
+				b, err = rec.Blind(ctx, self.Key, a.Rand)
+				signed = signedReview{b.Record, &b.Reveal}
+			} else {
+				err = signed.Record.Sign(ctx, self.Key)
+			}
+			if err != nil {
+				return problem.Within(problem.Usage, "the review", err)
+			}
+			if err := signed.keep(self, call); err != nil {
+				return err
+			}
+			if rec = signed.Record; !maps.Equal(rec.Ratings, ratings) || rec.Claim != claim || blinded != (signed.Reveal != nil) {
+				return problem.New(problem.Conflict, "you signed a review of this answer before: %s%s; each answer is reviewed once", formatRatings(rec.Ratings), kit.FormatIf(rec.Claim != "", ", claim %q", rec.Claim))
+			}
+			r := reviewResult{As: self.Name, Target: target.ID, Record: rec, name: target.Name}
+			if blinded {
+				r.Blinded = &registryapi.IngestedBlinded{}
+				err = host.Post(ctx, "/v/"+target.ID.String()+"/reviews/blinded_ingest", signed, r.Blinded)
+				var refused *registryclient.StatusError
+				if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+					r.Blinded.Counted, err = true, nil // the commitment is spent by these bytes, whose answer was lost
+				}
+				if err == nil && !r.Blinded.Counted {
+					err = problem.New(problem.Conflict, "the host of %s does not count the review: %s", kit.Printable(target.Name), kit.Printable(r.Blinded.Reason))
+				}
+			} else {
+				r.Receipt, err = host.SubmitReview(ctx, rec)
+			}
+			if err != nil {
+				return err
+			}
+			if err := self.AppendLog(ctx, logbook.KindReviewIssued, rec.WithoutClaim(), a.Now()); err != nil {
+				return err
+			}
+			return a.Show(r)
+		},
+	}
+	fs := cmd.Flags()
+	for name, usage := range map[string]string{
+		"factual": "whether the facts were right, from 0 to 1", "logical": "whether the reasoning was sound, from 0 to 1",
+		"relevance": "whether it answered the message, from 0 to 1", "honesty": "whether it said what it did not know, from 0 to 1",
+	} {
+		values[name] = fs.Float64(name, 0, usage)
+	}
+	fs.StringVar(&claim, "claim", "", "a public sentence about the answer, at most 1,024 bytes")
+	fs.Int64Var(&position, "call", 0, "the `POSITION` of one of your last 16 answered calls (default the last one)")
+	fs.BoolVar(&blinded, "blinded", false, "hide who wrote the review until two others have written theirs")
+	fs.StringVar(&as, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// answeredCall returns the request hash of self's answered call at a position. Position 0 means the last
+// one.
+func answeredCall(ctx context.Context, self kit.Signer, t dispatch.Target, position int64) (hash identity.Hash, err error) {
+	s, err := self.Book().Open(ctx, self.ID(), t.ID)
+	if err != nil {
+		return hash, err
+	}
+	st, err := s.Load()
+	if err := errors.Join(err, s.Close()); err != nil {
+		return hash, err
+	}
+	switch call, ok := st.LastAnswered(position); {
+	case ok:
+		return call.Hash, nil
+	case position != 0:
+		return hash, problem.New(problem.NotFound, "--call: expected the position of one of the last 16 answered calls of %s to %s, got %d", self.Name, kit.Printable(t.Name), position)
+	}
+	return hash, kit.WithHint(problem.New(problem.NotFound, "%s has no answer of %s to review", self.Name, kit.Printable(t.Name)), "vacancy call %s TEXT, or --as NAME if another identity called", kit.ShellWord(t.Name))
+}
+
+// signedReview is a review as it is stored, and as it is posted if it is blinded.
+type signedReview struct {
+	Record review.Record  `json:"record"`
+	Reveal *review.Reveal `json:"reveal,omitempty"`
+}
+
+// keep stores the review of a call, or makes s the review that is stored already.
+func (s *signedReview) keep(self kit.Signer, call identity.Hash) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if b, err = self.KeepReview(call, b); err != nil {
+		return err
+	}
+	var kept signedReview
+	if err := json.Unmarshal(b, &kept); err != nil {
+		return problem.Wrap(problem.Damaged, err, "the stored review of the call %s", call)
+	}
+	*s = kept
+	return nil
+}
+
+func formatRatings(r review.Ratings) string {
+	var all []string
+	for _, name := range review.Dimensions() {
+		if value, ok := r[name]; ok {
+			all = append(all, fmt.Sprintf("%s %.4g", name, value))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// reviewResult is a review that a host has accepted.
+type reviewResult struct {
+	As      string                       `json:"as"`
+	Target  identity.ID                  `json:"target"`
+	Record  review.Record                `json:"record"`
+	Receipt registryclient.ReviewReceipt `json:"receipt,omitzero"`
+	Blinded *registryapi.IngestedBlinded `json:"blinded,omitempty"`
+
+	name string
+}
+
+func (r reviewResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s reviewed %s: %s\n", r.As, kit.Printable(r.name), formatRatings(r.Record.Ratings))
+	c := r.Receipt
+	switch {
+	case r.Blinded != nil && r.Blinded.Buffered > 0:
+		fmt.Fprintf(w, "it waits until 3 callers have reviewed %s; waiting now: %d\n", kit.Printable(r.name), r.Blinded.Buffered)
+	case r.Blinded != nil:
+		fmt.Fprintln(w, "the host has it")
+	case c.Duplicate:
+		fmt.Fprintf(w, "it was counted before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.After.Score, c.After.Evidence)
+	default:
+		class := map[review.Class]string{review.Full: "in full", review.Quarter: "a quarter"}[c.Class]
+		kit.Members(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", class, c.Position, kit.Printable(r.name), formatRatings(c.Weights)),
+			"score", fmt.Sprintf("%.3f, before %.3f", c.After.Score, c.Before.Score), "evidence", fmt.Sprintf("%.2f, before %.2f", c.After.Evidence, c.Before.Evidence))
+	}
+}

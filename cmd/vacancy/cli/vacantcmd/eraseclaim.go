@@ -1,0 +1,69 @@
+package vacantcmd
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func eraseClaimCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as string
+	cmd := &cobra.Command{
+		Use:   "erase-claim TARGET POSITION",
+		Short: "Erase the claim of a review",
+		Long: `Erase the claim of the review at POSITION of a vacant's history, as its host's operator, or with --as
+as its reviewer. The review still counts, and its signature covers the hash of the claim.`,
+		Example: `  vacancy erase-claim clerk 12
+  vacancy erase-claim https://agents.example.org/v/clerk 12 --as alice`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			position, err := strconv.ParseUint(args[1], 10, 63)
+			if err != nil || position == 0 {
+				return problem.New(problem.Usage, "POSITION: expected the number of a review, for example 12, got %.40q", args[1])
+			}
+			if as == "" {
+				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					_, err := admin.EraseClaim.Call(cmd.Context(), op.Client(c), admin.ReviewOf{One: admin.One{Vacant: args[0]}, Position: position})
+					return err
+				})
+			} else {
+				err = eraseSigned(a, cmd, args[0], position, as, w)
+			}
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]any{"vacant": args[0], "position": position}, func(w io.Writer) {
+				fmt.Fprintf(w, "the claim of review %d of %s is erased\n", position, kit.Printable(args[0]))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&as, "as", "", "the identity that wrote the review (default: erase as the operator)")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func eraseSigned(a *kit.App, cmd *cobra.Command, vacant string, position uint64, as string, w kit.Where) error {
+	ctx, web := cmd.Context(), a.HTTP(0)
+	target, err := a.Target(ctx, web, vacant, w)
+	if err != nil {
+		return err
+	}
+	self, err := a.ExistingCaller(ctx, as)
+	if err != nil {
+		return err
+	}
+	host, err := a.RegistryOf(web, target)
+	if err != nil {
+		return err
+	}
+	_, err = a.SendSigned(ctx, web, self, http.MethodDelete, fmt.Sprintf("%s/v1/reputation_history/%s/%d/claim", host.URL, target.ID, position))
+	return err
+}

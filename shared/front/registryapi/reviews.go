@@ -1,0 +1,306 @@
+package registryapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
+)
+
+// The operations of reviews. IngestReview and IngestBlinded have the statuses and bodies of the
+// reference. A review that is not counted gets 200 there, and the reason; SubmitReview refuses it.
+var (
+	SubmitReview  = op.Op[op.Body[op.Raw[review.Members]], registryclient.ReviewReceipt]{Method: "POST", Path: "/v1/submit_review", Access: op.Access{Anybody: true}, Doc: "submits a review of an answered call, which its caller has signed"}
+	GetReputation = op.Op[OneCard, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
+	ListReviews   = op.Op[ReviewList, registryclient.History]{Method: "GET", Path: "/v1/reputation_history/{id}", Access: op.Access{Anybody: true}, Doc: "lists the reviews of a vacant, the oldest first"}
+	EraseClaim    = op.Op[OneReview, op.None]{Method: "DELETE", Path: "/v1/reputation_history/{id}/{position}/claim", Access: op.Access{Vacant: true}, Doc: "erases the claim of a review, for its reviewer"}
+	IngestReview  = op.Op[Ingestion[review.Members], Ingested]{Method: "POST", Path: "/v/{vacant}" + ingestPath, Access: op.Access{Anybody: true}, Doc: "ingests a review, in the form of the reference"}
+	IngestBlinded = op.Op[Ingestion[BlindedReview], IngestedBlinded]{Method: "POST", Path: "/v/{vacant}" + blindedPath, Access: op.Access{Anybody: true}, Doc: "ingests a blinded review, in the form of the reference"}
+)
+
+const (
+	ingestPath  = "/reviews/ingest"
+	blindedPath = "/reviews/blinded_ingest"
+)
+
+// IsReviewPath reports whether path is a route of Registry below a vacant.
+func IsReviewPath(path string) bool {
+	return strings.HasPrefix(path, "/v/") && (strings.HasSuffix(path, ingestPath) || strings.HasSuffix(path, blindedPath))
+}
+
+type (
+	// ReviewList is a page of reviews. The cursor is the position of its first review.
+	ReviewList struct {
+		OneCard
+		Cursor uint64 `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// OneReview names a review by its target and its position.
+	OneReview struct {
+		OneCard
+		Position uint64 `path:"position"`
+	}
+	// Ingestion is a review for a vacant, which the path names by its id or its name.
+	Ingestion[Members any] struct {
+		Vacant string          `path:"vacant"`
+		Body   op.Raw[Members] `body:"json"`
+	}
+	// BlindedReview is a review.Blinded as it is posted.
+	BlindedReview struct {
+		Record review.Members `json:"record" canon:"required"`
+		Reveal review.Reveal  `json:"reveal" canon:"required"`
+	}
+	// Ingested is the answer of IngestReview.
+	Ingested struct {
+		OK        bool   `json:"ok"`
+		Duplicate bool   `json:"duplicate"`
+		Reviewer  string `json:"reviewer,omitempty"`
+		Signature string `json:"signature_hex"`
+		Verdict
+	}
+	// IngestedBlinded is the answer of IngestBlinded.
+	IngestedBlinded struct {
+		OK         bool   `json:"ok"`
+		Buffered   int    `json:"buffered"`
+		Threshold  int    `json:"threshold"`
+		Flushed    int    `json:"flushed_count"`
+		Commitment string `json:"commitment"`
+		Verdict
+	}
+	// Verdict is an extension of the answers of the reference.
+	Verdict struct {
+		Counted bool   `json:"counted"`          // whether the review was counted, or waits for others
+		Reason  string `json:"reason,omitempty"` // why not
+	}
+	// ingestRefusal is a refusal in the form of the reference.
+	ingestRefusal struct {
+		kind       problem.Kind
+		OK         bool         `json:"ok"`
+		Message    string       `json:"error"`
+		Self       *identity.ID `json:"self,omitempty"`
+		Commitment string       `json:"commitment,omitempty"`
+	}
+)
+
+func (r *ingestRefusal) Error() string { return r.Message }
+
+func refuse(kind problem.Kind, message string) error {
+	return &ingestRefusal{kind: kind, Message: message}
+}
+
+func (d *api) reviewRoutes() []op.Route {
+	reviewers := op.Server{Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
+		who, err := d.caller.Of(r, body)
+		if err == nil && who == nil {
+			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
+		}
+		return who, err
+	}}
+	return []op.Route{
+		op.On(op.Server{}, SubmitReview, d.submitReview),
+		op.On(op.Server{}, GetReputation, d.reputation),
+		op.On(op.Server{}, ListReviews, d.listReviews),
+		op.On(reviewers, EraseClaim, d.eraseClaim),
+		d.ingestRoute(IngestReview.Spec(), d.ingest),
+		d.ingestRoute(IngestBlinded.Spec(), d.ingestBlinded),
+	}
+}
+
+func (d *api) submitReview(ctx context.Context, in op.Body[op.Raw[review.Members]]) (out registryclient.ReviewReceipt, err error) {
+	rec, err := review.Parse(in.Body)
+	if err != nil {
+		return out, schema(err)
+	}
+	return d.Reviews.Submit(ctx, rec, nil)
+}
+
+func (d *api) reputation(ctx context.Context, in OneCard) (out registryclient.Reputation, err error) {
+	id, err := vacantID(in.ID)
+	if err != nil {
+		return out, err
+	}
+	return d.Reviews.Reputation(ctx, id)
+}
+
+func (d *api) listReviews(ctx context.Context, in ReviewList) (out registryclient.History, err error) {
+	id, err := vacantID(in.ID)
+	if err == nil && in.Limit > registryclient.MaxReviews {
+		err = &problem.Error{Kind: problem.Schema, Field: "limit", Want: fmt.Sprintf("a number from 1 to %d", registryclient.MaxReviews), Got: fmt.Sprint(in.Limit)}
+	}
+	if err != nil {
+		return out, err
+	}
+	return d.Reviews.History(ctx, id, max(in.Cursor, 1), int(cmp.Or(in.Limit, registryclient.MaxReviews)))
+}
+
+func (d *api) eraseClaim(ctx context.Context, in OneReview) (none op.None, err error) {
+	id, err := vacantID(in.ID)
+	if err != nil {
+		return none, err
+	}
+	return none, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
+}
+
+// hosted returns the vacant that a path names by its id or its name. A closed child is not found.
+func (d *api) hosted(ctx context.Context, name string) (identity.ID, error) {
+	var rec vacants.Record
+	id, err := identity.ParseID(name)
+	ok := false
+	if err == nil {
+		rec, ok, err = d.Vacants.Show(ctx, id)
+	} else {
+		rec, ok, err = d.Vacants.ShowNamed(ctx, name)
+	}
+	if err == nil && (!ok || rec.Closed) {
+		err = problem.New(problem.NotFound, "vacant %s is not hosted here", clip(name))
+	}
+	return rec.ID, err
+}
+
+// ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
+// answers a JSON object for the vacant self.
+func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self identity.ID, v canon.Value) (any, error)) op.Route {
+	s.Errors, s.Open = reflect.TypeFor[ingestRefusal](), true
+	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
+		self, err := d.hosted(r.Context(), r.PathValue("vacant"))
+		if err != nil {
+			return err
+		}
+		body, err := httpapi.Body(w, r, canon.DefaultLimits().Bytes)
+		if err != nil {
+			return err
+		}
+		var answer any
+		v, err := canon.Parse(body, canon.DefaultLimits())
+		switch {
+		case err != nil:
+			err = refuse(problem.Malformed, "bad_json: "+problem.Of(err).Text())
+		case v.Kind() != canon.Object:
+			err = refuse(problem.Malformed, "payload_not_object")
+		default:
+			answer, err = ingest(r.Context(), self, v)
+		}
+		var refusal *ingestRefusal
+		switch {
+		case errors.As(err, &refusal):
+			if err := httpapi.Answer(w, refusal.kind.Row().Status, refusal); err != nil {
+				return err
+			}
+			return httpapi.Rendered{Err: problem.New(refusal.kind, "%s", refusal.Message)}
+		case err != nil:
+			return err
+		}
+		return httpapi.Answer(w, http.StatusOK, answer)
+	})
+}
+
+// checkLax returns the refusal by which the reference refuses a record for a vacant, or nil.
+func checkLax(v canon.Value, self identity.ID) error {
+	if text(v, "target") != self.String() {
+		return &ingestRefusal{kind: problem.Schema, Message: "target_mismatch", Self: &self}
+	}
+	of, _ := v.Get("dimensions")
+	for _, d := range review.Dimensions()[:3] {
+		if _, ok := of.Get(d); !ok {
+			return refuse(problem.Schema, "dimensions_missing_FLR")
+		}
+	}
+	for _, d := range review.Dimensions()[:3] {
+		signal, _ := of.Get(d)
+		f, err := strconv.ParseFloat(string(signal.AppendCJ(nil)), 64) // numbers only, because strings have quotes
+		if signal.Kind() != canon.Bool && !(err == nil && f >= 0 && f <= 1) {
+			return refuse(problem.Schema, "dimension_out_of_range:"+d)
+		}
+	}
+	return nil
+}
+
+func text(v canon.Value, member string) string {
+	m, _ := v.Get(member)
+	return m.Text()
+}
+
+// verdictOf returns err as a reason, unless err is the fault of the host, so that a review may be sent
+// again.
+func verdictOf(err error) (Verdict, error) {
+	switch {
+	case err == nil:
+		return Verdict{Counted: true}, nil
+	case problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError:
+		return Verdict{}, err
+	}
+	return Verdict{Reason: problem.Of(err).Text()}, nil
+}
+
+func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any, error) {
+	if err := checkLax(v, self); err != nil {
+		return nil, err
+	}
+	if !review.VerifyLax(v) {
+		return nil, refuse(problem.BadSignature, "signature_invalid")
+	}
+	var receipt registryclient.ReviewReceipt
+	rec, err := review.Of(v)
+	if err == nil {
+		receipt, err = d.Reviews.Submit(ctx, rec, nil)
+	}
+	out := Ingested{OK: true, Duplicate: receipt.Duplicate, Signature: text(v, "signature_hex")}
+	if !out.Duplicate {
+		out.Reviewer = text(v, "reviewer")
+	}
+	out.Verdict, err = verdictOf(err)
+	return out, err
+}
+
+func (d *api) ingestBlinded(ctx context.Context, self identity.ID, v canon.Value) (any, error) {
+	record, hasRecord := v.Get("record")
+	reveal, hasReveal := v.Get("reveal")
+	commitment := text(record, "reviewer_commitment")
+	switch {
+	case !hasRecord || !hasReveal:
+		return nil, refuse(problem.Malformed, "expected {record:..., reveal:...}")
+	case record.Kind() != canon.Object || reveal.Kind() != canon.Object:
+		return nil, refuse(problem.Malformed, "record/reveal must be objects")
+	case text(record, "commitment_scheme") != review.Scheme:
+		return nil, refuse(problem.Malformed, "wrong commitment_scheme; expected "+review.Scheme)
+	}
+	if err := checkLax(record, self); err != nil {
+		return nil, err
+	}
+	var b review.Blinded
+	if err := canon.Unmarshal(reveal.AppendCJ(nil), &b.Reveal, canon.DefaultLimits()); err != nil {
+		return nil, refuse(problem.Schema, "reveal_envelope_invalid: "+problem.Of(err).Text())
+	}
+	var state reviews.Blinded
+	var err error
+	if b.Record, err = review.Of(record); err == nil {
+		state, err = d.Reviews.Blind(ctx, b)
+	} else if len(commitment) != 2*identity.Size {
+		return nil, refuse(problem.Schema, "reviewer_commitment_invalid")
+	}
+	switch {
+	case errors.Is(err, reviews.ErrSpent):
+		return nil, &ingestRefusal{kind: problem.Conflict, Message: reviews.ErrSpent.Error(), Commitment: commitment}
+	case problem.Is(err, problem.BadSignature):
+		return nil, refuse(problem.Schema, "batch_add_rejected: "+problem.Of(err).Text())
+	case problem.Is(err, problem.TooMany):
+		return nil, refuse(problem.TooMany, problem.Of(err).Text())
+	}
+	out := IngestedBlinded{OK: true, Buffered: state.Waiting, Threshold: reviews.Threshold, Flushed: state.Counted, Commitment: commitment}
+	out.Verdict, err = verdictOf(err)
+	return out, err
+}

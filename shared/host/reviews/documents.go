@@ -1,0 +1,84 @@
+package reviews
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
+)
+
+// KindReviews is the kind of the stream of a vacant's reviews.
+const KindReviews = "rev"
+
+func Stream(target identity.ID) store.Stream { return store.StreamOf(KindReviews, target) }
+
+const partition = "reviews#*" // of the target
+
+// The documents of reviews.
+var (
+	// BookDocs contains the reputation of a vacant, which follows from the rows of its reviews.
+	BookDocs = store.Kind[reputation.Book]{
+		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.JSON[reputation.Book](1),
+	}
+	// ClaimDocs contains the claims of reviews by their position. A claim can be erased.
+	ClaimDocs = store.Kind[string]{
+		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.Text(),
+	}
+	// OnceDocs contains the position of the review of a call, by the hash of the call's envelope, and
+	// of a blinded review, by its commitment. It ensures that a call is reviewed once.
+	OnceDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.Count(),
+	}
+	// PartyDocs contains the number of reviews by a party.
+	PartyDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Of: store.OfVacant, Verify: store.Unread},
+		Codec: store.Count(),
+	}
+	// BlindDocs contains the blinded reviews that wait for others, by their commitment.
+	BlindDocs = store.Kind[review.Blinded]{
+		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Of: store.OfVacant, Verify: store.Unread},
+		Codec: store.JSON[review.Blinded](1),
+	}
+	// RecentDocs contains the reviews that a reviewer wrote in the last day.
+	RecentDocs = store.Kind[recent]{
+		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.Unread},
+		Codec: store.JSON[recent](1),
+	}
+)
+
+// recent has the times of reviews by the short ids of their targets.
+type recent struct {
+	Taken map[string]gate.Window `json:"taken"`
+}
+
+// take adds a review. It returns false if a limit is reached.
+func (r recent) take(target identity.ID, at time.Time) (next recent, ok bool) {
+	next.Taken = map[string]gate.Window{}
+	all, pair := 0, 0
+	for id, w := range r.Taken {
+		if w = w.Within(at); len(w) > 0 {
+			next.Taken[id] = w
+			all += len(w)
+		}
+	}
+	pair = len(next.Taken[target.Short()])
+	next.Taken[target.Short()] = next.Taken[target.Short()].Take(at)
+	return next, pair < MaxPair && all < MaxReviewer
+}
+
+func ClaimKey(target identity.ID, position uint64) store.Key {
+	return ClaimDocs.Key(target.String(), fmt.Sprintf("%016x", position))
+}
+
+func BookKey(target identity.ID) store.Key { return BookDocs.Key(target.String()) }
+
+func OnceKey(target identity.ID, of identity.Hash) store.Key {
+	return OnceDocs.Key(target.String(), of.String())
+}

@@ -1,0 +1,371 @@
+package reviews_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/reviews"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+	"github.com/vacancy-host/vacancy/shared/vacant/review"
+)
+
+func TestAReviewOfAnAnsweredCallIsCountedOnce(t *testing.T) {
+	f := open(t)
+	shop := f.host("acme", "shop")
+	if r := f.reputation(shop); r.Score != 0 || r.Rows != 0 || r.State() != nil {
+		t.Errorf("the reputation without reviews = %+v", r)
+	}
+	c := f.call(f.key(), shop)
+	rec := f.rate(c, 1, func(r *review.Record) { r.Claim, r.Ratings["honesty"] = "good", 0.5 })
+	out := f.submit(rec)
+	if out.Position != 1 || out.Class != review.Quarter || out.Substrate != "echo" || out.Weights["factual"] != 0.045 || out.Before.Score != 0 || out.After.Score <= 0 {
+		t.Errorf("Submit() = %+v", out)
+	}
+	again := f.submit(rec)
+	if !again.Duplicate || again.Position != 1 || again.After != out.After {
+		t.Errorf("Submit() of the same = %+v, want a duplicate", again)
+	}
+	f.refused(f.rate(c, 0), nil, problem.Reviewed, "another review of the call")
+	g, ok, err := f.Registry.Get(t.Context(), shop)
+	if err != nil || !ok || g.Reputation.Earned() != out.After.Score || g.Reputation.Evidence() != out.After.Evidence {
+		t.Errorf("the registration has %v, %v, want %+v", g.Reputation, err, out.After)
+	}
+	// Without the position, the call is found among the last ones.
+	other := f.call(c.by, shop)
+	if out := f.submit(f.rate(other, 1, func(r *review.Record) { r.Position = 0 })); out.Nth != 2 {
+		t.Errorf("Submit() without a position = %+v", out)
+	}
+	f.WantWhole()
+}
+
+func TestWhoMayNotReview(t *testing.T) {
+	f := open(t)
+	shop := f.host("acme", "shop")
+	f.price(shop)
+	key := f.key()
+	answered := f.call(key, shop)
+	ops := f.host("", "ops")
+	parent := f.host("firm", "parent")
+	child, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: "child", Substrate: "echo"})
+	f.Must(err)
+	failing := f.Create(vacants.Spec{Name: "failing", Capability: "fails", Substrate: "fails", Tenant: "acme"}).ID
+	void := f.try(key, failing)
+	if void.out.Problem == nil {
+		t.Fatal("the failing vacant has answered")
+	}
+	waits := f.sign(f.key(), shop)
+	if out := f.Calls.Accept(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil && out.Problem.Kind != problem.Pending {
+		t.Fatal(out.Problem)
+	}
+	none := f.rate(answered, 1, func(r *review.Record) { r.Call = identity.Hash{} })
+	f.refused(none, nil, problem.NoCall, "without a call")
+	f.refused(f.rate(called{identity.Sum([]byte("x")), answered.position, key, shop, answered.out}, 1), nil, problem.NoCall, "another hash at the position")
+	f.refused(f.rate(called{answered.hash, answered.position, f.key(), shop, answered.out}, 1), nil, problem.NoCall, "somebody else's call")
+	f.refused(f.rate(void, 0), nil, problem.NoCall, "a void call")
+	f.refused(f.rate(called{hash: waits.Hash(), position: 1, by: f.key(), to: shop}, 0), nil, problem.NoCall, "an undecided call")
+
+	forged := f.rate(answered, 1)
+	forged.Reviewer = f.key().ID()
+	f.refused(forged, nil, problem.BadSignature, "somebody else's signature")
+	f.refused(f.rate(called{answered.hash, 1, f.as(shop), shop, answered.out}, 1), nil, problem.Ineligible, "the vacant itself")
+
+	puppet := f.host("acme", "puppet")
+	f.refused(f.rate(f.call(f.as(puppet), shop), 1), nil, problem.Ineligible, "a puppet of the same tenant")
+	f.refused(f.rate(f.call(f.as(f.host("", "other")), ops), 1), nil, problem.Ineligible, "a vacant of the same operator")
+	owner := f.payer("acme")
+	f.refused(f.rate(f.call(owner, shop), 1), nil, problem.Ineligible, "a key that the owner pays for")
+	linked := f.as(f.host("linked", "linked"))
+	a, err := f.Billing.Find(t.Context(), "acme")
+	f.Must(err)
+	f.Link(a, linked)
+	free := f.host("acme", "free")
+	f.refused(f.rate(f.call(linked, free), 1), nil, problem.Ineligible, "a hosted vacant whose calls the owner would pay for")
+	f.refused(f.rate(f.call(f.as(child.ID), parent), 1), nil, problem.Ineligible, "a child of its parent")
+
+	revoked := f.host("rev", "revoked")
+	c := f.call(f.as(revoked), shop)
+	rec := f.rate(c, 1)
+	_, _, err = f.Vacants.Revoke(t.Context(), revoked, "lost")
+	f.Must(err)
+	f.refused(rec, nil, problem.Revoked, "a revoked reviewer")
+	sunk := f.host("sunk", "sunk")
+	rec = f.rate(f.call(f.as(sunk), shop), 1)
+	_, err = f.Vacants.Sink(t.Context(), sunk)
+	f.Must(err)
+	f.Clock.Advance(2 * time.Second) // records are cached for a second
+	f.refused(rec, nil, problem.Ineligible, "a sunk reviewer")
+
+	for what, id := range map[string]identity.ID{"an unknown vacant": f.key().ID(), "a closed child": child.ID} {
+		r := f.rate(called{hash: answered.hash, by: key, to: id}, 1)
+		if _, err := f.Reviews.Submit(t.Context(), r, nil); !problem.Is(err, problem.NotFound) {
+			t.Errorf("%s: Submit() = %v, want %v", what, err, problem.NotFound)
+		}
+		if _, err := f.Reviews.Reputation(t.Context(), id); !problem.Is(err, problem.NotFound) {
+			t.Errorf("%s: Reputation() = %v, want %v", what, err, problem.NotFound)
+		}
+	}
+	f.submit(f.rate(answered, 1)) // all refusals left the call unreviewed
+	f.WantWhole()
+}
+
+func TestPaidCallsAndVacantsOfOthersCountInFull(t *testing.T) {
+	f := open(t)
+	shop, friend := f.host("acme", "shop"), f.host("friends", "friend")
+	if out := f.praise(f.as(friend), shop, 1); out.Class != review.Full || out.Weights["factual"] != 0.18 {
+		t.Errorf("a hosted reviewer: %+v, want 0.18", out)
+	}
+	if out := f.praise(f.as(shop), friend, 1); out.Class != review.Quarter {
+		t.Errorf("praise in return: %+v, want a quarter", out)
+	}
+	f.price(shop)
+	buyer := f.payer("buyer")
+	for i, want := range []float64{0.18, 0.18 / 1.4, 0.18 / 1.8} {
+		if out := f.praise(buyer, shop, 1); out.Class != review.Full || out.Nth != int64(i+1) || math.Abs(out.Weights["factual"]-want) > 1e-12 {
+			t.Errorf("paid review %d: %+v, want %v", i+1, out, want)
+		}
+	}
+	f.refused(f.rate(f.call(buyer, shop), 1), nil, problem.TooMany, "a fourth review in a day")
+	f.Clock.Advance(24 * time.Hour)
+	if out := f.praise(buyer, shop, 1); out.Nth != 4 {
+		t.Errorf("a day later: %+v", out)
+	}
+	// Another key that the same account pays for is not new.
+	second := f.key()
+	a, err := f.Billing.Find(t.Context(), "buyer")
+	f.Must(err)
+	f.Link(a, second)
+	if out := f.praise(second, shop, 1); out.Nth != 5 {
+		t.Errorf("another key of the account: %+v, want the fifth review", out)
+	}
+	f.WantWhole()
+}
+
+func TestAReviewerWritesTwentyReviewsADay(t *testing.T) {
+	f := open(t)
+	key := f.key()
+	var last called
+	for i := range reviews.MaxReviewer + 1 {
+		last = f.call(key, f.host("acme", "shop-"+string(rune('a'+i))))
+		if i < reviews.MaxReviewer {
+			f.submit(f.rate(last, 1))
+		}
+	}
+	f.refused(f.rate(last, 1), nil, problem.TooMany, "one more")
+	f.Clock.Advance(24 * time.Hour)
+	f.submit(f.rate(last, 1))
+}
+
+func TestReviewsAtOnceAreNeitherLostNorDoubled(t *testing.T) {
+	f := open(t)
+	shop := f.host("acme", "shop")
+	var all []review.Record
+	for range 64 {
+		all = append(all, f.rate(f.call(f.key(), shop), 1))
+	}
+	same := f.call(f.key(), shop)
+	all = append(all, f.rate(same, 1), f.rate(same, 1), f.rate(same, 0))
+	var wg sync.WaitGroup
+	for i, r := range all {
+		wg.Go(func() {
+			if _, err := f.Reviews.Submit(context.WithoutCancel(t.Context()), r, nil); err != nil && !problem.Is(err, problem.Reviewed) {
+				t.Errorf("review %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if r := f.reputation(shop); r.Rows != 65 {
+		t.Errorf("%d reviews were counted, want 65", r.Rows)
+	}
+	f.WantWhole()
+}
+
+func TestAFloodOfReviewsWithoutCallsWritesNothing(t *testing.T) {
+	f := open(t)
+	shop := f.host("acme", "shop")
+	key := f.key()
+	f.faults.begin(0, false)
+	for i := range 100 {
+		r := f.rate(called{hash: identity.Sum([]byte{byte(i)}), by: key, to: shop}, 1)
+		if _, err := f.Reviews.Submit(t.Context(), r, nil); !problem.Is(err, problem.NoCall) {
+			t.Fatal(err)
+		}
+	}
+	if f.faults.commits != 0 {
+		t.Errorf("%d commits, want none", f.faults.commits)
+	}
+}
+
+func TestACrashAtEachCommitLeavesTheReviewOrNothing(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		f := open(t)
+		shop := f.host("acme", "shop")
+		rec := f.rate(f.call(f.key(), shop), 1, func(r *review.Record) { r.Claim = "a claim" })
+		f.faults.begin(1, applied)
+		out, err := f.Reviews.Submit(t.Context(), rec, nil)
+		if err != nil || out.Position != 1 {
+			t.Errorf("applied %t: Submit() = %+v, %v", applied, out, err)
+		}
+		if f.faults.units > 24 || f.faults.reads > 16 {
+			t.Errorf("a review takes %d write and %d read units, want at most 24 and 16", f.faults.units, f.faults.reads)
+		}
+		t.Logf("%d write and %d read units", f.faults.units, f.faults.reads)
+		if again := f.submit(rec); !again.Duplicate {
+			t.Errorf("applied %t: Submit() again = %+v, want a duplicate", applied, again)
+		}
+		if r := f.reputation(shop); r.Rows != 1 {
+			t.Errorf("applied %t: %d reviews", applied, r.Rows)
+		}
+		f.WantWhole()
+	}
+}
+
+func TestTheSubstrateThatAnsweredIsReviewed(t *testing.T) {
+	f := open(t)
+	agent := definition.Agent{Provider: "mock", System: "```mock\ntext: so be it\nusage: 3 2\n```"}
+	shop := f.Create(vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "answers", Agent: &agent, Tenant: "acme"}).ID
+	_, _, err := f.Vacants.Publish(t.Context(), shop, vacants.PublishOptions{})
+	f.Must(err)
+	before, late := f.call(f.key(), shop), f.call(f.key(), shop)
+	echo := "echo"
+	_, err = f.Vacants.Update(t.Context(), shop, vacants.Changes{By: vacants.Operator(), Substrate: &echo})
+	f.Must(err)
+	f.Clock.Advance(2 * time.Second) // records are cached for a second
+	for i, one := range []struct {
+		of            called
+		want, current string
+	}{{before, "mock", "mock"}, {f.call(f.key(), shop), "echo", "echo"}, {late, "mock", "echo"}} {
+		out := f.submit(f.rate(one.of, 1))
+		r := f.reputation(shop)
+		if out.Substrate != one.want || r.Current != one.current {
+			t.Errorf("review %d is of %s, and the reputation of %s, want %s and %s", i, out.Substrate, r.Current, one.want, one.current)
+		}
+		g, _, err := f.Registry.Get(t.Context(), shop)
+		if err != nil || *g.Reputation != *r.State() {
+			t.Errorf("review %d: the registration has another reputation, %v", i, err)
+		}
+	}
+	f.WantWhole()
+}
+
+// client asks the registry's handler of a host.
+type client struct{ f *fixture }
+
+func (c client) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	in := httptest.NewRequest(r.Method, r.URL, strings.NewReader(string(r.Body)))
+	for name, values := range r.Header {
+		in.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	c.f.handler().ServeHTTP(w, in.WithContext(ctx))
+	return outbound.Reply{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+}
+
+func TestAnybodyRecountsAReputation(t *testing.T) {
+	f := open(t)
+	shop := f.host("acme", "shop")
+	f.price(shop)
+	c := registryclient.Client{Transport: client{f}, URL: "http://127.0.0.1:1"}
+	if r, _, err := c.Recount(t.Context(), shop); err != nil || r.Rows != 0 || r.Score != 0 {
+		t.Errorf("Recount() without reviews = %+v, %v", r, err)
+	}
+	for i := range 120 { // more than a page
+		by := f.key()
+		if i%40 == 0 {
+			by = f.payer("buyer-" + string(rune('a'+i/40)))
+		}
+		rec := f.rate(f.call(by, shop), float64(i%5)/4, func(r *review.Record) { r.Claim = strings.Repeat("é<", i%3) })
+		if _, err := c.SubmitReview(t.Context(), rec); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(time.Hour)
+	}
+	r, erased, err := c.Recount(t.Context(), shop)
+	if err != nil || r.Rows != 120 || r.Score <= 0 || erased != 0 {
+		t.Fatalf("Recount() = %+v, %v", r, err)
+	}
+	f.Must(f.Reviews.EraseClaim(t.Context(), shop, 2, nil))
+	f.Must(f.Reviews.EraseClaim(t.Context(), shop, 2, nil))
+	if again, erased, err := c.Recount(t.Context(), shop); err != nil || erased != 1 || again.Score != r.Score {
+		t.Errorf("Recount() without a claim = %+v, %v", again, err)
+	}
+	stranger := f.key().ID()
+	if err := f.Reviews.EraseClaim(t.Context(), shop, 3, &stranger); !problem.Is(err, problem.NotFound) {
+		t.Errorf("EraseClaim() by a stranger = %v, want %v", err, problem.NotFound)
+	}
+	page, err := c.ReputationHistory(t.Context(), shop, "110", 5)
+	if err != nil || len(page.Reviews) != 5 || page.Reviews[0].Position != 110 || page.Next != "115" {
+		t.Errorf("ReputationHistory() = %+v, %v", page, err)
+	}
+	f.WantWhole()
+
+	// A host that changes a review, or its sum, is found out.
+	row := page.Reviews[0].Row
+	d, err := f.Store.Doc(t.Context(), reviews.BookKey(shop))
+	f.Must(err)
+	var members map[string]any
+	f.Must(json.Unmarshal(d.Data, &members))
+	members["rows"] = 119
+	b, err := json.Marshal(members)
+	f.Must(err)
+	f.Must(f.Store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: b}))
+	if _, _, err := c.Recount(t.Context(), shop); !problem.Is(err, problem.Untrusted) {
+		t.Errorf("Recount() of a changed sum = %v, want %v", err, problem.Untrusted)
+	}
+	if found := f.Findings(); len(found) != 1 || !strings.Contains(found[0], "reputation") {
+		t.Errorf("verify: %q, want the changed reputation", found)
+	}
+	spoiled, err := review.DecodeRow([]byte(strings.Replace(string(row), `"factual":`, `"factual":0.1,"logical":`, 1)))
+	if err == nil && spoiled.Verify(shop, nil) == nil && strings.Contains(string(row), `"claimed"`) {
+		t.Error("a changed rating verifies")
+	}
+}
+
+// A review of a hosted vacant and the entry of its logbook are one commit.
+func TestAHostedReviewerLogsItsReviewOnce(t *testing.T) {
+	f := open(t)
+	shop, friend := f.host("acme", "shop"), f.host("friends", "friend")
+	f.call(f.as(friend), shop)
+	issue := func(signal float64) (registryclient.ReviewReceipt, error) {
+		f.Clock.Advance(time.Second)
+		r := review.Record{Members: review.Members{Target: shop, Ratings: review.Ratings{"factual": signal, "logical": 1, "relevance": 1}, Substrate: "default", Claim: "good"}}
+		return f.Reviews.Issue(t.Context(), friend, &r)
+	}
+	logged := func() (n int) {
+		entries, err := f.Vacants.Logbook(t.Context(), friend, 1, 100)
+		f.Must(err)
+		for _, e := range entries {
+			if e.Entry.Kind == logbook.KindReviewIssued {
+				n++
+			}
+		}
+		return n
+	}
+	for _, applied := range []bool{false, true} {
+		f.faults.begin(1, applied)
+		if out, err := issue(1); err != nil || out.Position != 1 || out.Duplicate != applied {
+			t.Errorf("applied %t: Issue() = %+v, %v", applied, out, err)
+		}
+		t.Logf("applied %t: %d write units", applied, f.faults.units)
+		if logged() != 1 {
+			t.Errorf("%d entries, want 1", logged())
+		}
+	}
+	if _, err := issue(0); !problem.Is(err, problem.Reviewed) {
+		t.Errorf("Issue() of another review = %v, want %v", err, problem.Reviewed)
+	}
+	f.WantWhole()
+}

@@ -1,0 +1,62 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Scheme names the form of commitments.
+const Scheme = "blake2b-pubkey-nonce-target-v1"
+
+// Blinded is a blinded review as it is posted.
+type Blinded struct {
+	Record Record `json:"record" canon:"required"`
+	Reveal Reveal `json:"reveal" canon:"required"`
+}
+
+// Reveal proves who has signed a blinded record. Its JSON has the names of the reference.
+type Reveal struct {
+	Commitment identity.Hash `json:"commitment_hex" canon:"required"`
+	Reviewer   identity.ID   `json:"reviewer_pubkey_hex" canon:"required"`
+	Nonce      identity.Hash `json:"nonce_hex" canon:"required"`
+	Target     identity.ID   `json:"target_vid_hex" canon:"required"`
+	Scheme     string        `json:"scheme" canon:"required"`
+	Signature  hexBytes      `json:"signature_hex" canon:"required"`
+}
+
+// Blind signs r as a blinded review.
+func (r Record) Blind(ctx context.Context, signer identity.Signer, rand io.Reader) (b Blinded, err error) {
+	v := Reveal{Reviewer: signer.ID(), Target: r.Target, Scheme: Scheme}
+	if _, err := io.ReadFull(rand, v.Nonce[:]); err != nil {
+		return b, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	v.Commitment = v.commitment()
+	r.Reviewer, r.Commitment, r.Scheme = identity.ID{}, v.Commitment, Scheme
+	if err := r.Sign(ctx, signer); err != nil {
+		return b, err
+	}
+	v.Signature, err = signer.Sign(ctx, v.signed())
+	return Blinded{r, v}, err
+}
+
+func (v *Reveal) commitment() identity.Hash {
+	return identity.Sum(fmt.Appendf(nil, "v1|%s|%s|%s", v.Reviewer[:], v.Nonce[:], v.Target))
+}
+
+func (v *Reveal) signed() []byte {
+	return fmt.Appendf(nil, "%s|%s|%s|%s", v.Commitment[:], v.Nonce[:], v.Target, v.Scheme)
+}
+
+// Verify reports whether the reviewer has signed the reveal of its own commitment.
+func (v *Reveal) Verify() bool {
+	return v.Scheme == Scheme && v.Commitment == v.commitment() && identity.Verify(v.Reviewer, v.signed(), v.Signature)
+}
+
+// Reveals reports whether v proves who has signed the blinded record r.
+func (v *Reveal) Reveals(r *Record) bool {
+	return v.Verify() && v.Commitment == r.Commitment && v.Target == r.Target && r.Verify(v.Reviewer)
+}

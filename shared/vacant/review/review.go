@@ -1,0 +1,204 @@
+// Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and the
+// rows in which a host records the reviews that it has counted.
+//
+// A signature covers the second canonical form of all members but payload_hash_hex and
+// signature_hex. A record keeps these bytes, because 1 and 1.0 hash differently.
+package review
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// MaxClaim limits a claim in bytes.
+const MaxClaim = 1 << 10
+
+// Dimensions lists the names of the dimensions. A review rates the first three and may rate the
+// others.
+func Dimensions() []string { return []string{"factual", "logical", "relevance", "honesty", "adoption"} }
+
+const required = 3 // dimensions
+
+// Ratings are signals or weights from 0 to 1 by the name of their dimension.
+type Ratings map[string]float64
+
+// Check returns an error unless r has the required dimensions and only values from 0 to 1.
+func (r Ratings) Check() error {
+	for _, d := range slices.Sorted(maps.Keys(r)) {
+		if !slices.Contains(Dimensions(), d) {
+			return problem.Invalid("dimensions."+d, "factual, logical, relevance, honesty or adoption", "another dimension")
+		}
+		if f := r[d]; !(f >= 0 && f <= 1) {
+			return problem.Invalid("dimensions."+d, "a number from 0 to 1", fmt.Sprint(f))
+		}
+	}
+	for _, d := range Dimensions()[:required] {
+		if _, ok := r[d]; !ok {
+			return problem.Invalid("dimensions."+d, "a number from 0 to 1", "nothing")
+		}
+	}
+	return nil
+}
+
+// Record is a review of an answered call.
+type Record struct {
+	Members
+	payload []byte // bytes that Hash covers
+}
+
+// Members are the members of a record. In a blinded record, Commitment takes the place of Reviewer.
+type Members struct {
+	Reviewer   identity.ID   `json:"reviewer,omitzero"`
+	Commitment identity.Hash `json:"reviewer_commitment,omitzero"`
+	Scheme     string        `json:"commitment_scheme,omitempty"` // of the commitment
+	Target     identity.ID   `json:"target" canon:"required"`
+	Ratings    Ratings       `json:"dimensions" canon:"required"`
+	Substrate  string        `json:"substrate" canon:"required,max=256"`         // in the reviewer's words
+	Call       identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
+	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // of the call in the pair's stream of requests, an extension
+	Claim      string        `json:"claim" canon:"required,max=1024"`            // may have control characters, as in the reference
+	IssuedAt   string        `json:"issued_at" canon:"required"`                 // in the form of canon.FormatTime
+	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // of the other members
+	Signature  hexBytes      `json:"signature_hex,omitempty" canon:"required"`   // of Hash
+}
+
+// hexBytes are bytes whose text form is hex.
+type hexBytes []byte
+
+func (b hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b), nil }
+
+func (b *hexBytes) UnmarshalText(text []byte) (err error) {
+	*b, err = identity.ParseHex(string(text))
+	return err
+}
+
+// Members of a record that package review handles by name.
+const (
+	memberReviewer    = "reviewer"
+	memberCall        = "call_envelope_id_hex"
+	memberClaim       = "claim"
+	memberPayloadHash = "payload_hash_hex"
+	memberSignature   = "signature_hex"
+)
+
+// Parse reads a record strictly and verifies its hash. It does not verify the signature. Its errors
+// name the member.
+func Parse(data []byte) (r Record, err error) {
+	v, err := canon.Parse(data, canon.DefaultLimits())
+	if err != nil {
+		return r, err
+	}
+	return Of(v)
+}
+
+// Of is Parse for a document that was parsed.
+func Of(v canon.Value) (r Record, err error) {
+	r, err = read(v)
+	if want, got := identity.Sum(r.payload).String(), text(v, memberPayloadHash); err == nil && got != want {
+		err = problem.Invalid(memberPayloadHash, want+", the hash of the other members", fmt.Sprintf("%.80q", got))
+	}
+	return r, err
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Record) UnmarshalJSON(data []byte) (err error) {
+	*r, err = Parse(data)
+	return err
+}
+
+// read is Of without verifying the hash.
+func read(v canon.Value) (r Record, err error) {
+	if v.Kind() == canon.Object && text(v, memberCall) == "" { // the record of a review without a call
+		r.payload, v = Payload(v), without(v, memberCall)
+	} else {
+		r.payload = Payload(v)
+	}
+	if err := canon.Unmarshal(v.AppendCJ(nil), &r.Members, canon.DefaultLimits()); err != nil {
+		return r, err
+	}
+	for d := range r.Ratings {
+		r.Ratings[d] += 0 // -0.0 becomes 0
+	}
+	switch {
+	case r.Commitment.IsZero() == r.Reviewer.IsZero():
+		err = problem.Invalid(memberReviewer, "the id of the reviewer, or a commitment in its place", "both or neither")
+	case !r.Commitment.IsZero() && r.Scheme != Scheme || r.Commitment.IsZero() && r.Scheme != "":
+		err = problem.Invalid("commitment_scheme", Scheme, fmt.Sprintf("%.80q", r.Scheme))
+	case r.Commitment.IsZero() && r.Reviewer.Check() != nil:
+		err = problem.Invalid(memberReviewer, "the id of a vacant", r.Reviewer.String())
+	default:
+		err = r.Ratings.Check()
+	}
+	if _, timeErr := canon.ParseTime(r.IssuedAt); err == nil && timeErr != nil {
+		err = problem.Invalid("issued_at", "a time such as 2026-12-31T00:00:00+00:00", fmt.Sprintf("%.80q", r.IssuedAt))
+	}
+	return r, err
+}
+
+// Payload returns the bytes of a record that its hash covers.
+func Payload(v canon.Value) []byte {
+	return without(v, memberPayloadHash, memberSignature).AppendCJA(nil)
+}
+
+func without(v canon.Value, keys ...string) canon.Value {
+	return canon.NewObject(slices.DeleteFunc(slices.Clone(v.Members()), func(m canon.Member) bool { return slices.Contains(keys, m.Key) })...)
+}
+
+func text(v canon.Value, member string) string {
+	m, _ := v.Get(member)
+	return m.Text()
+}
+
+// Sign signs the record as signer's, or for a blinded record as the commitment's, and checks it.
+func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
+	if r.Hash, r.Signature = (identity.Hash{}), nil; r.Commitment.IsZero() {
+		r.Reviewer = signer.ID()
+	}
+	if err := r.Ratings.Check(); err != nil {
+		return err
+	}
+	b, err := json.Marshal(r.Members)
+	if err != nil {
+		return problem.Wrap(problem.Malformed, err, "the review")
+	}
+	v, err := canon.Parse(b, canon.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	r.payload = v.AppendCJA(nil)
+	r.Hash = identity.Sum(r.payload)
+	if r.Signature, err = signer.Sign(ctx, r.Hash[:]); err != nil {
+		return err
+	}
+	*r, err = Parse(r.bytes())
+	return err
+}
+
+// Verify reports whether reviewer has signed r.
+func (r *Record) Verify(reviewer identity.ID) bool {
+	return identity.Verify(reviewer, r.Hash[:], r.Signature)
+}
+
+// VerifyLax reports whether the member reviewer of a record has signed its other members, whatever
+// they are, as the reference does.
+func VerifyLax(v canon.Value) bool {
+	hash := identity.Sum(Payload(v))
+	id, err := identity.ParseID(text(v, memberReviewer))
+	sig, sigErr := identity.ParseHex(text(v, memberSignature))
+	return err == nil && sigErr == nil && text(v, memberPayloadHash) == hash.String() && identity.Verify(id, hash[:], sig)
+}
+
+// MarshalJSON returns the record as it is posted.
+func (r Record) MarshalJSON() ([]byte, error) { return r.bytes(), nil }
+
+func (r *Record) bytes() []byte {
+	return fmt.Appendf(slices.Clip(r.payload[:len(r.payload)-1]), `,%q:"%s",%q:"%x"}`, memberPayloadHash, r.Hash, memberSignature, []byte(r.Signature))
+}
