@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// rated has a call answered, and signs a review of it.
-func rated(s *stage) {
+// prepareReview sends a call and signs a review of its answer.
+func prepareReview(s *stage) {
 	s.t.Helper()
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()

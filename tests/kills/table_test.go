@@ -318,7 +318,7 @@ var table = []scenario{
 			Doc revoked 3, Doc v 5, Doc v 6, Doc reg 7, Doc reg 8, Rows act, Doc reg 9, Doc v 7, Tip evt,
 			Tip log, Tip log 2, Commit gradwin > done, Rows grad, Doc grad 2, Write`,
 	}, {
-		request: "a review", in: inDev, prepare: rated, make: submitReview, again: submitReviewAgain,
+		request: "a review", in: inDev, prepare: prepareReview, make: submitReview, again: submitReviewAgain,
 		calls: `Doc v, Doc reviews, Doc reg, Doc reg 2, Doc revoked, Rows req, Rows rsp, Doc v 2, Doc link,
 			Doc reviews 2, Doc reviewer, Doc reviews 3, Doc reviews 4, Doc reg 3, Commit reviewer > done, Write`,
 	}, {

@@ -143,7 +143,7 @@ func (w *town) review(b *testing.B) {
 	b.Helper()
 	for id, score := range w.scores {
 		s := reputation.NewState(time.Now())
-		for _, d := range reputation.Searched() {
+		for _, d := range reputation.SearchDimensions() {
 			var err error
 			if s, err = s.Update(d, score, 20, time.Now()); err != nil {
 				b.Fatal(err)

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// lockPause is the pause between tries to lock a logbook.
+// lockPause is the time between tries to lock a logbook.
 const lockPause = 5 * time.Millisecond
 
-// reviewsDir has a file for each reviewed call, by the hash of the request.
+// reviewsDir contains a file for each reviewed call. The hash of the request is the name of the file.
 const reviewsDir = "reviews"
 
-// AppendLog signs an entry and appends it to the logbook of i. If the logbook has an entry of the same
-// kind and payload, AppendLog changes nothing, so a command that is repeated after a crash logs once.
+// AppendLog signs an entry and appends it to the logbook of i, unless the logbook has an entry with the
+// same kind and payload. A command that is repeated after a crash thus logs once.
 func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, now time.Time) (err error) {
 	path := filepath.Join(i.Dir, logbookFile)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
@@ -54,12 +54,12 @@ func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, n
 	return replaceFile(path, b.appendLogbook(nil))
 }
 
-// KeepReview stores the signed review of a call before it is sent. It returns the review of the call that
-// is stored already, if there is one: its host may have it.
-func (i *Identity) KeepReview(call identity.Hash, signed []byte) (kept []byte, err error) {
+// StoreReview stores the signed review of a call and returns it. If the call already has a stored review,
+// StoreReview returns the stored one, because it may have been sent.
+func (i *Identity) StoreReview(call identity.Hash, signed []byte) (stored []byte, err error) {
 	path := filepath.Join(i.Dir, reviewsDir, call.String()+".json")
-	if kept, err = readSmall(path); !errors.Is(err, fs.ErrNotExist) {
-		return kept, err
+	if stored, err = readSmall(path); !errors.Is(err, fs.ErrNotExist) {
+		return stored, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -67,10 +67,9 @@ func (i *Identity) KeepReview(call identity.Hash, signed []byte) (kept []byte, e
 	return signed, errors.Join(replaceFile(path, signed), durable.Dir(i.Dir))
 }
 
-// replaceFile writes and syncs another file, which then takes the place of the file at path.
 func replaceFile(path string, data []byte) error {
 	next := path + ".next"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left this file
 		return err
 	}
 	if err := WriteNew(next, data); err != nil {

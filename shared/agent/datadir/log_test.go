@@ -44,8 +44,8 @@ func TestTheFirstReviewOfACallIsKept(t *testing.T) {
 	id := mustMake(t, newDir(t), "alice", Bundle{Key: keyA(t)})
 	call := identity.Hash{7}
 	for _, c := range []struct{ signed, want string }{{"one", "one"}, {"two", "one"}} {
-		if got, err := id.KeepReview(call, []byte(c.signed)); err != nil || !bytes.Equal(got, []byte(c.want)) {
-			t.Errorf("KeepReview(%s) = %q, %v, want %q", c.signed, got, err, c.want)
+		if got, err := id.StoreReview(call, []byte(c.signed)); err != nil || !bytes.Equal(got, []byte(c.want)) {
+			t.Errorf("StoreReview(%s) = %q, %v, want %q", c.signed, got, err, c.want)
 		}
 	}
 }

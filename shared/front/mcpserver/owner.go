@@ -153,7 +153,7 @@ func (d *api) review(ctx context.Context, in mcptool.Review) (any, error) {
 		return nil, r.note(err)
 	}
 	receipt, err := d.Owners.Reviews.Issue(ctx, r.Vacant.ID, &rec)
-	return mcptool.Reviewed(&rec, &receipt), r.note(err)
+	return mcptool.NewReviewResult(&rec, &receipt), r.note(err)
 }
 
 func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {

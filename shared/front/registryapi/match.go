@@ -15,7 +15,7 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	m := registryclient.HaloMatch{
 		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),
 		Declared: string(declared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
-		Score: g.Reputation.Score(reputation.Searched()...),
+		Score: g.Reputation.Score(reputation.SearchDimensions()...),
 		State: g.EffectiveState(now), Since: canon.FormatTime(g.Since), Status: string(g.Status),
 		Unreached: g.Unreached, Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,

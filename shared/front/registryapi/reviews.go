@@ -21,8 +21,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// The operations of reviews. IngestReview and IngestBlinded have the statuses and bodies of the
-// reference. A review that is not counted gets 200 there, and the reason; SubmitReview refuses it.
+// Operations on reviews. IngestReview and IngestBlinded have the statuses and bodies of the reference.
+// If the host does not count a valid review, they answer 200 and the reason, but SubmitReview refuses
+// the review.
 var (
 	SubmitReview  = op.Op[op.Body[op.Raw[review.Members]], registryclient.ReviewReceipt]{Method: "POST", Path: "/v1/submit_review", Access: op.Access{Anybody: true}, Doc: "submits a review of an answered call, which its caller has signed"}
 	GetReputation = op.Op[OneCard, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
@@ -43,23 +44,23 @@ func IsReviewPath(path string) bool {
 }
 
 type (
-	// ReviewList is a page of reviews. The cursor is the position of its first review.
+	// ReviewList is a request for a page of reviews. Cursor is the position of the first review.
 	ReviewList struct {
 		OneCard
 		Cursor uint64 `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// OneReview names a review by its target and its position.
+	// OneReview is the target and the position of a review.
 	OneReview struct {
 		OneCard
 		Position uint64 `path:"position"`
 	}
-	// Ingestion is a review for a vacant, which the path names by its id or its name.
+	// Ingestion is a request to ingest a review. Vacant is the id or the name of the target.
 	Ingestion[Members any] struct {
 		Vacant string          `path:"vacant"`
 		Body   op.Raw[Members] `body:"json"`
 	}
-	// BlindedReview is a review.Blinded as it is posted.
+	// BlindedReview is the posted form of a review.Blinded.
 	BlindedReview struct {
 		Record review.Members `json:"record" canon:"required"`
 		Reveal review.Reveal  `json:"reveal" canon:"required"`
@@ -81,10 +82,10 @@ type (
 		Commitment string `json:"commitment"`
 		Verdict
 	}
-	// Verdict is an extension of the answers of the reference.
+	// Verdict is an extension of the reference's answers.
 	Verdict struct {
-		Counted bool   `json:"counted"`          // whether the review was counted, or waits for others
-		Reason  string `json:"reason,omitempty"` // why not
+		Counted bool   `json:"counted"`          // whether the review was counted or waits for further reviewers
+		Reason  string `json:"reason,omitempty"` // refusal of the review
 	}
 	// ingestRefusal is a refusal in the form of the reference.
 	ingestRefusal struct {
@@ -104,11 +105,11 @@ func refuse(kind problem.Kind, message string) error {
 
 func (d *api) reviewRoutes() []op.Route {
 	reviewers := op.Server{Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
-		who, err := d.caller.Of(r, body)
-		if err == nil && who == nil {
+		caller, err := d.caller.Of(r, body)
+		if err == nil && caller == nil {
 			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
 		}
-		return who, err
+		return caller, err
 	}}
 	return []op.Route{
 		op.On(op.Server{}, SubmitReview, d.submitReview),
@@ -155,8 +156,9 @@ func (d *api) eraseClaim(ctx context.Context, in OneReview) (none op.None, err e
 	return none, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
 }
 
-// hosted returns the vacant that a path names by its id or its name. A closed child is not found.
-func (d *api) hosted(ctx context.Context, name string) (identity.ID, error) {
+// findHosted returns the vacant that a path names by its id or its name. If it is a closed child, the
+// error is NotFound.
+func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) {
 	var rec vacants.Record
 	id, err := identity.ParseID(name)
 	ok := false
@@ -171,12 +173,12 @@ func (d *api) hosted(ctx context.Context, name string) (identity.ID, error) {
 	return rec.ID, err
 }
 
-// ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
-// answers a JSON object for the vacant self.
+// ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest returns
+// the answer to a posted JSON object about the vacant self.
 func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self identity.ID, v canon.Value) (any, error)) op.Route {
 	s.Errors, s.Open = reflect.TypeFor[ingestRefusal](), true
 	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
-		self, err := d.hosted(r.Context(), r.PathValue("vacant"))
+		self, err := d.findHosted(r.Context(), r.PathValue("vacant"))
 		if err != nil {
 			return err
 		}
@@ -208,19 +210,19 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 	})
 }
 
-// checkLax returns the refusal by which the reference refuses a record for a vacant, or nil.
+// checkLax returns an error if the reference refuses the target or the ratings of a record about self.
 func checkLax(v canon.Value, self identity.ID) error {
 	if text(v, "target") != self.String() {
 		return &ingestRefusal{kind: problem.Schema, Message: "target_mismatch", Self: &self}
 	}
-	of, _ := v.Get("dimensions")
+	ratings, _ := v.Get("dimensions")
 	for _, d := range review.Dimensions()[:3] {
-		if _, ok := of.Get(d); !ok {
+		if _, ok := ratings.Get(d); !ok {
 			return refuse(problem.Schema, "dimensions_missing_FLR")
 		}
 	}
 	for _, d := range review.Dimensions()[:3] {
-		signal, _ := of.Get(d)
+		signal, _ := ratings.Get(d)
 		f, err := strconv.ParseFloat(string(signal.AppendCJ(nil)), 64) // numbers only, because strings have quotes
 		if signal.Kind() != canon.Bool && !(err == nil && f >= 0 && f <= 1) {
 			return refuse(problem.Schema, "dimension_out_of_range:"+d)
@@ -234,8 +236,8 @@ func text(v canon.Value, member string) string {
 	return m.Text()
 }
 
-// verdictOf returns err as a reason, unless err is the fault of the host, so that a review may be sent
-// again.
+// verdictOf converts the refusal of a review to its reason. If the host has failed, verdictOf returns err,
+// so the client may send the review again.
 func verdictOf(err error) (Verdict, error) {
 	switch {
 	case err == nil:
@@ -254,7 +256,7 @@ func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any,
 		return nil, refuse(problem.BadSignature, "signature_invalid")
 	}
 	var receipt registryclient.ReviewReceipt
-	rec, err := review.Of(v)
+	rec, err := review.ParseValue(v)
 	if err == nil {
 		receipt, err = d.Reviews.Submit(ctx, rec, nil)
 	}
@@ -287,7 +289,7 @@ func (d *api) ingestBlinded(ctx context.Context, self identity.ID, v canon.Value
 	}
 	var state reviews.Blinded
 	var err error
-	if b.Record, err = review.Of(record); err == nil {
+	if b.Record, err = review.ParseValue(record); err == nil {
 		state, err = d.Reviews.Blind(ctx, b)
 	} else if len(commitment) != 2*identity.Size {
 		return nil, refuse(problem.Schema, "reviewer_commitment_invalid")

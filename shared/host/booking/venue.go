@@ -35,7 +35,7 @@ func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
 // VenueOf returns a registration as a venue. Live does not consider the venue's breaker.
 func VenueOf(g *registry.Registration) Venue {
-	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Earned()}
+	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.EarnedScore()}
 	if g.Listing != nil {
 		v.Summary, v.Price = g.Listing.Summary, money.Amount(g.Listing.Price)
 	}

@@ -62,19 +62,17 @@ func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestR
 	return r, err == nil, h.damaged(p.Requests(), err)
 }
 
-// decided returns the response row that decides a request, or nil, and the last row that it read.
-// It starts at the row at ResponseTip, because a row written between two reads must not be skipped.
-// It stops at a row that closes the request, so that it does not read all later rows for an old
-// request.
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
-	return h.decidedWithin(ctx, pair, r, maxPage)
+	return h.findDecision(ctx, pair, r, maxPage)
 }
 
 const maxPage = 64
 
-// decidedWithin is decided with the size of the first page. Each page is twice as large as the one
-// before, up to maxPage.
-func (h *Host) decidedWithin(ctx context.Context, pair Pair, r *RequestRow, page int) (d *ResponseRow, last ResponseRow, err error) {
+// findDecision returns the response row that decides a request, or nil, and the last row that it read.
+// It starts at the row at ResponseTip, because a row written between two reads must not be skipped.
+// It stops at a row that closes the request, so that it does not read all later rows for an old
+// request. page is the size of the first page, and each further page is twice as large, up to maxPage.
+func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page int) (d *ResponseRow, last ResponseRow, err error) {
 	seen, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
@@ -136,19 +134,19 @@ func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q Requ
 	if q, err = h.callAt(ctx, pair, position); err != nil {
 		return q, nil, err
 	}
-	d, _, err := h.decidedWithin(ctx, pair, &q, 2) // most calls are decided by the next row
+	d, _, err := h.findDecision(ctx, pair, &q, 2) // most calls are decided by the next row
 	if err != nil || d == nil || d.Kind != RowAnswer {
 		return q, nil, err
 	}
 	return q, d, nil
 }
 
-// MaxFound is the number of requests in which FindAnswered searches for a call.
+// MaxFound limits the number of requests in which FindAnswered searches for a call.
 const MaxFound = 8
 
-// FindAnswered returns the call of a pair whose envelope has a hash, and its answer. position is the
-// call's position in the request stream. Otherwise the call is among the last MaxFound requests. If
-// there is no such call, or it has no answer, a is nil.
+// FindAnswered returns the call of a pair whose envelope has a hash, and its answer. It looks at position
+// in the request stream unless position is 0, and then at the last MaxFound requests. If there is no
+// such call, or the call has no answer, a is nil.
 func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
 	if position > 0 {
 		if q, a, err = h.Answered(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
@@ -173,7 +171,7 @@ func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, has
 // maxDecided limits the number of decisions in which LastDecided searches.
 const maxDecided = 100
 
-// LastDecided returns the last decision of a pair that is accepted, or nil.
+// LastDecided returns the last decision of a pair for which accept returns true, or nil.
 func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*ResponseRow) bool) (*ResponseRow, error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxDecided, store.Descending)
 	if err != nil {

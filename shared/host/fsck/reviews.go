@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reviews verifies the reviews of a vacant, and compares the reputation that they make with its book
-// and its registration.
+// reviews verifies the reviews of a vacant, computes its reputation from them, and compares the result
+// with the vacant's book and registration.
 func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error {
-	var folded reputation.Book
-	rows, whole := r.reader(s), true
+	var recounted reputation.Book
+	rows, isWhole := r.reader(s), true
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -25,16 +25,16 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 		if !more {
 			break
 		}
-		whole = whole && row.Position > 0
+		isWhole = isWhole && row.Position > 0
 		if row.Position > 0 {
-			ok, err := r.review(ctx, s, row, &folded)
+			ok, err := r.review(ctx, s, row, &recounted)
 			if err != nil {
 				return err
 			}
-			whole = whole && ok
+			isWhole = isWhole && ok
 		}
 	}
-	if !whole {
+	if !isWhole {
 		return nil
 	}
 	k := reviews.BookKey(id)
@@ -48,31 +48,31 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 	}
 	// The host may have counted reviews since the last row was read.
 	if _, err := r.tail(ctx, s, rows.at, func(row store.Row) (err error) {
-		if folded.Rows < book.Rows {
-			_, err = r.review(ctx, s, row, &folded)
+		if recounted.Rows < book.Rows {
+			_, err = r.review(ctx, s, row, &recounted)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := book.Compare(&folded); err != nil {
+	if err := book.CheckEqual(&recounted); err != nil {
 		r.foundAt(d.Version, inDocument(k, Reputation, "the reputation that the reviews make", problem.Of(err).Text()))
 		return nil
 	}
 	// A vacant that was registered after its last review has no reputation in its registration.
-	registered := registry.RegistrationKey(id)
-	if d, err = r.document(ctx, registered); err != nil || d.Version == 0 {
+	registration := registry.RegistrationKey(id)
+	if d, err = r.document(ctx, registration); err != nil || d.Version == 0 {
 		return err
 	}
-	g, err := registry.RegistrationDocs.Parse(d) // registration reports one that cannot be read
+	g, err := registry.RegistrationDocs.Parse(d) // run.registration reports a registration that cannot be read
 	if err == nil && g.Status == registry.StatusActive && g.Reputation != nil && *g.Reputation != *book.State() {
-		r.found(inDocument(registered, Reputation, "the reputation in the vacant's book", "another"))
+		r.found(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
 	}
 	return nil
 }
 
-// review verifies a review with its documents, and adds it to folded.
-func (r *run) review(ctx context.Context, s store.Stream, row store.Row, folded *reputation.Book) (ok bool, err error) {
+// review verifies a review and its documents, and adds it to recounted.
+func (r *run) review(ctx context.Context, s store.Stream, row store.Row, recounted *reputation.Book) (ok bool, err error) {
 	id := s.IDs()[0]
 	d, err := r.document(ctx, reviews.ClaimKey(id, row.Position))
 	if err != nil {
@@ -83,13 +83,13 @@ func (r *run) review(ctx context.Context, s store.Stream, row store.Row, folded 
 		text := string(d.Data)
 		claim = &text
 	}
-	of, err := folded.Verify(id, row.Data, claim)
+	counted, err := recounted.Verify(id, row.Data, claim)
 	if err != nil {
 		r.found(inStream(s, row.Position, Row, "a review that its reviewer has signed, and that follows the one before", problem.Of(err).Text()))
-		folded.Tip = identity.Sum(row.Data) // the next row may be whole
+		recounted.Tip = identity.Sum(row.Data) // the next row may be intact
 		return false, nil
 	}
-	k := reviews.OnceKey(id, of.Record.Call)
+	k := reviews.OnceKey(id, counted.Record.Call)
 	if d, err = r.document(ctx, k); err == nil && d.Number != int64(row.Position) {
 		r.found(inDocument(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
 	}
@@ -103,8 +103,8 @@ func (r *run) reputationWithoutReviews(ctx context.Context, id identity.ID) erro
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	some, err := r.any(ctx, reviews.Stream(id))
-	if err == nil && !some {
+	hasRows, err := r.any(ctx, reviews.Stream(id))
+	if err == nil && !hasRows {
 		r.found(inDocument(k, Reputation, "none, as there are no reviews", "one"))
 	}
 	return err

@@ -14,26 +14,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of blinded reviews of a vacant.
+// Limits of a target's blinded reviews.
 const (
-	Threshold   = 3 // distinct reviewers, at whom all that wait are counted
+	Threshold   = 3 // distinct reviewers whose reviews must be waiting before they are counted
 	MaxWaiting  = 64
 	maxWaitTime = 30 * 24 * time.Hour
 )
 
-// ErrSpent is in the error chain if a commitment was used before. It has the words of the reference.
+// ErrSpent is the cause of an error about a commitment that was used before. The reference fixes the
+// text of ErrSpent.
 var ErrSpent = errors.New("commitment_already_spent")
 
-// Blinded is the state of a vacant's blinded reviews.
+// Blinded is the result of Service.Blind.
 type Blinded struct {
-	Waiting int // reviews that wait
-	Counted int // reviews that were counted now
+	Waiting int // reviews of the target that wait
+	Counted int // waiting reviews that Blind has counted
 }
 
-// Blind keeps a blinded review until Threshold reviewers have reviewed its target, and then counts
-// all that wait, in random order and at one time, so that neither order nor time tells who wrote
-// which. A review that could not be counted is refused at once, as by Submit. Blind refuses
-// what Submit refuses, and a used commitment with Conflict and ErrSpent in the chain.
+// Blind stores a blinded review until Threshold reviewers have reviewed its target. Then Blind counts all
+// waiting reviews in random order and with the same time, which hides who wrote which review.
+//
+// Blind refuses what Submit refuses, but checks the limits per day only when it counts the reviews. If
+// the commitment was used before, the error has kind Conflict and wraps ErrSpent.
 func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
@@ -45,7 +47,7 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 	}
 	target, now := b.Record.Target, s.now()
 	err = s.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, once, err := OnceDocs.Get(ctx, tx, OnceKey(target, b.Record.Commitment))
+		_, mark, err := OnceDocs.Get(ctx, tx, OnceKey(target, b.Record.Commitment))
 		if err != nil {
 			return err
 		}
@@ -53,10 +55,10 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 		switch {
 		case err != nil:
 			return err
-		case once.Version > 0 || d.Version > 0 && !d.Expired(now):
+		case mark.Version > 0 || d.Version > 0 && !d.Expired(now):
 			return spent
 		}
-		docs, _, err := s.waiting(ctx, target)
+		docs, _, err := s.listWaiting(ctx, target)
 		if err == nil && len(docs) >= MaxWaiting {
 			err = problem.New(problem.TooMany, "%d blinded reviews of the vacant wait already", len(docs))
 		}
@@ -69,8 +71,7 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 	return s.release(ctx, target)
 }
 
-// waiting returns the blinded reviews of a vacant that have not expired, in random order.
-func (s *Service) waiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]bool, err error) {
+func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]bool, err error) {
 	reviewers = map[identity.ID]bool{}
 	for d, err := range store.All(ctx, s.Store, BlindDocs.All(target.String())) {
 		if err != nil {
@@ -79,44 +80,44 @@ func (s *Service) waiting(ctx context.Context, target identity.ID) (docs []store
 		if d.Expired(s.now()) {
 			continue
 		}
-		one, err := BlindDocs.Parse(d)
+		blinded, err := BlindDocs.Parse(d)
 		if err != nil {
 			return nil, nil, err
 		}
-		var place [8]byte
-		if _, err := io.ReadFull(s.Rand, place[:]); err != nil {
+		var random [8]byte
+		if _, err := io.ReadFull(s.Rand, random[:]); err != nil {
 			return nil, nil, problem.Wrap(problem.Unavailable, err, "no randomness")
 		}
-		reviewers[one.Reveal.Reviewer] = true
-		docs = slices.Insert(docs, int(binary.BigEndian.Uint64(place[:])%uint64(len(docs)+1)), d)
+		reviewers[blinded.Reveal.Reviewer] = true
+		docs = slices.Insert(docs, int(binary.BigEndian.Uint64(random[:])%uint64(len(docs)+1)), d)
 	}
 	return docs, reviewers, nil
 }
 
-// release counts the waiting reviews of a vacant if there are enough reviewers, and only then deletes
-// them all, so the next blinded review completes a release that a crash has ended.
+// release counts the waiting reviews of a vacant if Threshold reviewers have signed them. It deletes them
+// after it has counted all, so the next blinded review completes a release that a crash interrupted.
 func (s *Service) release(ctx context.Context, target identity.ID) (out Blinded, err error) {
-	docs, reviewers, err := s.waiting(ctx, target)
+	docs, reviewers, err := s.listWaiting(ctx, target)
 	if err != nil || len(reviewers) < Threshold {
 		return Blinded{Waiting: len(docs)}, err
 	}
 	now := s.now()
 	for _, d := range docs {
-		one, err := BlindDocs.Parse(d)
+		blinded, err := BlindDocs.Parse(d)
 		if err != nil {
 			return out, err
 		}
-		_, err = s.submit(ctx, one.Record, &one.Reveal, now, nil)
+		_, err = s.submit(ctx, blinded.Record, &blinded.Reveal, now, nil)
 		if problem.Is(err, problem.Unavailable) {
 			return out, err
 		}
-		if err == nil { // otherwise its call has another review by now, or its reviewer is revoked
+		if err == nil { // otherwise Submit would now refuse the review, which is dropped
 			out.Counted++
 		}
 	}
-	for some := range slices.Chunk(docs, store.MaxWrites) {
+	for chunk := range slices.Chunk(docs, store.MaxWrites) {
 		if err := s.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			for _, d := range some {
+			for _, d := range chunk {
 				if _, err := tx.Doc(ctx, d.Key); err != nil {
 					return err
 				}

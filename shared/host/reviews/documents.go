@@ -16,22 +16,22 @@ const KindReviews = "rev"
 
 func Stream(target identity.ID) store.Stream { return store.StreamOf(KindReviews, target) }
 
-const partition = "reviews#*" // of the target
+const partition = "reviews#*" // partition of a target
 
-// The documents of reviews.
+// Documents of reviews.
 var (
-	// BookDocs contains the reputation of a vacant, which follows from the rows of its reviews.
+	// BookDocs contains the reputation of a vacant, computed from the rows of its reviews.
 	BookDocs = store.Kind[reputation.Book]{
 		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.JSON[reputation.Book](1),
 	}
-	// ClaimDocs contains the claims of reviews by their position. A claim can be erased.
+	// ClaimDocs contains the claims of reviews by the position of the review. A claim can be erased.
 	ClaimDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Text(),
 	}
-	// OnceDocs contains the position of the review of a call, by the hash of the call's envelope, and
-	// of a blinded review, by its commitment. It ensures that a call is reviewed once.
+	// OnceDocs contains the position of a review by the hash of its call's envelope, and by its
+	// commitment if it is blinded. It ensures that a call has one review.
 	OnceDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Count(),
@@ -41,7 +41,7 @@ var (
 		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Count(),
 	}
-	// BlindDocs contains the blinded reviews that wait for others, by their commitment.
+	// BlindDocs contains the blinded reviews that wait for further reviewers. Their commitment is the key.
 	BlindDocs = store.Kind[review.Blinded]{
 		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.JSON[review.Blinded](1),
@@ -53,24 +53,23 @@ var (
 	}
 )
 
-// recent has the times of reviews by the short ids of their targets.
+// recent is a set of times at which a reviewer wrote reviews, by the short ids of their targets.
 type recent struct {
 	Taken map[string]gate.Window `json:"taken"`
 }
 
-// take adds a review. It returns false if a limit is reached.
-func (r recent) take(target identity.ID, at time.Time) (next recent, ok bool) {
+func (r recent) take(target identity.ID, now time.Time) (next recent, ok bool) {
 	next.Taken = map[string]gate.Window{}
-	all, pair := 0, 0
+	total := 0
 	for id, w := range r.Taken {
-		if w = w.Within(at); len(w) > 0 {
+		if w = w.Within(now); len(w) > 0 {
 			next.Taken[id] = w
-			all += len(w)
+			total += len(w)
 		}
 	}
-	pair = len(next.Taken[target.Short()])
-	next.Taken[target.Short()] = next.Taken[target.Short()].Take(at)
-	return next, pair < MaxPair && all < MaxReviewer
+	pair := len(next.Taken[target.Short()])
+	next.Taken[target.Short()] = next.Taken[target.Short()].Take(now)
+	return next, pair < MaxPair && total < MaxReviewer
 }
 
 func ClaimKey(target identity.ID, position uint64) store.Key {
@@ -79,6 +78,6 @@ func ClaimKey(target identity.ID, position uint64) store.Key {
 
 func BookKey(target identity.ID) store.Key { return BookDocs.Key(target.String()) }
 
-func OnceKey(target identity.ID, of identity.Hash) store.Key {
-	return OnceDocs.Key(target.String(), of.String())
+func OnceKey(target identity.ID, hash identity.Hash) store.Key {
+	return OnceDocs.Key(target.String(), hash.String())
 }

@@ -199,7 +199,7 @@ func (f *fixture) Account(tenant string) billing.Account {
 	return a
 }
 
-// Link has an account pay for a caller.
+// Link lets an account pay for a caller.
 func (f *fixture) Link(a billing.Account, caller identity.Signer) {
 	f.Helper()
 	self, err := f.Vacants.SelfID(f.Context())

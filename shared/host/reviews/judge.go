@@ -20,24 +20,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// maxAncestors limits the ancestors that are read of a vacant.
+// maxAncestors limits the ancestors that areRelated reads for each vacant.
 const maxAncestors = 8
 
-// judgement has the facts that decide whether and how a review is counted.
+// judgement is a set of facts that decide whether a review is counted, and with which weight.
 type judgement struct {
 	rec      review.Record
 	reveal   *review.Reveal
 	reviewer identity.ID
-	earlier  registryclient.ReviewReceipt // a duplicate if the same review was counted before
+	earlier  registryclient.ReviewReceipt // Duplicate if the same review was counted before, otherwise zero
 
 	answered   time.Time
-	substrate  string // what answered
+	substrate  string // public name of the substrate that answered
 	sameFamily bool
-	reputation *reputation.State // The reviewer's own reputation. It may be nil.
+	reputation *reputation.State // reputation of a hosted reviewer, or nil
 	class      review.Class
-	similarity float64 // 1 if the owner of the target has reviewed the reviewer
-	// party is the tenant of a hosted reviewer or of the account that pays for it, and otherwise the
-	// reviewer's key. Novelty is of parties, so that an owner's many keys count as one.
+	similarity float64 // 1 if the target's owner has reviewed the reviewer, otherwise 0
+	// party is the tenant whose account pays for the reviewer, or the tenant of a hosted reviewer, or
+	// else the reviewer's key. Each further review by a party weighs less, whichever key signs it.
 	party string
 }
 
@@ -47,13 +47,12 @@ func notHosted(id identity.ID) error {
 	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
 }
 
-// judge verifies a review and finds its call and its reviewer's party. It writes nothing.
 func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.Reveal) (j judgement, err error) {
 	j = judgement{rec: rec, reveal: reveal, reviewer: rec.Reviewer}
 	if reveal != nil {
 		j.reviewer = reveal.Reviewer
 	}
-	if signed := reveal == nil && rec.Commitment.IsZero() && rec.Verify(rec.Reviewer) || reveal != nil && reveal.Reveals(&rec); !signed {
+	if isSigned := reveal == nil && rec.Commitment.IsZero() && rec.Verify(rec.Reviewer) || reveal != nil && reveal.Reveals(&rec); !isSigned {
 		return j, problem.New(problem.BadSignature, "the review's signature does not verify")
 	}
 	target, ok, err := s.Vacants.Lookup(ctx, rec.Target, false)
@@ -63,10 +62,10 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	if !ok || target.IsDeleted() || target.Closed { // only relatives call a closed child
 		return j, notHosted(rec.Target)
 	}
-	if j.earlier, err = s.earlier(ctx, s.Store, &rec); err != nil || j.earlier.Duplicate {
+	if j.earlier, err = s.findDuplicate(ctx, s.Store, &rec); err != nil || j.earlier.Duplicate {
 		return j, store.Problem(err)
 	}
-	if related, err := s.related(ctx, j.reviewer, rec.Target); err != nil || related {
+	if isRelative, err := s.areRelated(ctx, j.reviewer, rec.Target); err != nil || isRelative {
 		return j, cmp.Or(err, ineligible("reviewer and vacant are of one family, or the same vacant"))
 	}
 	revoked, err := s.Registry.AnyRevoked(ctx, j.reviewer, rec.Target)
@@ -90,16 +89,16 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	return j, err
 }
 
-// judgeReviewer sets the party, the class and the reviewer's own reputation. It refuses the owner of
-// the target, who may also be the one that pays for the reviewer's calls.
+// judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer that is
+// not alive, and a reviewer that the target's owner runs or pays for.
 func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, q *call.RequestRow, a *call.ResponseRow) error {
-	own, hosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
+	own, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {
 		return err
 	}
 	j.party, j.class = "key#"+j.reviewer.String(), review.Quarter
 	var owners []string
-	if hosted {
+	if isHosted {
 		if own.IsDeleted() || own.State != lifecycle.Local && own.State != lifecycle.Active && own.State != lifecycle.Hibernating {
 			return ineligible("the reviewer is " + string(own.State) + ", and only a vacant that is LOCAL, ACTIVE or HIBERNATING reviews")
 		}
@@ -122,11 +121,11 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 		account = hex.EncodeToString(q.Payer[:])
 	}
 	if account != "" {
-		of, _, err := billing.AccountDocs.Need(ctx, s.Store, billing.AccountKey(account))
+		payer, _, err := billing.AccountDocs.Need(ctx, s.Store, billing.AccountKey(account))
 		if err != nil {
 			return store.Problem(err)
 		}
-		owners = append(owners, of.Tenant)
+		owners = append(owners, payer.Tenant)
 	}
 	for _, tenant := range owners {
 		if tenant == target.Tenant {
@@ -134,14 +133,15 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 		}
 		j.party = "tenant#" + tenant
 	}
-	if !hosted {
+	if !isHosted {
 		return nil
 	}
 	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(j.reviewer))
 	if j.reputation = b.State(); err != nil || b.Rows == 0 {
 		return store.Problem(err)
 	}
-	// Two owners that praise each other count less than strangers do.
+	// If the target's owner has reviewed the reviewer, the two may praise each other, so the review
+	// weighs less.
 	_, mutual, err := PartyDocs.Get(ctx, s.Store, PartyDocs.Key(j.reviewer.String(), "tenant#"+target.Tenant))
 	if mutual.Version > 0 {
 		j.class, j.similarity = review.Quarter, 1
@@ -149,9 +149,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	return store.Problem(err)
 }
 
-// related reports whether two vacants have a common ancestor, or one is the other's, or they are the
-// same.
-func (s *Service) related(ctx context.Context, a, b identity.ID) (bool, error) {
+func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error) {
 	for _, id := range []*identity.ID{&a, &b} {
 		for range maxAncestors {
 			m, ok, err := s.Registry.Manifest(ctx, *id)
@@ -167,8 +165,8 @@ func (s *Service) related(ctx context.Context, a, b identity.ID) (bool, error) {
 	return a == b, nil
 }
 
-// substrateOf returns what gave an answer: by the version of the agent in the row, or by the
-// vacant's present substrate if the answer does not report a version.
+// substrateOf returns the public name of the substrate that gave an answer. If the answer does not have
+// a valid version of the vacant's agent, substrateOf uses the current substrate of the vacant.
 func (s *Service) substrateOf(ctx context.Context, r *vacants.Record, a *call.ResponseRow) (string, error) {
 	if a.Usage == nil || a.Usage.Agent == 0 || a.Usage.Agent > uint64(r.Agent) {
 		return keyOf(r.Substrate), nil
@@ -187,7 +185,7 @@ func (s *Service) substrateOf(ctx context.Context, r *vacants.Record, a *call.Re
 	return keyOf(spec.String()), nil
 }
 
-// keyOf names a substrate in public rows: a model by its family, and others only by their kind,
+// keyOf returns the public name of a substrate. For a model it is the family, otherwise only the kind,
 // because a URL is the owner's secret.
 func keyOf(text string) string {
 	spec, err := substrate.Parse(text)
@@ -202,8 +200,8 @@ func keyOf(text string) string {
 
 func isModel(key string) bool { return strings.HasPrefix(key, "model:") }
 
-// checkVisible returns NotFound unless this host runs a vacant that is not a closed child. A closed
-// child has no reviews of its own, because only its relatives call it.
+// checkVisible returns NotFound if this host does not store the vacant, or if the vacant is a closed
+// child. A closed child has no reviews, because only its relatives may call it.
 func (s *Service) checkVisible(ctx context.Context, id identity.ID) error {
 	r, ok, err := s.Vacants.Lookup(ctx, id, false)
 	if err == nil && (!ok || r.Closed) {

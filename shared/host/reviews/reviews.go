@@ -1,11 +1,11 @@
-// Package reviews counts signed reviews of answered calls, and keeps the reputation that follows
-// from them.
+// Package reviews accepts signed reviews of answered calls, and computes reputations from them.
 //
-// A review that is counted is one commit: its row in the stream of its target, the target's book, and
-// its registration's reputation. A call is reviewed once. Claims are documents of their own, which
-// can be erased. Weights depend only on what the host knows itself. Reviews of calls that nobody paid
-// for, by reviewers that are not hosted here, count a quarter, and all of them together only so much
-// (reputation.Book), so that new keys cost nothing and move nothing.
+// A review is one commit: a row in the stream of its target, the target's book, and the reputation in
+// the target's registration. A call has at most one review. A claim is a separate document, so it can
+// be erased. Weights depend only on facts that the host knows.
+//
+// A review of a free call by a reviewer that this host does not run has class quarter. reputation.Book
+// limits the sum of these reviews, because anyone can create many keys.
 package reviews
 
 import (
@@ -29,14 +29,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of reviews in 24 hours.
+// Maximum numbers of reviews in 24 hours.
 const (
-	MaxPair     = 3  // by a reviewer of a target
-	MaxReviewer = 20 // by a reviewer
+	MaxPair     = 3  // reviews of one target by one reviewer
+	MaxReviewer = 20 // reviews of all targets by one reviewer
 )
 
-// Service counts reviews. All fields are required. It is safe for concurrent use, and several services
-// may share a store.
+// Service is the part of a host that counts reviews. All fields are required. A Service is safe for
+// concurrent use, and several services may share a Store.
 type Service struct {
 	Store    store.Store
 	Calls    *call.Host
@@ -53,17 +53,17 @@ func (s *Service) update(ctx context.Context, decide func(context.Context, *stor
 }
 
 // Submit counts a review and returns its receipt. reveal is nil unless the review is blinded. If the
-// same review was counted before, the receipt says Duplicate.
+// same review was counted before, the receipt is a Duplicate.
 //
-// The refusals, in order: BadSignature; NotFound if this host does not run the target, or conceals
-// it from the reviewer; Reviewed; Ineligible or Revoked; NoCall; TooMany.
+// Submit refuses a review with kind BadSignature, NotFound, Reviewed, Ineligible, Revoked, NoCall or
+// TooMany. NotFound means that this host does not run the target, or that the target is a closed child.
 func (s *Service) Submit(ctx context.Context, rec review.Record, reveal *review.Reveal) (registryclient.ReviewReceipt, error) {
 	return s.submit(ctx, rec, reveal, s.now(), nil)
 }
 
-// Issue signs rec as a vacant that this host runs, and counts it as Submit does, in one commit with an
-// entry of the vacant's logbook. If rec names no call, it becomes the review of the last answered one.
-// The same review of a call again is a duplicate.
+// Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit appends
+// an entry to the vacant's logbook. If rec has no call, Issue sets the last answered one. If the call
+// already has a review, rec gets the time of this review, so the same ratings are a duplicate.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	if rec.Call.IsZero() {
 		last, err := s.Calls.LastDecided(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
@@ -75,7 +75,7 @@ func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.R
 		}
 		rec.Call, rec.Position = last.RequestHash, int64(last.Request)
 	}
-	earlier, _, err := s.reviewOf(ctx, s.Store, rec.Target, rec.Call)
+	earlier, _, err := s.findReview(ctx, s.Store, rec.Target, rec.Call)
 	if err != nil {
 		return out, store.Problem(err)
 	}
@@ -92,38 +92,36 @@ func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.R
 	})
 }
 
-// submit is Submit at a time. beside adds writes to the commit of the review. It may be nil.
-func (s *Service) submit(ctx context.Context, rec review.Record, reveal *review.Reveal, at time.Time, beside func(context.Context, *store.Tx) error) (out registryclient.ReviewReceipt, err error) {
+func (s *Service) submit(ctx context.Context, rec review.Record, reveal *review.Reveal, now time.Time, addEntry func(context.Context, *store.Tx) error) (out registryclient.ReviewReceipt, err error) {
 	j, err := s.judge(ctx, rec, reveal)
 	if err != nil || j.earlier.Duplicate {
 		return j.earlier, err
 	}
 	err = s.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if out, err = s.earlier(ctx, tx, &rec); err != nil || out.Duplicate {
+		if out, err = s.findDuplicate(ctx, tx, &rec); err != nil || out.Duplicate {
 			return err
 		}
-		if out, err = s.count(ctx, tx, &j, at); err == nil && beside != nil {
-			err = beside(ctx, tx)
+		if out, err = s.addReview(ctx, tx, &j, now); err == nil && addEntry != nil {
+			err = addEntry(ctx, tx)
 		}
 		return err
 	})
 	return out, err
 }
 
-// reviewOf returns the review of a call, or nil, and its position.
-func (s *Service) reviewOf(ctx context.Context, from store.Reader, target identity.ID, call identity.Hash) (*review.Row, uint64, error) {
+func (s *Service) findReview(ctx context.Context, from store.Reader, target identity.ID, call identity.Hash) (*review.Row, uint64, error) {
 	n, d, err := OnceDocs.Get(ctx, from, OnceKey(target, call))
 	if err != nil || d.Version == 0 {
 		return nil, 0, err
 	}
-	row, err := s.row(ctx, target, uint64(n))
+	row, err := s.readRow(ctx, target, uint64(n))
 	return &row, uint64(n), err
 }
 
-// earlier returns the receipt of the same review if it was counted before, which is a duplicate. If the
-// call has another review, the error is Reviewed.
-func (s *Service) earlier(ctx context.Context, from store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
-	row, n, err := s.reviewOf(ctx, from, rec.Target, rec.Call)
+// findDuplicate returns a Duplicate receipt if rec was counted before, and the zero receipt if the call
+// has no review. If the call has another review, the error has kind Reviewed.
+func (s *Service) findDuplicate(ctx context.Context, from store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
+	row, n, err := s.findReview(ctx, from, rec.Target, rec.Call)
 	if err != nil || row == nil {
 		return out, err
 	}
@@ -131,31 +129,30 @@ func (s *Service) earlier(ctx context.Context, from store.Reader, rec *review.Re
 		return out, problem.New(problem.Reviewed, "the call %s was reviewed before, as review %d of the vacant", rec.Call, n)
 	}
 	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(rec.Target))
-	out = receiptOf(row, n)
-	out.Duplicate, out.Before, out.After = true, earned(b.State()), earned(b.State())
+	out = newReceipt(row, n)
+	out.Duplicate, out.Before, out.After = true, scoreOf(b.State()), scoreOf(b.State())
 	return out, err
 }
 
-func receiptOf(row *review.Row, position uint64) registryclient.ReviewReceipt {
+func newReceipt(row *review.Row, position uint64) registryclient.ReviewReceipt {
 	return registryclient.ReviewReceipt{Target: row.Record.Target, Position: position, Class: row.Class, Nth: row.Nth, Substrate: row.Substrate, Weights: row.Weights}
 }
 
-func earned(s *reputation.State) registryclient.Earned {
-	return registryclient.Earned{Score: s.Earned(), Evidence: s.Evidence()}
+func scoreOf(s *reputation.State) registryclient.Earned {
+	return registryclient.Earned{Score: s.EarnedScore(), Evidence: s.Evidence()}
 }
 
-// count adds the writes of a review to tx.
-func (s *Service) count(ctx context.Context, tx *store.Tx, j *judgement, at time.Time) (out registryclient.ReviewReceipt, err error) {
+func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now time.Time) (out registryclient.ReviewReceipt, err error) {
 	target := j.rec.Target
 	last, d, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
 	if err != nil {
 		return out, err
 	}
-	next, ok := last.take(target, at)
+	next, ok := last.take(target, now)
 	if !ok {
 		return out, problem.New(problem.TooMany, "a reviewer writes at most %d reviews of a vacant and %d in all in 24 hours; try again tomorrow", MaxPair, MaxReviewer)
 	}
-	RecentDocs.Put(tx, store.Doc{Key: d.Key, Expires: at.Add(25 * time.Hour).Truncate(time.Second)}, next)
+	RecentDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, next)
 	nth, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))
 	if err != nil {
 		return out, err
@@ -166,23 +163,23 @@ func (s *Service) count(ctx context.Context, tx *store.Tx, j *judgement, at time
 		return out, err
 	}
 	row := review.NewRow(j.rec, j.reveal)
-	row.Prev, row.At, row.Answered, row.Class, row.Nth, row.Substrate = book.Tip, at, j.answered, j.class, nth+1, j.substrate
+	row.Prev, row.At, row.Answered, row.Class, row.Nth, row.Substrate = book.Tip, now, j.answered, j.class, nth+1, j.substrate
 	factors := reputation.Factors{Source: reputation.CallerReview, SameFamily: j.sameFamily, Nth: row.Nth, Similarity: j.similarity}
 	if j.reputation != nil {
-		own := j.reputation.At(at)
+		own := j.reputation.Decay(now)
 		factors.Reviewer = &own
 	}
-	row.Weights = book.Weigh(j.rec.Ratings, j.class, factors, at)
+	row.Weights = book.Weigh(j.rec.Ratings, j.class, factors, now)
 	data, err := json.Marshal(row)
 	if err != nil {
 		return out, problem.Wrap(problem.Internal, err, "")
 	}
-	before := earned(book.State())
+	before := scoreOf(book.State())
 	if err := book.Add(&row, data); err != nil {
 		return out, err
 	}
-	out = receiptOf(&row, book.Rows)
-	out.Before, out.After = before, earned(book.State())
+	out = newReceipt(&row, book.Rows)
+	out.Before, out.After = before, scoreOf(book.State())
 	tx.Append(Stream(target), book.Rows, data)
 	BookDocs.Put(tx, store.Doc{Key: d.Key}, book)
 	for _, hash := range []identity.Hash{j.rec.Call, j.rec.Commitment} {
@@ -196,8 +193,7 @@ func (s *Service) count(ctx context.Context, tx *store.Tx, j *judgement, at time
 	return out, s.Registry.AddReputation(ctx, tx, target, *book.State())
 }
 
-// row returns the review at a position.
-func (s *Service) row(ctx context.Context, target identity.ID, position uint64) (row review.Row, err error) {
+func (s *Service) readRow(ctx context.Context, target identity.ID, position uint64) (row review.Row, err error) {
 	rows, err := s.Store.Rows(ctx, Stream(target), max(position, 1), 1, store.Ascending)
 	if err != nil {
 		return row, store.Problem(err)
@@ -212,16 +208,14 @@ func noReview(target identity.ID, position uint64) error {
 	return problem.New(problem.NotFound, "vacant %s has no review %d", target.Short(), position)
 }
 
-// Reputation returns the reputation of a vacant that this host runs. A closed child is not found.
 func (s *Service) Reputation(ctx context.Context, id identity.ID) (out registryclient.Reputation, err error) {
 	if err := s.checkVisible(ctx, id); err != nil {
 		return out, err
 	}
 	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(id))
-	return registryclient.Reputation{ID: id, Earned: earned(b.State()), Book: b}, store.Problem(err)
+	return registryclient.Reputation{ID: id, Earned: scoreOf(b.State()), Book: b}, store.Problem(err)
 }
 
-// History returns up to n reviews of a vacant from a position on.
 func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n int) (out registryclient.History, err error) {
 	if err := s.checkVisible(ctx, id); err != nil {
 		return out, err
@@ -245,24 +239,24 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 			out.Next = strconv.FormatUint(row.Position, 10)
 			break
 		}
-		one := registryclient.Review{Position: row.Position, Row: row.Data}
+		entry := registryclient.Review{Position: row.Position, Row: row.Data}
 		if claim, ok := texts[ClaimKey(id, row.Position).Sort]; ok {
-			one.Claim = &claim
+			entry.Claim = &claim
 		}
-		out.Reviews = append(out.Reviews, one)
+		out.Reviews = append(out.Reviews, entry)
 	}
 	return out, nil
 }
 
-// EraseClaim deletes the claim of a review for its reviewer, or for the operator if by is nil. It
-// succeeds if the claim was erased before.
+// EraseClaim deletes the claim of a review. by must be the reviewer, or nil for the operator. If the
+// claim was erased before, EraseClaim succeeds.
 func (s *Service) EraseClaim(ctx context.Context, target identity.ID, position uint64, by *identity.ID) error {
-	row, err := s.row(ctx, target, position)
+	row, err := s.readRow(ctx, target, position)
 	if err != nil {
 		return err
 	}
 	if by != nil && *by != row.Reviewer() {
-		return noReview(target, position) // as for a review of a closed child
+		return noReview(target, position) // the same error as for a missing review
 	}
 	return s.update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, ClaimKey(target, position))

@@ -41,10 +41,10 @@ func TestAReviewOfAnAnsweredCallIsCountedOnce(t *testing.T) {
 	}
 	f.refused(f.rate(c, 0), nil, problem.Reviewed, "another review of the call")
 	g, ok, err := f.Registry.Get(t.Context(), shop)
-	if err != nil || !ok || g.Reputation.Earned() != out.After.Score || g.Reputation.Evidence() != out.After.Evidence {
+	if err != nil || !ok || g.Reputation.EarnedScore() != out.After.Score || g.Reputation.Evidence() != out.After.Evidence {
 		t.Errorf("the registration has %v, %v, want %+v", g.Reputation, err, out.After)
 	}
-	// Without the position, the call is found among the last ones.
+	// If the review has no position, the host searches the last calls.
 	other := f.call(c.by, shop)
 	if out := f.submit(f.rate(other, 1, func(r *review.Record) { r.Position = 0 })); out.Nth != 2 {
 		t.Errorf("Submit() without a position = %+v", out)

@@ -12,72 +12,68 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// These limit the reviews of class quarter of a target together, in each dimension. A thousand new
-// keys can then move a score by 0.03 in a day, and by 0.13 at most.
+// Limits of the weight of all reviews of a target with class quarter, for each dimension. If a vacant
+// has no other reviews, a thousand new keys raise its score by at most 0.03 in a day and 0.13 in total.
 const (
 	quarterWeight  = 0.25
-	maxQuarterDay  = 0.5 // in a UTC day
-	maxQuarterEver = 2.0 // decayed sum at any time
+	maxQuarterDay  = 0.5 // weight in a UTC day
+	maxQuarterEver = 2.0 // decayed weight at any time
 )
 
-// Book is the reputation of a vacant by the rows of its reviews. It follows only from the rows.
+// Book is a vacant's reputation. It depends only on the rows of the vacant's reviews.
 type Book struct {
 	Rows     uint64           `json:"rows"`
 	Tip      identity.Hash    `json:"tip"`               // hash of the last row
-	Current  string           `json:"current"`           // substrate of the last answer that was reviewed
-	Answered time.Time        `json:"answered,omitzero"` // time of this answer
-	States   map[string]State `json:"states"`            // by substrate
+	Current  string           `json:"current"`           // substrate of the latest reviewed answer
+	Answered time.Time        `json:"answered,omitzero"` // signing time of the latest reviewed answer
+	States   map[string]State `json:"states"`            // posteriors by substrate
 	Quarter  Allowance        `json:"quarter"`
 }
 
-// Allowance counts the weights of class quarter.
+// Allowance is the weight that reviews of class quarter have used.
 type Allowance struct {
 	At    time.Time           `json:"at,omitzero"`
-	Today [dimensions]float64 `json:"today"` // in the UTC day of At
-	Ever  [dimensions]float64 `json:"ever"`  // decayed to At
+	Today [dimensions]float64 `json:"today"` // weight in the UTC day of At
+	Ever  [dimensions]float64 `json:"ever"`  // weight decayed to At
 }
 
-func (a Allowance) decay(at time.Time) Allowance {
-	if !at.After(a.At) {
+func (a Allowance) decay(t time.Time) Allowance {
+	if !t.After(a.At) {
 		return a
 	}
 	for _, d := range All() {
-		a.Ever[d] *= math.Exp(-math.Ln2 * at.Sub(a.At).Hours() / 24 / priors[d].halfLife)
+		a.Ever[d] *= math.Exp(-math.Ln2 * t.Sub(a.At).Hours() / 24 / priors[d].halfLife)
 	}
-	if at.UTC().Truncate(24*time.Hour) != a.At.UTC().Truncate(24*time.Hour) {
+	if t.UTC().Truncate(24*time.Hour) != a.At.UTC().Truncate(24*time.Hour) {
 		a.Today = [dimensions]float64{}
 	}
-	a.At = at
+	a.At = t
 	return a
 }
 
-// State returns the posteriors of the current substrate, or nil without reviews.
 func (b *Book) State() *State {
 	s, ok := b.States[b.Current]
-	if !ok {
+	if !ok { // b has no reviews
 		return nil
 	}
 	return &s
 }
 
-// Weigh returns the weights of a review that is counted at a time.
-func (b *Book) Weigh(of review.Ratings, class review.Class, f Factors, at time.Time) review.Ratings {
-	used, all := b.Quarter.decay(at), review.Ratings{}
+func (b *Book) Weigh(ratings review.Ratings, class review.Class, f Factors, t time.Time) review.Ratings {
+	used, weights := b.Quarter.decay(t), review.Ratings{}
 	for _, d := range All() {
-		if _, rated := of[d.String()]; !rated {
+		if _, rated := ratings[d.String()]; !rated {
 			continue
 		}
 		w := f.Weight(d)
 		if class != review.Full {
 			w = max(min(w*quarterWeight, maxQuarterDay-used.Today[d], maxQuarterEver-used.Ever[d]), 0)
 		}
-		all[d.String()] = w
+		weights[d.String()] = w
 	}
-	return all
+	return weights
 }
 
-// Verify reads the next row of a target from its encoded form, verifies it as review.Row.Verify does,
-// and adds it.
 func (b *Book) Verify(target identity.ID, data []byte, claim *string) (row review.Row, err error) {
 	if row, err = review.DecodeRow(data); err != nil {
 		return row, err
@@ -88,7 +84,8 @@ func (b *Book) Verify(target identity.ID, data []byte, claim *string) (row revie
 	return row, err
 }
 
-// Add adds the next row, whose encoded form is data. A row that does not follow is Damaged.
+// Add adds the next row, which data encodes. If the row does not contain the hash of the last row, or
+// has an invalid signal or weight, the error has kind Damaged.
 func (b *Book) Add(row *review.Row, data []byte) error {
 	if row.Prev != b.Tip {
 		return problem.New(problem.Damaged, "review %d: expected the hash %s of the row before, got %s", b.Rows+1, b.Tip, row.Prev)
@@ -126,29 +123,30 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 	return nil
 }
 
-// tolerance is the difference between numbers that Compare accepts. Sums may be fused on other
-// processors.
+// tolerance is the relative difference between numbers that CheckEqual accepts, because some
+// processors fuse additions and multiplications.
 const tolerance = 1e-9
 
-// Compare returns an error of kind Damaged unless b equals a book that was folded again.
-func (b *Book) Compare(again *Book) error {
+// CheckEqual returns an error of kind Damaged unless b equals recounted, a book to which all rows were
+// added again.
+func (b *Book) CheckEqual(recounted *Book) error {
 	var exact [2]string
 	var numbers [2][]float64
-	for i, one := range []*Book{b, again} {
-		substrates := slices.Sorted(maps.Keys(one.States))
-		exact[i] = fmt.Sprint(one.Rows, one.Tip, one.Current, one.Answered.UnixMicro(), one.Quarter.At.UnixMicro(), substrates)
+	for i, book := range []*Book{b, recounted} {
+		substrates := slices.Sorted(maps.Keys(book.States))
+		exact[i] = fmt.Sprint(book.Rows, book.Tip, book.Current, book.Answered.UnixMicro(), book.Quarter.At.UnixMicro(), substrates)
 		for _, name := range substrates {
-			s := one.States[name]
+			s := book.States[name]
 			for _, d := range All() {
 				p := s.In(d)
 				numbers[i] = append(numbers[i], p.Alpha, p.Beta, p.Alpha0, p.Beta0, p.Evidence, p.Updated, p.HalfLife)
 			}
 		}
-		numbers[i] = slices.Concat(numbers[i], one.Quarter.Today[:], one.Quarter.Ever[:])
+		numbers[i] = slices.Concat(numbers[i], book.Quarter.Today[:], book.Quarter.Ever[:])
 	}
 	near := func(x, y float64) bool { return math.Abs(x-y) <= tolerance*max(1, math.Abs(x), math.Abs(y)) }
 	if exact[0] != exact[1] || !slices.EqualFunc(numbers[0], numbers[1], near) {
-		return problem.New(problem.Damaged, "the reputation is not the one that its %d reviews make", again.Rows)
+		return problem.New(problem.Damaged, "the reputation is not the one that its %d reviews make", recounted.Rows)
 	}
 	return nil
 }

@@ -18,17 +18,15 @@ type Posterior struct {
 	HalfLife float64 `json:"half_life_days"`
 }
 
-func Prior(d Dimension, at time.Time) Posterior {
+func Prior(d Dimension, t time.Time) Posterior {
 	p := priors[d]
-	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: seconds(at), HalfLife: p.halfLife}
+	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: seconds(t), HalfLife: p.halfLife}
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // Unix seconds, as in the reference
 
-// Decay returns p decayed to the time at. If at is not after the last update, it returns p
-// unchanged.
-func (p Posterior) Decay(at time.Time) Posterior {
-	days := (seconds(at) - p.Updated) / 86400
+func (p Posterior) Decay(t time.Time) Posterior {
+	days := (seconds(t) - p.Updated) / 86400
 	if days <= 0 {
 		return p
 	}
@@ -36,13 +34,13 @@ func (p Posterior) Decay(at time.Time) Posterior {
 	p.Alpha = p.Alpha0 + left*(p.Alpha-p.Alpha0)
 	p.Beta = p.Beta0 + left*(p.Beta-p.Beta0)
 	p.Evidence *= left
-	p.Updated = seconds(at)
+	p.Updated = seconds(t)
 	return p
 }
 
-// Update decays p to the time at and adds a signal from 0 (bad) to 1 (good) with a weight. The
+// Update decays p to the time t and adds a signal from 0 (bad) to 1 (good) with a weight. The
 // error for an invalid signal or weight has kind Malformed and the words of the reference.
-func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, error) {
+func (p Posterior) Update(signal, weight float64, t time.Time) (Posterior, error) {
 	// The comparison is false for NaN, so NaN is also refused.
 	if !(signal >= 0 && signal <= 1) {
 		return p, problem.New(problem.Malformed, "signal must be in [0, 1], got %s", number(signal))
@@ -50,7 +48,7 @@ func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, erro
 	if !(weight >= 0) || math.IsInf(weight, 1) {
 		return p, problem.New(problem.Malformed, "weight must be >= 0, got %s", number(weight))
 	}
-	p = p.Decay(at)
+	p = p.Decay(t)
 	p.Alpha += weight * signal
 	p.Beta += weight * (1 - signal)
 	p.Evidence += weight
@@ -69,15 +67,15 @@ func (p Posterior) Variance() float64 {
 // d only names the posterior in the error.
 func (p Posterior) check(d Dimension) error {
 	switch {
-	case !finite(p.Alpha) || !finite(p.Beta) || !finite(p.Evidence) || !finite(p.Updated):
+	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):
 		return problem.Invalid(d.String(), "finite numbers", "others")
-	case p.Alpha0 <= 0 || p.Beta0 <= 0 || !finite(p.Alpha0) || !finite(p.Beta0):
+	case p.Alpha0 <= 0 || p.Beta0 <= 0 || !isFinite(p.Alpha0) || !isFinite(p.Beta0):
 		return problem.Invalid(d.String(), "a prior above 0", number(p.Alpha0)+", "+number(p.Beta0))
 	case p.Alpha < p.Alpha0 || p.Beta < p.Beta0:
 		return problem.Invalid(d.String(), "alpha and beta not below the prior's", number(p.Alpha)+", "+number(p.Beta))
 	case p.Evidence < 0:
 		return problem.Invalid(d.String(), "n_eff >= 0", number(p.Evidence))
-	case p.HalfLife <= 0 || !finite(p.HalfLife):
+	case p.HalfLife <= 0 || !isFinite(p.HalfLife):
 		return problem.Invalid(d.String(), "a half-life above 0", number(p.HalfLife))
 	}
 	return nil

@@ -47,9 +47,9 @@ func ParseDimension(word string) (Dimension, error) {
 
 func All() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
-// Searched returns the dimensions by which a registry ranks search results. The other two describe
-// conduct, not the quality of answers. Clients rank by all dimensions.
-func Searched() []Dimension { return []Dimension{Factual, Logical, Relevance} }
+// SearchDimensions returns the dimensions by which a registry ranks search results. The other two
+// describe conduct, not the quality of answers. Clients rank by all dimensions.
+func SearchDimensions() []Dimension { return []Dimension{Factual, Logical, Relevance} }
 
 // priors contains the parameters of each dimension before the first review, and the half-life of
 // its evidence in days.
@@ -66,35 +66,35 @@ type State struct {
 	Adoption  Posterior `json:"adoption"`
 }
 
-func NewState(at time.Time) State {
+func NewState(t time.Time) State {
 	var s State
 	for _, d := range All() {
-		*s.in(d) = Prior(d, at)
+		*s.posterior(d) = Prior(d, t)
 	}
 	return s
 }
 
-func (s *State) in(d Dimension) *Posterior {
+func (s *State) posterior(d Dimension) *Posterior {
 	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
 }
 
-func (s *State) In(d Dimension) Posterior { return *s.in(d) }
+func (s *State) In(d Dimension) Posterior { return *s.posterior(d) }
 
-func (s State) Update(d Dimension, signal, weight float64, at time.Time) (State, error) {
+func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, error) {
 	if int(d) >= dimensions {
 		return s, problem.Invalid("dimension", "one of the five", d.String())
 	}
-	p, err := s.In(d).Update(signal, weight, at)
+	p, err := s.In(d).Update(signal, weight, t)
 	if err != nil {
 		return s, err
 	}
-	*s.in(d) = p
+	*s.posterior(d) = p
 	return s, nil
 }
 
-func (s State) At(at time.Time) State {
+func (s State) Decay(t time.Time) State {
 	for _, d := range All() {
-		*s.in(d) = s.In(d).Decay(at)
+		*s.posterior(d) = s.In(d).Decay(t)
 	}
 	return s
 }
@@ -110,7 +110,7 @@ func (s *State) Check() error {
 	return nil
 }
 
-func (s *State) Reviewed() bool {
+func (s *State) HasEvidence() bool {
 	for _, d := range All() {
 		if s.In(d).Evidence > 0 {
 			return true
@@ -123,7 +123,7 @@ func (s *State) Reviewed() bool {
 // is 0 without reviews and for a nil state. The score() of the reference differs: the score of a
 // vacant without reviews rises from 0 to the mean of the prior when its reputation is first read.
 func (s *State) Score(dims ...Dimension) float64 {
-	if s == nil || !s.Reviewed() {
+	if s == nil || !s.HasEvidence() {
 		return 0
 	}
 	if len(dims) == 0 {
@@ -136,6 +136,6 @@ func (s *State) Score(dims ...Dimension) float64 {
 	return sum / float64(len(dims))
 }
 
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 func number(f float64) string { return string(canon.AppendFloat(nil, f)) } // the reference prints floats in this form

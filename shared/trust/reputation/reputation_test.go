@@ -81,9 +81,9 @@ func TestPosteriorsMoveAndFadeAsTheReferences(t *testing.T) {
 			if diff := cmp.Diff(v.Expect.After, got, near, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Update() (-want +got):\n%s", diff)
 			}
-			faded := s.At(instant(v.Input.DecayTo))
+			faded := s.Decay(instant(v.Input.DecayTo))
 			if diff := cmp.Diff(v.Expect.Decayed, outcomeOf(faded.In(d)), near); diff != "" {
-				t.Errorf("At() (-want +got):\n%s", diff)
+				t.Errorf("Decay() (-want +got):\n%s", diff)
 			}
 			if err := faded.Check(); err != nil {
 				t.Errorf("Check() = %v, want nil", err)
@@ -167,14 +167,14 @@ func TestAStateKeepsTheNamesOfTheReference(t *testing.T) {
 func TestUnreviewedVacantScoresZero(t *testing.T) {
 	var none *State
 	prior := NewState(time.Unix(1_700_000_000, 0))
-	if a, b := none.Score(), prior.Score(Searched()...); a != 0 || b != 0 {
+	if a, b := none.Score(), prior.Score(SearchDimensions()...); a != 0 || b != 0 {
 		t.Errorf("Score() = %v and %v, want 0", a, b)
 	}
 	one, err := prior.Update(Adoption, 1, 1, time.Unix(1_700_000_000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := one.Score(Searched()...); got != 0.5 {
+	if got := one.Score(SearchDimensions()...); got != 0.5 {
 		t.Errorf("Score() = %v, want that of the priors, 0.5", got)
 	}
 }

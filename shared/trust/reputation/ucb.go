@@ -11,7 +11,7 @@ import (
 // all dimensions have the same weight.
 type Weights map[Dimension]float64
 
-func (w Weights) normal() ([dimensions]float64, error) {
+func (w Weights) normalize() ([dimensions]float64, error) {
 	var out [dimensions]float64
 	var sum float64
 	for _, d := range All() {
@@ -49,9 +49,7 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// evidence returns the harmonic mean of the evidence in the dimensions whose weight exceeds
-// minCountedWeight.
-func evidence(s *State, w [dimensions]float64) float64 {
+func weighEvidence(s *State, w [dimensions]float64) float64 {
 	var n, inverse float64
 	for _, d := range All() {
 		if w[d] > minCountedWeight {
@@ -62,23 +60,23 @@ func evidence(s *State, w [dimensions]float64) float64 {
 	return n / inverse
 }
 
-func exploration(n float64, known int) float64 {
-	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(known), 2))/n)
+func explorationBonus(n float64, vacantCount int) float64 {
+	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(vacantCount), 2))/n)
 }
 
 // UCB returns the upper confidence bound of the reference: the mean, the uncertainty of the mean,
-// and an exploration bonus for a vacant that is rarely tried among the known vacants. One weighted
-// dimension without evidence raises the bonus to 13.2 with two known vacants and to 22 with seven,
-// while means are at most 1. Such a vacant beats every vacant with reviews in all dimensions, so
-// use [CappedUCB] to choose a vacant.
-func UCB(s *State, w Weights, known int) (float64, error) {
-	weights, err := w.normal()
+// and an exploration bonus for a vacant that is rarely tried among vacantCount vacants. One
+// weighted dimension without evidence raises the bonus to 13.2 if there are two vacants and to 22
+// if there are seven, while means are at most 1. Such a vacant beats every vacant with reviews in
+// all dimensions, so use [CappedUCB] to choose a vacant.
+func UCB(s *State, w Weights, vacantCount int) (float64, error) {
+	weights, err := w.normalize()
 	if err != nil {
 		return 0, err
 	}
 	mean, deviation := belief(s, weights)
-	n := math.Max(evidence(s, weights), minEvidence)
-	return mean + deviationWeight*deviation + exploration(n, known), nil
+	n := math.Max(weighEvidence(s, weights), minEvidence)
+	return mean + deviationWeight*deviation + explorationBonus(n, vacantCount), nil
 }
 
 // MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
@@ -93,19 +91,18 @@ const MaxExploration = 0.25
 //   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
 //     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack
 //     evidence, all of them are used with their priors.
-//   - The exploration bonus depends on the Evidence, like the score that hosts rank by, and this
-//     evidence counts as at least one review, so a trace of evidence does not earn a larger bonus
-//     than a complete review.
+//   - The exploration bonus depends on the Evidence, as EarnedScore does. An Evidence below 1 is raised
+//     to 1, so a trace of evidence does not earn a larger bonus than a complete review.
 //   - The exploration bonus is at most MaxExploration.
 //
 // If s is nil, the vacant has no reviews.
-func CappedUCB(s *State, w Weights, known int) (float64, error) {
-	weights, err := w.normal()
+func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
+	weights, err := w.normalize()
 	if err != nil {
 		return 0, err
 	}
 	if s == nil {
-		s = unreviewed()
+		s = priorState()
 	}
 	live := make(Weights, dimensions)
 	for _, d := range All() {
@@ -114,24 +111,23 @@ func CappedUCB(s *State, w Weights, known int) (float64, error) {
 		}
 	}
 	if len(live) > 0 {
-		if weights, err = live.normal(); err != nil {
+		if weights, err = live.normalize(); err != nil {
 			return 0, err
 		}
 	}
 	mean, deviation := belief(s, weights)
-	return mean + deviationWeight*deviation + s.Exploration(known), nil
+	return mean + deviationWeight*deviation + s.Exploration(vacantCount), nil
 }
 
-// Exploration returns the exploration bonus in CappedUCB. s may be nil.
-func (s *State) Exploration(known int) float64 {
-	return math.Min(exploration(math.Max(s.Evidence(), 1), known), MaxExploration)
+func (s *State) Exploration(vacantCount int) float64 {
+	return math.Min(explorationBonus(math.Max(s.Evidence(), 1), vacantCount), MaxExploration)
 }
 
-func unreviewed() *State {
+func priorState() *State {
 	var s State
 	for _, d := range All() {
 		p := priors[d]
-		*s.in(d) = Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, HalfLife: p.halfLife}
+		*s.posterior(d) = Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, HalfLife: p.halfLife}
 	}
 	return &s
 }
@@ -158,8 +154,8 @@ const maxPortability = 0.10
 
 // CallScore returns UCB plus a bonus for the vacant's standing. The reference ranks candidates by
 // this score.
-func CallScore(s *State, w Weights, known int, b Standing) (float64, error) {
-	score, err := UCB(s, w, known)
+func CallScore(s *State, w Weights, vacantCount int, b Standing) (float64, error) {
+	score, err := UCB(s, w, vacantCount)
 	if err != nil {
 		return 0, err
 	}

@@ -92,7 +92,7 @@ func TestTheOrderOfChoiceIsTheReferences(t *testing.T) {
 			winner, best := "", math.Inf(-1)
 			for _, one := range v.Input.Vacants {
 				s := &one.Reputation
-				got := []float64{s.Score(Searched()...), s.Score(All()...), s.Score()}
+				got := []float64{s.Score(SearchDimensions()...), s.Score(All()...), s.Score()}
 				want := v.Expect.Scores[one.ID]
 				if diff := cmp.Diff([]float64{want.FLR, want.All, want.Empty}, got, near); diff != "" {
 					t.Errorf("Score() of %s (-want +got):\n%s", one.ID, diff)
@@ -147,7 +147,7 @@ func tamed(t *testing.T, s *State, known int) float64 {
 }
 
 func TestTamedLetsAProvenVacantWin(t *testing.T) {
-	flr := Searched()
+	flr := SearchDimensions()
 	for _, known := range []int{0, 2, 20, 100} {
 		t.Run(fmt.Sprintf("among %d", known), func(t *testing.T) {
 			order := []*State{

@@ -16,14 +16,14 @@ var baseWeights = map[string]float64{GroundTruth: 1, "redteam_probe": 0.8, Calle
 // Factors determine the weight of a review.
 type Factors struct {
 	Source     string  // a key of baseWeights
-	SameFamily bool    // whether reviewer and target answer by models of one family
-	Nth        int64   // number of the reviewer's reviews of the target, with this one
-	Similarity float64 // from 0 to 1, of reviewer and target
-	Reviewer   *State  // The reviewer's own reputation. It may be nil.
+	SameFamily bool    // whether models of one family answer for reviewer and target
+	Nth        int64   // number of the review among the reviews of the target by the same party
+	Similarity float64 // similarity of reviewer and target, from 0 to 1
+	Reviewer   *State  // reputation of the reviewer, or nil
 }
 
-// Weight returns the weight of a review in a dimension, as the reference does. The weight for an
-// unknown source is 0.
+// Weight returns the weight that the reference gives to a review in a dimension. If the source is
+// unknown, the weight is 0.
 func (f *Factors) Weight(d Dimension) float64 {
 	w := baseWeights[f.Source] * max(0.1, 1-f.Similarity)
 	switch {
@@ -43,36 +43,35 @@ func (f *Factors) Weight(d Dimension) float64 {
 	return w * credibility
 }
 
-// fullEvidence is the evidence at which Earned is half of the mean.
-const fullEvidence = 10
+// halfEvidence is the evidence at which EarnedScore is half of the mean.
+const halfEvidence = 10
 
-// Evidence returns the harmonic mean of the evidence in the dimensions of Searched, so that one
-// dimension without evidence makes it 0. It is 0 for a nil state.
+// Evidence returns the harmonic mean of the evidence in SearchDimensions. It is 0 if one of these
+// dimensions has no evidence, or if s is nil.
 func (s *State) Evidence() float64 {
 	if s == nil {
 		return 0
 	}
 	var inverse float64
-	for _, d := range Searched() {
+	for _, d := range SearchDimensions() {
 		inverse += 1 / s.In(d).Evidence
 	}
-	return float64(len(Searched())) / inverse
+	return float64(len(SearchDimensions())) / inverse
 }
 
-// Earned returns the score by which hosts rank: the mean of the dimensions of Searched × n/(n+10),
-// where n is the Evidence. It rises from 0 with each good review, so a few reviews are worth little.
-func (s *State) Earned() float64 {
+// EarnedScore returns the score by which hosts rank vacants: the mean of SearchDimensions × n/(n+10),
+// where n is the Evidence. A vacant with few reviews therefore has a low score.
+func (s *State) EarnedScore() float64 {
 	n := s.Evidence()
-	return s.Score(Searched()...) * n / (n + fullEvidence)
+	return s.Score(SearchDimensions()...) * n / (n + halfEvidence)
 }
 
-// Text lists the means of the reviewed dimensions with their evidence.
 func (s *State) Text() string {
-	var all []string
+	var parts []string
 	for _, d := range All() {
 		if p := s.In(d); p.Evidence > 0 {
-			all = append(all, fmt.Sprintf("%s %.2f by %.2f", d, p.Mean(), p.Evidence))
+			parts = append(parts, fmt.Sprintf("%s %.2f by %.2f", d, p.Mean(), p.Evidence))
 		}
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(parts, ", ")
 }

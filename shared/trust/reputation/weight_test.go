@@ -100,25 +100,25 @@ type vectorExpect struct {
 
 func TestAnEarnedScoreGrowsWithItsEvidence(t *testing.T) {
 	var none *State
-	if none.Earned() != 0 || none.Evidence() != 0 {
+	if none.EarnedScore() != 0 || none.Evidence() != 0 {
 		t.Error("a vacant without reviews has earned a score")
 	}
 	last := 0.0
 	for _, n := range []float64{0.01, 0.5, 2, 10, 100, 10000} {
-		got := reviewed(t, n, 1, Searched()...).Earned()
+		got := reviewed(t, n, 1, SearchDimensions()...).EarnedScore()
 		if got <= last || got >= 1 {
-			t.Errorf("Earned() of %v = %v, want more than %v and less than 1", n, got, last)
+			t.Errorf("EarnedScore() of %v = %v, want more than %v and less than 1", n, got, last)
 		}
 		last = got
 	}
-	if s := reviewed(t, 100, 1, Factual, Logical, Honesty, Adoption); s.Evidence() != 0 || s.Earned() != 0 {
-		t.Errorf("Earned() without relevance = %v, want 0", s.Earned())
+	if s := reviewed(t, 100, 1, Factual, Logical, Honesty, Adoption); s.Evidence() != 0 || s.EarnedScore() != 0 {
+		t.Errorf("EarnedScore() without relevance = %v, want 0", s.EarnedScore())
 	}
 	// These are the limits that the constants of a Book are made for.
-	if day := reviewed(t, maxQuarterDay, 1, Searched()...).Earned(); day > 0.03 {
+	if day := reviewed(t, maxQuarterDay, 1, SearchDimensions()...).EarnedScore(); day > 0.03 {
 		t.Errorf("a day of free reviews moves a score to %v, want at most 0.03", day)
 	}
-	if ever := reviewed(t, maxQuarterEver, 1, Searched()...).Earned(); ever > 0.13 {
+	if ever := reviewed(t, maxQuarterEver, 1, SearchDimensions()...).EarnedScore(); ever > 0.13 {
 		t.Errorf("free reviews move a score to %v, want at most 0.13", ever)
 	}
 }
@@ -158,7 +158,7 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 			class = review.Full
 		}
 		rows = append(rows, addTo(t, &b, []string{"model:a", "echo"}[i/40], class, int64(1+i%3), start.Add(time.Duration(i*i)*11*time.Minute), flr))
-		for _, d := range Searched() {
+		for _, d := range SearchDimensions() {
 			if b.Quarter.Today[d] > maxQuarterDay+1e-12 || b.Quarter.Ever[d] > maxQuarterEver+1e-12 {
 				t.Fatalf("after %d reviews a quarter counts %v today and %v ever", i+1, b.Quarter.Today[d], b.Quarter.Ever[d])
 			}
@@ -175,8 +175,8 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Compare(&again); err != nil || b.Current != "echo" || len(b.States) != 2 {
-		t.Errorf("Compare() = %v, current %s", err, b.Current)
+	if err := b.CheckEqual(&again); err != nil || b.Current != "echo" || len(b.States) != 2 {
+		t.Errorf("CheckEqual() = %v, current %s", err, b.Current)
 	}
 	if diff := cmp.Diff(b, again, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("the rows make another book (-want +got):\n%s", diff)
@@ -193,8 +193,8 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 	} {
 		damaged := again
 		spoil(&damaged)
-		if damaged.Compare(&again) == nil {
-			t.Errorf("%s: Compare() = nil, want a difference", name)
+		if damaged.CheckEqual(&again) == nil {
+			t.Errorf("%s: CheckEqual() = nil, want a difference", name)
 		}
 	}
 	if again.Add(&first, rows[0]) == nil {

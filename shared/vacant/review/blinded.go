@@ -18,7 +18,7 @@ type Blinded struct {
 	Reveal Reveal `json:"reveal" canon:"required"`
 }
 
-// Reveal proves who has signed a blinded record. Its JSON has the names of the reference.
+// Reveal is a proof of who signed a blinded record. Its JSON has the names of the reference.
 type Reveal struct {
 	Commitment identity.Hash `json:"commitment_hex" canon:"required"`
 	Reviewer   identity.ID   `json:"reviewer_pubkey_hex" canon:"required"`
@@ -28,35 +28,33 @@ type Reveal struct {
 	Signature  hexBytes      `json:"signature_hex" canon:"required"`
 }
 
-// Blind signs r as a blinded review.
 func (r Record) Blind(ctx context.Context, signer identity.Signer, rand io.Reader) (b Blinded, err error) {
 	v := Reveal{Reviewer: signer.ID(), Target: r.Target, Scheme: Scheme}
 	if _, err := io.ReadFull(rand, v.Nonce[:]); err != nil {
 		return b, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	v.Commitment = v.commitment()
+	v.Commitment = v.computeCommitment()
 	r.Reviewer, r.Commitment, r.Scheme = identity.ID{}, v.Commitment, Scheme
 	if err := r.Sign(ctx, signer); err != nil {
 		return b, err
 	}
-	v.Signature, err = signer.Sign(ctx, v.signed())
+	v.Signature, err = signer.Sign(ctx, v.payload())
 	return Blinded{r, v}, err
 }
 
-func (v *Reveal) commitment() identity.Hash {
+func (v *Reveal) computeCommitment() identity.Hash {
 	return identity.Sum(fmt.Appendf(nil, "v1|%s|%s|%s", v.Reviewer[:], v.Nonce[:], v.Target))
 }
 
-func (v *Reveal) signed() []byte {
+func (v *Reveal) payload() []byte {
 	return fmt.Appendf(nil, "%s|%s|%s|%s", v.Commitment[:], v.Nonce[:], v.Target, v.Scheme)
 }
 
-// Verify reports whether the reviewer has signed the reveal of its own commitment.
 func (v *Reveal) Verify() bool {
-	return v.Scheme == Scheme && v.Commitment == v.commitment() && identity.Verify(v.Reviewer, v.signed(), v.Signature)
+	return v.Scheme == Scheme && v.Commitment == v.computeCommitment() && identity.Verify(v.Reviewer, v.payload(), v.Signature)
 }
 
-// Reveals reports whether v proves who has signed the blinded record r.
+// Reveals reports whether v proves that its reviewer signed the blinded record r.
 func (v *Reveal) Reveals(r *Record) bool {
 	return v.Verify() && v.Commitment == r.Commitment && v.Target == r.Target && r.Verify(v.Reviewer)
 }

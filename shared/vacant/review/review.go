@@ -1,8 +1,8 @@
 // Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and the
-// rows in which a host records the reviews that it has counted.
+// rows in which a host stores accepted reviews.
 //
-// A signature covers the second canonical form of all members but payload_hash_hex and
-// signature_hex. A record keeps these bytes, because 1 and 1.0 hash differently.
+// A signature covers the second canonical form of all members except payload_hash_hex and
+// signature_hex. A record stores these bytes, because 1 and 1.0 hash differently.
 package review
 
 import (
@@ -21,16 +21,14 @@ import (
 // MaxClaim limits a claim in bytes.
 const MaxClaim = 1 << 10
 
-// Dimensions lists the names of the dimensions. A review rates the first three and may rate the
-// others.
 func Dimensions() []string { return []string{"factual", "logical", "relevance", "honesty", "adoption"} }
 
-const required = 3 // dimensions
+// requiredDimensions is the number of dimensions that each review must rate, the first of Dimensions.
+const requiredDimensions = 3
 
-// Ratings are signals or weights from 0 to 1 by the name of their dimension.
+// Ratings is a map of dimension names to signals or weights from 0 to 1.
 type Ratings map[string]float64
 
-// Check returns an error unless r has the required dimensions and only values from 0 to 1.
 func (r Ratings) Check() error {
 	for _, d := range slices.Sorted(maps.Keys(r)) {
 		if !slices.Contains(Dimensions(), d) {
@@ -40,7 +38,7 @@ func (r Ratings) Check() error {
 			return problem.Invalid("dimensions."+d, "a number from 0 to 1", fmt.Sprint(f))
 		}
 	}
-	for _, d := range Dimensions()[:required] {
+	for _, d := range Dimensions()[:requiredDimensions] {
 		if _, ok := r[d]; !ok {
 			return problem.Invalid("dimensions."+d, "a number from 0 to 1", "nothing")
 		}
@@ -51,23 +49,23 @@ func (r Ratings) Check() error {
 // Record is a review of an answered call.
 type Record struct {
 	Members
-	payload []byte // bytes that Hash covers
+	payload []byte // bytes whose hash is Hash
 }
 
-// Members are the members of a record. In a blinded record, Commitment takes the place of Reviewer.
+// Members is the set of a record's members. A blinded record has a Commitment instead of a Reviewer.
 type Members struct {
 	Reviewer   identity.ID   `json:"reviewer,omitzero"`
 	Commitment identity.Hash `json:"reviewer_commitment,omitzero"`
-	Scheme     string        `json:"commitment_scheme,omitempty"` // of the commitment
+	Scheme     string        `json:"commitment_scheme,omitempty"` // scheme of the commitment
 	Target     identity.ID   `json:"target" canon:"required"`
 	Ratings    Ratings       `json:"dimensions" canon:"required"`
-	Substrate  string        `json:"substrate" canon:"required,max=256"`         // in the reviewer's words
+	Substrate  string        `json:"substrate" canon:"required,max=256"`         // substrate of the answer as the reviewer names it
 	Call       identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
-	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // of the call in the pair's stream of requests, an extension
-	Claim      string        `json:"claim" canon:"required,max=1024"`            // may have control characters, as in the reference
-	IssuedAt   string        `json:"issued_at" canon:"required"`                 // in the form of canon.FormatTime
-	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // of the other members
-	Signature  hexBytes      `json:"signature_hex,omitempty" canon:"required"`   // of Hash
+	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // position of the call in the pair's request stream, an extension of the reference
+	Claim      string        `json:"claim" canon:"required,max=1024"`            // text that may have control characters, as in the reference
+	IssuedAt   string        `json:"issued_at" canon:"required"`                 // time in the form of canon.FormatTime
+	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // hash of all members except Hash and Signature
+	Signature  hexBytes      `json:"signature_hex,omitempty" canon:"required"`   // signature of Hash
 }
 
 // hexBytes are bytes whose text form is hex.
@@ -89,35 +87,34 @@ const (
 	memberSignature   = "signature_hex"
 )
 
-// Parse reads a record strictly and verifies its hash. It does not verify the signature. Its errors
-// name the member.
+// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the
+// member.
 func Parse(data []byte) (r Record, err error) {
 	v, err := canon.Parse(data, canon.DefaultLimits())
 	if err != nil {
 		return r, err
 	}
-	return Of(v)
+	return ParseValue(v)
 }
 
-// Of is Parse for a document that was parsed.
-func Of(v canon.Value) (r Record, err error) {
-	r, err = read(v)
+// ParseValue checks a record as Parse does, but takes a parsed JSON value.
+func ParseValue(v canon.Value) (r Record, err error) {
+	r, err = decodeRecord(v)
 	if want, got := identity.Sum(r.payload).String(), text(v, memberPayloadHash); err == nil && got != want {
 		err = problem.Invalid(memberPayloadHash, want+", the hash of the other members", fmt.Sprintf("%.80q", got))
 	}
 	return r, err
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	*r, err = Parse(data)
 	return err
 }
 
-// read is Of without verifying the hash.
-func read(v canon.Value) (r Record, err error) {
-	if v.Kind() == canon.Object && text(v, memberCall) == "" { // the record of a review without a call
-		r.payload, v = Payload(v), without(v, memberCall)
+// decodeRecord checks a record as ParseValue does, but does not verify the hash.
+func decodeRecord(v canon.Value) (r Record, err error) {
+	if v.Kind() == canon.Object && text(v, memberCall) == "" { // the review names no call
+		r.payload, v = Payload(v), omit(v, memberCall)
 	} else {
 		r.payload = Payload(v)
 	}
@@ -143,12 +140,12 @@ func read(v canon.Value) (r Record, err error) {
 	return r, err
 }
 
-// Payload returns the bytes of a record that its hash covers.
+// Payload returns the bytes that the hash of a record covers.
 func Payload(v canon.Value) []byte {
-	return without(v, memberPayloadHash, memberSignature).AppendCJA(nil)
+	return omit(v, memberPayloadHash, memberSignature).AppendCJA(nil)
 }
 
-func without(v canon.Value, keys ...string) canon.Value {
+func omit(v canon.Value, keys ...string) canon.Value {
 	return canon.NewObject(slices.DeleteFunc(slices.Clone(v.Members()), func(m canon.Member) bool { return slices.Contains(keys, m.Key) })...)
 }
 
@@ -157,7 +154,7 @@ func text(v canon.Value, member string) string {
 	return m.Text()
 }
 
-// Sign signs the record as signer's, or for a blinded record as the commitment's, and checks it.
+// Sign signs and checks r. It sets Reviewer to the signer, unless r has a Commitment.
 func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
 	if r.Hash, r.Signature = (identity.Hash{}), nil; r.Commitment.IsZero() {
 		r.Reviewer = signer.ID()
@@ -182,13 +179,12 @@ func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
 	return err
 }
 
-// Verify reports whether reviewer has signed r.
 func (r *Record) Verify(reviewer identity.ID) bool {
 	return identity.Verify(reviewer, r.Hash[:], r.Signature)
 }
 
-// VerifyLax reports whether the member reviewer of a record has signed its other members, whatever
-// they are, as the reference does.
+// VerifyLax reports whether the vacant in the member reviewer has signed the record. As in the
+// reference, the other members may be missing or invalid.
 func VerifyLax(v canon.Value) bool {
 	hash := identity.Sum(Payload(v))
 	id, err := identity.ParseID(text(v, memberReviewer))
@@ -196,7 +192,6 @@ func VerifyLax(v canon.Value) bool {
 	return err == nil && sigErr == nil && text(v, memberPayloadHash) == hash.String() && identity.Verify(id, hash[:], sig)
 }
 
-// MarshalJSON returns the record as it is posted.
 func (r Record) MarshalJSON() ([]byte, error) { return r.bytes(), nil }
 
 func (r *Record) bytes() []byte {

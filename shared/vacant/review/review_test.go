@@ -167,7 +167,7 @@ func TestBadMembersAreNamed(t *testing.T) {
 		}
 	}
 	zero := strings.Replace(string(blob), `"honesty":0`, `"honesty":-0.0`, 1)
-	if got, err := read(value(t, []byte(zero))); err != nil || math.Signbit(got.Ratings["honesty"]) {
+	if got, err := decodeRecord(value(t, []byte(zero))); err != nil || math.Signbit(got.Ratings["honesty"]) {
 		t.Errorf("-0.0 = %v, %v, want 0", got.Ratings, err)
 	}
 	bad := good

@@ -12,35 +12,33 @@ import (
 
 const rowFormat = 1
 
-// Class says how much a host counts a review.
+// Class is the weight class that a host gives to a review.
 type Class string
 
-// The classes.
 const (
 	Full    Class = "full"
-	Quarter Class = "quarter" // together limited by the day and in total
+	Quarter Class = "quarter" // all reviews of this class share a daily and a total limit
 )
 
-// Row is a counted review in the stream of its target. It contains the hash of the bytes of the row
-// before, so a host cannot change or drop a review unnoticed. It does not contain the claim, which may
-// be erased.
+// Row is an accepted review in the stream of its target. It contains the hash of the previous row, so
+// readers detect that a host has changed or dropped a review. It does not contain the claim, because
+// the reviewer may erase the claim.
 type Row struct {
 	Format    int             `json:"format"`
 	Prev      identity.Hash   `json:"prev"`
-	At        time.Time       `json:"at"`       // when it was counted
-	Answered  time.Time       `json:"answered"` // signed time of the answer
-	Review    json.RawMessage `json:"review"`   // the signed record without the claim
+	At        time.Time       `json:"at"`       // time when the host accepted the review
+	Answered  time.Time       `json:"answered"` // signing time of the answer
+	Review    json.RawMessage `json:"review"`   // signed record without its claim
 	Claimed   bool            `json:"claimed,omitempty"`
 	Reveal    *Reveal         `json:"reveal,omitempty"`
 	Class     Class           `json:"class"`
-	Nth       int64           `json:"nth"`       // number of its party's reviews of the target, with this one
-	Substrate string          `json:"substrate"` // what answered, as the host knows
+	Nth       int64           `json:"nth"`       // number of the review among the reviews of the target by its party
+	Substrate string          `json:"substrate"` // public name of the substrate that answered
 	Weights   Ratings         `json:"weights"`
 
-	Record Record `json:"-"` // Review with an empty claim
+	Record Record `json:"-"` // decoded Review, whose claim is empty after DecodeRow
 }
 
-// Reviewer returns who has signed the review.
 func (r *Row) Reviewer() identity.ID {
 	if r.Reveal != nil {
 		return r.Reveal.Reviewer
@@ -48,18 +46,16 @@ func (r *Row) Reviewer() identity.ID {
 	return r.Record.Reviewer
 }
 
-// NewRow returns the row of a review. The caller sets the other fields.
 func NewRow(rec Record, reveal *Reveal) Row {
 	return Row{Format: rowFormat, Review: rec.WithoutClaim(), Claimed: rec.Claim != "", Reveal: reveal, Record: rec}
 }
 
-// WithoutClaim returns a signed record without its claim, which may be erased.
 func (r *Record) WithoutClaim() []byte {
-	v, _ := canon.Parse(r.bytes(), canon.DefaultLimits()) // bytes that were parsed before
-	return without(v, memberClaim).AppendCJ(nil)
+	v, _ := canon.Parse(r.bytes(), canon.DefaultLimits()) // Parse and Sign have parsed these bytes
+	return omit(v, memberClaim).AppendCJ(nil)
 }
 
-// DecodeRow reads a row. It does not verify its signature.
+// DecodeRow decodes a row, but does not verify its signature.
 func DecodeRow(data []byte) (r Row, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, problem.Wrap(problem.Damaged, err, "the row of a review is not readable")
@@ -69,7 +65,7 @@ func DecodeRow(data []byte) (r Row, err error) {
 	}
 	v, err := canon.Parse(r.Review, canon.DefaultLimits())
 	if err == nil {
-		r.Record, err = read(withClaim(v, ""))
+		r.Record, err = decodeRecord(addClaim(v, ""))
 	}
 	if err != nil {
 		return r, problem.Within(problem.Damaged, "the row of a review", err)
@@ -77,13 +73,13 @@ func DecodeRow(data []byte) (r Row, err error) {
 	return r, nil
 }
 
-func withClaim(v canon.Value, claim string) canon.Value {
+func addClaim(v canon.Value, claim string) canon.Value {
 	return canon.NewObject(append(slices.Clone(v.Members()), canon.Member{Key: memberClaim, Value: canon.NewString(claim)})...)
 }
 
-// Verify returns an error of kind BadSignature unless the reviewer has signed the row's review of
-// target. If claim is nil and the review has a claim, the claim was erased, and only the signature
-// of the hash is verified.
+// Verify returns an error of kind BadSignature unless the reviewer has signed the review and it is a
+// review of target. If claim is nil although the review has a claim, the claim was erased, and Verify
+// checks only the signature of the hash.
 func (r *Row) Verify(target identity.ID, claim *string) error {
 	if claim == nil && !r.Claimed {
 		claim = new(string)
@@ -96,7 +92,7 @@ func (r *Row) Verify(target identity.ID, claim *string) error {
 		return problem.New(problem.BadSignature, "it is a review of another vacant")
 	case r.Reveal == nil && !r.Record.Verify(r.Record.Reviewer) || r.Reveal != nil && !r.Reveal.Reveals(&r.Record):
 		return problem.New(problem.BadSignature, "the review's signature does not verify")
-	case claim != nil && (*claim != "") != r.Claimed || claim != nil && identity.Sum(Payload(withClaim(v, *claim))) != r.Record.Hash:
+	case claim != nil && (*claim != "") != r.Claimed || claim != nil && identity.Sum(Payload(addClaim(v, *claim))) != r.Record.Hash:
 		return problem.New(problem.BadSignature, "the review's members are not those that were signed")
 	}
 	return nil

@@ -106,18 +106,18 @@ type triedResult struct {
 	Detail string      `json:"detail"`
 }
 
-// candidateResult is a match of a search, with the reasons for its rating.
+// candidateResult is a vacant that a search found, with its rating and the reasons for it.
 type candidateResult struct {
 	ID     identity.ID `json:"vacant_id"`
 	Rating float64     `json:"rating"`
 	discovery.Reasons
 }
 
-// showOutcome prints the answer of the chosen vacant and how it was chosen. With explain it prints the
-// candidates, too, best first.
+// showOutcome prints the answer of the chosen vacant and how it was chosen. If explain is true, it also
+// prints the candidates in the order of their rating.
 func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, explain bool, err error) error {
-	known := NewCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
-	known.Dropped = out.Found.Dropped
+	result := NewCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
+	result.Dropped = out.Found.Dropped
 	names := kit.Names{}
 	for i := range out.Found.Matches {
 		names[out.Found.Matches[i].ID] = out.Found.Matches[i].Name
@@ -125,22 +125,22 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, explain boo
 	if explain {
 		for i := range out.Choices {
 			c := candidateResult{out.Choices[i].ID, out.Choices[i].Value, discovery.Explain(&out.Choices[i].Match, len(out.Choices))}
-			known.Candidates = append(known.Candidates, c)
+			result.Candidates = append(result.Candidates, c)
 			a.Note("candidate %s: relevance %.2f, score %.3f, evidence %.2f, exploration %.2f, rating %.2f", names.Of(c.ID), c.Relevance, c.Score, c.Evidence, c.Exploration, c.Rating)
 		}
 	}
 	for _, t := range out.Tried {
 		p := problem.Of(t.Err)
-		known.Tried = append(known.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
+		result.Tried = append(result.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
 		a.Note("tried %s at %s: %s", names.Of(t.ID), kit.Printable(kit.HostOf(t.URL)), kit.Printable(p.Text()))
 	}
 	if out.Chosen.URL == "" {
 		return err // no vacant was called
 	}
 	m := newMatchResult(&out.Chosen)
-	known.Chosen = &m
+	result.Chosen = &m
 	a.Note("chosen: %s at %s (%s)%s", names.Of(m.ID), kit.Printable(m.Link), kit.Printable(kit.Clip(m.Capability, 60)), news(out.Chosen.Freshness))
-	return showCall(a, known, err, printAnswer(a, known))
+	return showCall(a, result, err, printAnswer(a, result))
 }
 
 func news(f discovery.Freshness) string {

@@ -71,7 +71,7 @@ others.`,
 			if err != nil {
 				return err
 			}
-			call, err := answeredCall(ctx, self, target, position)
+			call, err := findAnsweredCall(ctx, self, target, position)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ others.`,
 			if err != nil {
 				return problem.Within(problem.Usage, "the review", err)
 			}
-			if err := signed.keep(self, call); err != nil {
+			if err := signed.store(self, call); err != nil {
 				return err
 			}
 			if rec = signed.Record; !maps.Equal(rec.Ratings, ratings) || rec.Claim != claim || blinded != (signed.Reveal != nil) {
@@ -99,7 +99,7 @@ others.`,
 				err = host.Post(ctx, "/v/"+target.ID.String()+"/reviews/blinded_ingest", signed, r.Blinded)
 				var refused *registryclient.StatusError
 				if errors.As(err, &refused) && refused.Status == http.StatusConflict {
-					r.Blinded.Counted, err = true, nil // the commitment is spent by these bytes, whose answer was lost
+					r.Blinded.Counted, err = true, nil // an earlier try has sent these bytes, and its answer was lost
 				}
 				if err == nil && !r.Blinded.Counted {
 					err = problem.New(problem.Conflict, "the host of %s does not count the review: %s", kit.Printable(target.Name), kit.Printable(r.Blinded.Reason))
@@ -131,9 +131,9 @@ others.`,
 	return cmd
 }
 
-// answeredCall returns the request hash of self's answered call at a position. Position 0 means the last
-// one.
-func answeredCall(ctx context.Context, self kit.Signer, t dispatch.Target, position int64) (hash identity.Hash, err error) {
+// findAnsweredCall returns the hash of self's answered request at a position, or of the last answered
+// request if position is 0.
+func findAnsweredCall(ctx context.Context, self kit.Signer, t dispatch.Target, position int64) (hash identity.Hash, err error) {
 	s, err := self.Book().Open(ctx, self.ID(), t.ID)
 	if err != nil {
 		return hash, err
@@ -151,37 +151,37 @@ func answeredCall(ctx context.Context, self kit.Signer, t dispatch.Target, posit
 	return hash, kit.WithHint(problem.New(problem.NotFound, "%s has no answer of %s to review", self.Name, kit.Printable(t.Name)), "vacancy call %s TEXT, or --as NAME if another identity called", kit.ShellWord(t.Name))
 }
 
-// signedReview is a review as it is stored, and as it is posted if it is blinded.
+// signedReview is the stored form of a review, and the posted form of a blinded review.
 type signedReview struct {
 	Record review.Record  `json:"record"`
 	Reveal *review.Reveal `json:"reveal,omitempty"`
 }
 
-// keep stores the review of a call, or makes s the review that is stored already.
-func (s *signedReview) keep(self kit.Signer, call identity.Hash) error {
+// store stores s as the review of a call. If the call already has a stored review, store copies it to s.
+func (s *signedReview) store(self kit.Signer, call identity.Hash) error {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	if b, err = self.KeepReview(call, b); err != nil {
+	if b, err = self.StoreReview(call, b); err != nil {
 		return err
 	}
-	var kept signedReview
-	if err := json.Unmarshal(b, &kept); err != nil {
+	var stored signedReview
+	if err := json.Unmarshal(b, &stored); err != nil {
 		return problem.Wrap(problem.Damaged, err, "the stored review of the call %s", call)
 	}
-	*s = kept
+	*s = stored
 	return nil
 }
 
 func formatRatings(r review.Ratings) string {
-	var all []string
+	var parts []string
 	for _, name := range review.Dimensions() {
 		if value, ok := r[name]; ok {
-			all = append(all, fmt.Sprintf("%s %.4g", name, value))
+			parts = append(parts, fmt.Sprintf("%s %.4g", name, value))
 		}
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // reviewResult is a review that a host has accepted.

@@ -21,11 +21,11 @@ type Owner struct {
 	Spawn    func(ctx context.Context, rule, name string) (any, error)
 	// Delegate returns the answer of a child. It waits at most wait for the answer.
 	Delegate func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
-	// Review signs a review of an answered call, and delivers it to the host of its target.
+	// Review signs a review of an answered call and submits it to this host.
 	Review func(ctx context.Context, r Review) (any, error)
 }
 
-// Review has the arguments of vacant_caller_review.
+// Review is the set of arguments of vacant_caller_review.
 type Review struct {
 	Target    identity.ID `json:"target_vacant_id_hex" canon:"required"`
 	Factual   float64     `json:"factual" canon:"required"`
@@ -38,26 +38,23 @@ type Review struct {
 	Claim     string      `json:"claim"`
 }
 
-// Record returns the unsigned record of r. Its call is zero if r names none.
 func (r *Review) Record() (rec review.Record, err error) {
 	if r.Call != "" {
 		if rec.Call, err = identity.ParseHash(r.Call); err != nil {
 			return rec, problem.Invalid("call_envelope_id_hex", "the hash of a request", fmt.Sprintf("%.80q", r.Call))
 		}
 	}
-	all := review.Ratings{"factual": r.Factual, "logical": r.Logical, "relevance": r.Relevance}
+	ratings := review.Ratings{"factual": r.Factual, "logical": r.Logical, "relevance": r.Relevance}
 	for name, value := range map[string]*float64{"honesty": r.Honesty, "adoption": r.Adoption} {
 		if value != nil {
-			all[name] = *value
+			ratings[name] = *value
 		}
 	}
-	rec.Target, rec.Ratings, rec.Substrate, rec.Claim = r.Target, all, cmp.Or(r.Substrate, "default"), r.Claim
+	rec.Target, rec.Ratings, rec.Substrate, rec.Claim = r.Target, ratings, cmp.Or(r.Substrate, "default"), r.Claim
 	return rec, nil
 }
 
-// Reviewed returns the result of vacant_caller_review, with the members of the reference and the
-// receipt of the host.
-func Reviewed(rec *review.Record, receipt any) map[string]any {
+func NewReviewResult(rec *review.Record, receipt any) map[string]any {
 	return map[string]any{
 		"ok": true, "reviewer_vacant_id_hex": rec.Reviewer, "target_vacant_id_hex": rec.Target, "dimensions": rec.Ratings, "substrate": rec.Substrate, "call_envelope_id_hex": rec.Call,
 		"payload_hash_hex": rec.Hash, "signature_hex": rec.Signature, "delivered_locally": true, "competitor_spawned": nil, "receipt": receipt,

@@ -139,12 +139,12 @@ func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloM
 func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
 	t.Helper()
 	s := reputation.NewState(dispatchtest.Start)
-	for _, d := range reputation.Searched() {
+	for _, d := range reputation.SearchDimensions() {
 		var err error
 		s, err = s.Update(d, signal, n, dispatchtest.Start)
 		must(t, err)
 	}
-	r.Reputation, r.Score = &s, s.Score(reputation.Searched()...)
+	r.Reputation, r.Score = &s, s.Score(reputation.SearchDimensions()...)
 }
 
 // wire leads to the vacant with a name.

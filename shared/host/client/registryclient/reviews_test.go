@@ -51,7 +51,7 @@ func (g *generated) Do(_ context.Context, r outbound.Request) (outbound.Reply, e
 	if err != nil {
 		return outbound.Reply{}, err
 	}
-	var answer any = registryclient.Reputation{ID: g.target, Earned: registryclient.Earned{Score: g.whole.State().Earned(), Evidence: g.whole.State().Evidence()}, Book: g.whole}
+	var answer any = registryclient.Reputation{ID: g.target, Earned: registryclient.Earned{Score: g.whole.State().EarnedScore(), Evidence: g.whole.State().Evidence()}, Book: g.whole}
 	if strings.HasPrefix(u.Path, "/v1/reputation_history/") {
 		var page registryclient.History
 		for len(page.Reviews) < registryclient.MaxReviews && g.book.Rows < g.total {

@@ -34,7 +34,7 @@
 //
 // The relevance is the mean of the words' points, divided by 16. For a query without words it is 1.
 // Rank = relevance × (0.5 + 0.5 × score). The score is the earned reputation
-// (reputation.State.Earned), in steps of 1/4096. Both values do not depend on other entries,
+// (reputation.State.EarnedScore), in steps of 1/4096. Both values do not depend on other entries,
 // so a cursor remains valid while other entries change. All computations use integers (Rank), so
 // that every index gets the same numbers. If ranks are equal, the vacant that joined first comes
 // first.

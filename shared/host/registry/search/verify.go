@@ -27,7 +27,7 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	}
 	e = Entry{
 		ID: g.ID, Joined: g.Joined, Capability: c.CapabilityText, Declared: g.Declared,
-		ClaimedFamily: g.Family, Score: g.Reputation.Earned(),
+		ClaimedFamily: g.Family, Score: g.Reputation.EarnedScore(),
 	}
 	if g.Hosted {
 		e.Name = g.Name
