@@ -13,6 +13,7 @@ var InLambda = []string{
 	"message Seal", "message Seal kms:Encrypt",
 	"meter Exports", "meter Exports s3:GetObject", "meter Exports s3:PutObject",
 	"prober DocsUpdateItem", "prober DocsUpdateItem dynamodb:UpdateItem",
+	"registry DocsDeleteItem", "registry DocsDeleteItem dynamodb:DeleteItem",
 	"search SnapshotNames", "search SnapshotNames s3:ListBucket",
 	"sweeper FileNames", "sweeper FileNames s3:ListBucket", "sweeper Files", "sweeper Files s3:DeleteObject",
 	"sweeper Index", "sweeper Index dynamodb:Query",
