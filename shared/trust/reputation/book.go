@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of the weight of all reviews of a target with class quarter, for each dimension. If a vacant
+// Each dimension limits the total weight that a target gets from reviews with class quarter. If a vacant
 // has no other reviews, a thousand new keys raise its score by at most 0.03 in a day and 0.13 in total.
 const (
 	quarterWeight  = 0.25
