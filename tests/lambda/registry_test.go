@@ -20,9 +20,14 @@ import (
 // registered is a host with the samples' vacant, whose key the samples have.
 func registered(t *testing.T) *awshost.Host {
 	t.Helper()
+	return registeredAt(t, time.Now)
+}
+
+func registeredAt(t *testing.T, now func() time.Time) *awshost.Host {
+	t.Helper()
 	host := operated(t)
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec)))
+	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), now, nil).Vacants.Create(t.Context(), spec)))
 	return host
 }
 

@@ -89,7 +89,7 @@ func AddOwner(s *sdk.Server, o Owner) {
 	if o.Children != nil {
 		tool(s, &sdk.Tool{
 			Name: "vacant_list_children", Title: "List children", Annotations: with(reads, "List children"),
-			Description: "Lists the children of this vacant on this host, 20 a page. reputation_5d is always null: the host has no reviews.",
+			Description: "Lists the children of this vacant on this host, 20 a page. reputation_5d is null, because closed children have no reviews.",
 			InputSchema: schema("cursor", described(aText, "next of the page before")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in listing) (*sdk.CallToolResult, error) {
 			page, err := o.Children(ctx, in.Cursor)
