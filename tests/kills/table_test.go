@@ -146,10 +146,10 @@ var table = []scenario{
 			Rows req, Rows rsp, Doc revoked 2, Commit task 2, Doc task 2, Docs task 2, Commit rsp > stored,
 			Commit queue 2, Write = either`,
 	}, {
-		// The task is read for the answer and for its notifications while the turn begins.
+		// The task and the revoked keys are read for the answer and its notifications while the turn begins.
 		request: "an answer to the question of a task", in: inDev,
 		prepare: painting, warm: asks, make: anAnswer, again: answerAgain, ends: "Commit queue 2",
-		calls: `Doc team, Docs task, Docs task 2, Doc task, Doc revoked, Docs task 3, Commit queue,
+		calls: `Doc team, Docs task, Docs task 2, Doc task, Doc revoked = either, Docs task 3, Commit queue,
 			Commit req > waits, Docs queue, Docs task 4 = either, Docs task 5 = either,
 			Docs task 6 = either, Doc task 2, Commit task > pending, Rows req, Rows rsp, Rows rsp 2,
 			Docs task 7 = either, Doc revoked 2, Commit task 2, Doc task 3, Docs task 8 = either,
