@@ -16,7 +16,6 @@ var InLambda = []string{
 	"registry DocsDeleteItem", "registry DocsDeleteItem dynamodb:DeleteItem",
 	"search SnapshotNames", "search SnapshotNames s3:ListBucket",
 	"sweeper FileNames", "sweeper FileNames s3:ListBucket", "sweeper Files", "sweeper Files s3:DeleteObject",
-	"sweeper Index", "sweeper Index dynamodb:Query",
 	"sweeper Rows dynamodb:GetItem", "sweeper Sends", "sweeper Sends sqs:SendMessage",
 	"worker FileNames", "worker FileNames s3:ListBucket",
 	"worker HostGetPublicKey", "worker HostGetPublicKey kms:GetPublicKey",
