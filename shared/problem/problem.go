@@ -78,7 +78,6 @@ const (
 	NoCall
 	Reviewed
 	Ineligible
-	NoWorker
 )
 
 // Row contains the public representations of a Kind.
@@ -170,7 +169,6 @@ var rows = map[Kind]Row{
 	NoCall:                 {"no_call", http.StatusConflict, -32052, ExitConflict, "the review is of no answered call of this reviewer"},
 	Reviewed:               {"reviewed", http.StatusConflict, -32053, ExitConflict, "the call was reviewed before"},
 	Ineligible:             {"ineligible", http.StatusForbidden, -32054, ExitRefused, "the reviewer may not review this vacant"},
-	NoWorker:               {"no_worker", http.StatusInternalServerError, -32055, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
 func (k Kind) Row() Row { return rows[k] }
@@ -179,7 +177,7 @@ func (k Kind) Row() Row { return rows[k] }
 // except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
 		return true
 	}
 	return false

@@ -44,10 +44,7 @@ type Local struct {
 }
 
 // Agent is the agent of a hosted vacant.
-type Agent struct {
-	Name, Failure string
-	NoWorker      bool // Failure says that no worker is connected
-}
+type Agent struct{ Name, Failure string }
 
 // Limits of free disk space for a failure and for a warning.
 const (
@@ -187,13 +184,10 @@ func (l Local) certificate() Check {
 }
 
 func (l Local) agents() Check {
-	var failing, idle []string
+	var failing []string
 	fix := "vacancy logs --failed" + l.Flag
 	for _, a := range l.Agents {
-		switch {
-		case a.NoWorker:
-			idle = append(idle, a.Name)
-		case a.Failure != "":
+		if a.Failure != "" {
 			failing = append(failing, a.Name+": "+a.Failure)
 		}
 	}
@@ -211,8 +205,6 @@ func (l Local) agents() Check {
 		return none("no vacant has an agent of its own")
 	case len(failing) > 0:
 		return fail(fix, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
-	case len(idle) > 0:
-		return warn("start a worker, such as with vacancy watch DIR --host URL", "no worker connected: %s", strings.Join(idle, ", "))
 	}
 	return ok("all %d answer", len(l.Agents))
 }

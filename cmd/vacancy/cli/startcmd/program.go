@@ -15,7 +15,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/procgroup"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
@@ -53,7 +52,7 @@ func (w *watching) begin() *process {
 	if command == "" {
 		return &process{began: w.Now()}
 	}
-	cmd := procgroup.Shell(command)
+	cmd := inShell(command)
 	cmd.Dir = w.dir
 	cmd.Env = slices.Clone(w.environ)
 	if w.port != 0 {
@@ -62,7 +61,7 @@ func (w *watching) begin() *process {
 	if w.secret != "" {
 		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
-	procgroup.Own(cmd)
+	ownGroup(cmd)
 	lines, out, err := os.Pipe()
 	if err == nil {
 		cmd.Stdout, cmd.Stderr = out, out
@@ -85,13 +84,13 @@ const outputTime = time.Second
 
 func (p *process) follow(lines *os.File, print func(string)) {
 	defer close(p.done)
-	release := procgroup.Guard(p.cmd)
+	release := guardGroup(p.cmd)
 	printed := make(chan struct{})
 	go func() { defer close(printed); printLines(lines, print) }()
 	err := p.cmd.Wait()
 	stopping := p.stopping.Load()
 	close(p.exited)
-	for !p.killed.Load() && procgroup.IsAlive(p.cmd) {
+	for !p.killed.Load() && groupLives(p.cmd) {
 		time.Sleep(groupPause)
 	}
 	release()
@@ -153,19 +152,23 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// groupPause is the time between two checks of a program's group.
-const groupPause = 50 * time.Millisecond
+// stopTime is the time that a program has to end before it is killed. groupPause is the time
+// between two checks of its group.
+const (
+	stopTime   = 3 * time.Second
+	groupPause = 50 * time.Millisecond
+)
 
 func (p *process) stop() {
 	if p.cmd == nil || p.hasEnded() {
 		return
 	}
 	p.stopping.Store(true)
-	procgroup.End(p.cmd, false)
+	endGroup(p.cmd, false)
 	select {
 	case <-p.done:
-	case <-time.After(procgroup.Grace):
-		procgroup.End(p.cmd, true)
+	case <-time.After(stopTime):
+		endGroup(p.cmd, true)
 		p.killed.Store(true) // follow stops waiting, because the group may keep zombies
 		<-p.done
 	}
