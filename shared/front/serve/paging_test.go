@@ -51,6 +51,7 @@ var lists = map[string]list{
 	"GET /v1/workspaces/{workspace}/files":       {path: "/v1/workspaces/main/files", items: "files", next: "next", from: "cursor", header: "Authorization: Bearer {acme-team}", least: 3},
 	"GET /v1/admin/workspaces/{workspace}/files": {path: "/v1/admin/workspaces/main/files", items: "files", next: "next", from: "cursor", least: 3},
 	"GET /v1/log/leaves":                         {path: "/v1/log/leaves", items: "event_hashes_hex", from: "from", least: 3},
+	"GET /v1/reputation_history/{id}":            {path: "/v1/reputation_history/{free}", items: "reviews", next: "next", from: "cursor", least: 2},
 	"GET /v1/revocation_list":                    {path: "/v1/revocation_list", from: "cursor", least: 1},
 	"GET /v1/admin/export/streams":               {path: "/v1/admin/export/streams", items: "streams", next: "next", from: "cursor", least: 3},
 	"GET /v1/admin/export/docs":                  {path: "/v1/admin/export/docs?partition=name", items: "docs", next: "next", from: "cursor", least: 3},

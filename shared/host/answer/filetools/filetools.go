@@ -162,10 +162,7 @@ func (s *session) save(ctx context.Context, name string, isEdit bool, change fun
 		}
 		f, err = s.trySave(ctx, name, isEdit, change)
 	}
-	switch {
-	case problem.Is(err, problem.Unavailable): // the outcome is unknown
-		return "", err
-	case err != nil:
+	if err != nil {
 		s.blocked(name, problem.Of(err).Text())
 		return "", err
 	}
