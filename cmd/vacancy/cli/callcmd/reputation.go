@@ -31,11 +31,7 @@ chain, and adds up their weights. It exits with 6 if the result is another score
   vacancy reputation https://agents.example.org/v/clerk --recount`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, web := cmd.Context(), a.HTTP(0)
-			target, err := a.Target(ctx, web, args[0], w)
-			if err != nil {
-				return err
-			}
-			host, err := a.RegistryOf(web, target)
+			target, host, err := a.TargetAndRegistry(ctx, web, args[0], w)
 			if err != nil {
 				return err
 			}

@@ -59,15 +59,11 @@ others.`,
 				return &problem.Error{Kind: problem.Usage, Field: "--" + strings.TrimPrefix(p.Field, "dimensions."), Want: p.Want + ", for example 0.8", Got: p.Got}
 			}
 			ctx, web := cmd.Context(), a.HTTP(kit.CallTimeout)
-			target, err := a.Target(ctx, web, args[0], w)
+			target, host, err := a.TargetAndRegistry(ctx, web, args[0], w)
 			if err != nil {
 				return err
 			}
 			self, err := a.ExistingCaller(ctx, as)
-			if err != nil {
-				return err
-			}
-			host, err := a.RegistryOf(web, target)
 			if err != nil {
 				return err
 			}

@@ -62,19 +62,23 @@ func (a *App) Carried(registry string, web registryclient.Transport) registrycli
 	return searchesApart{web, registry, rec.SearchURL}
 }
 
-// RegistryOf returns a client of the registry of a target's host. A stage without an edge has a separate
-// URL for it, which is taken from its record.
-func (a *App) RegistryOf(web registryclient.Transport, t dispatch.Target) (*registryclient.Client, error) {
+// TargetAndRegistry returns the target that a name or an address stands for, and a client of the registry
+// of its host. A stage without an edge has a separate URL for it, which its record contains.
+func (a *App) TargetAndRegistry(ctx context.Context, web *dispatch.HTTP, ref string, w Where) (dispatch.Target, *registryclient.Client, error) {
+	t, err := a.Target(ctx, web, ref, w)
+	if err != nil {
+		return t, nil, err
+	}
 	base, _, ok := strings.Cut(t.URL, "/v/")
 	if !ok {
-		return nil, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", Printable(t.Name), t.URL)
+		return t, nil, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", Printable(t.Name), t.URL)
 	}
 	if records, err := a.Stages(); err == nil {
 		if rec, err := records.ByURL(base); err == nil {
 			base = cmp.Or(rec.RegistryURL, base)
 		}
 	}
-	return &registryclient.Client{Transport: web, URL: base}, nil
+	return t, &registryclient.Client{Transport: web, URL: base}, nil
 }
 
 // searchesApart is a transport that sends searches to another URL.

@@ -52,15 +52,11 @@ as its reviewer. The review still counts, and its signature covers the hash of t
 
 func eraseSigned(a *kit.App, cmd *cobra.Command, vacant string, position uint64, as string, w kit.Where) error {
 	ctx, web := cmd.Context(), a.HTTP(0)
-	target, err := a.Target(ctx, web, vacant, w)
+	target, host, err := a.TargetAndRegistry(ctx, web, vacant, w)
 	if err != nil {
 		return err
 	}
 	self, err := a.ExistingCaller(ctx, as)
-	if err != nil {
-		return err
-	}
-	host, err := a.RegistryOf(web, target)
 	if err != nil {
 		return err
 	}
