@@ -93,7 +93,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	}
 	d.CardHash, d.Signature = d.Card.Hash().String(), hex.EncodeToString(d.Card.Signature)
 	if d.Published != nil {
-		if err := d.addHistory(r); err != nil {
+		if err := d.addHistory(r, own != nil); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	return &page{file: "vacant.html", Title: cmp.Or(d.Name, "Vacant "+id.Short()), Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
 }
 
-func (d *vacantData) addHistory(r *reader) error {
+func (d *vacantData) addHistory(r *reader, isHosted bool) error {
 	if d.Listing != nil {
 		d.Price = priceText(d.Listing.Price)
 	}
@@ -116,7 +116,7 @@ func (d *vacantData) addHistory(r *reader) error {
 		}
 		*to = l.Chain[:min(len(l.Chain), maxKin)]
 	}
-	if err := d.addReviews(r); err != nil {
+	if err := d.addReviews(r, isHosted); err != nil {
 		return err
 	}
 	events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
@@ -133,8 +133,15 @@ type shownReview struct {
 	Claim    *string
 }
 
-// addReviews adds the score and the last reviews of a published vacant.
-func (d *vacantData) addReviews(r *reader) error {
+// addReviews adds the score and the last reviews of a published vacant. The score in its registration
+// is 0 if the agent that answers now has no reviews, so most pages need no further requests.
+func (d *vacantData) addReviews(r *reader, isHosted bool) error {
+	if d.Published.Score == 0 {
+		if isHosted {
+			d.Reputation = &registryclient.Reputation{}
+		}
+		return nil
+	}
 	all, err := r.Reputation(r.ctx, d.ID)
 	if problem.Is(err, problem.NotFound) {
 		return nil
