@@ -63,7 +63,7 @@ func openTeamHost(t *testing.T) *teamHost {
 			must(t, err)
 			return key
 		}
-		scopes := []billing.Scope{billing.ScopeCall, billing.ScopeAgents}
+		scopes := []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead} // read is for programs, which ask the API
 		h.secrets["key"], h.owner = makeKey(scopes...), makeKey(billing.ScopeVacants)
 		_, err := host.Billing.AddIssuer(ctx, a.ID, p.URL, billing.IssuerOptions{Require: map[string]string{"org": "acme"}, Cap: money.Dollar, Most: money.Dollar, Scopes: scopes})
 		must(t, err)
