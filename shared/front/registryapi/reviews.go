@@ -177,36 +177,42 @@ func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) 
 // the answer to a posted JSON object about the vacant self.
 func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self identity.ID, v canon.Value) (any, error)) op.Route {
 	s.Errors, s.Open = reflect.TypeFor[ingestRefusal](), true
-	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
+	handle := func(w http.ResponseWriter, r *http.Request) (any, error) {
 		self, err := d.findHosted(r.Context(), r.PathValue("vacant"))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body, err := httpapi.Body(w, r, canon.DefaultLimits().Bytes)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var answer any
 		v, err := canon.Parse(body, canon.DefaultLimits())
 		switch {
 		case err != nil:
-			err = refuse(problem.Malformed, "bad_json: "+problem.Of(err).Text())
+			return nil, refuse(problem.Malformed, "bad_json: "+problem.Of(err).Text())
 		case v.Kind() != canon.Object:
-			err = refuse(problem.Malformed, "payload_not_object")
-		default:
-			answer, err = ingest(r.Context(), self, v)
+			return nil, refuse(problem.Malformed, "payload_not_object")
 		}
+		return ingest(r.Context(), self, v)
+	}
+	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
+		answer, err := handle(w, r)
+		if err == nil {
+			return httpapi.Answer(w, http.StatusOK, answer)
+		}
+		p := problem.Of(err)
 		var refusal *ingestRefusal
-		switch {
-		case errors.As(err, &refusal):
-			if err := httpapi.Answer(w, refusal.kind.Row().Status, refusal); err != nil {
-				return err
-			}
-			return httpapi.Rendered{Err: problem.New(refusal.kind, "%s", refusal.Message)}
-		case err != nil:
+		if errors.As(err, &refusal) {
+			p = &problem.Error{Kind: refusal.kind, Detail: refusal.Message}
+			err = p
+		} else {
+			refusal = &ingestRefusal{Message: p.Text()}
+		}
+		httpapi.Refusing(w.Header(), p)
+		if err := httpapi.Answer(w, p.Kind.Row().Status, refusal); err != nil {
 			return err
 		}
-		return httpapi.Answer(w, http.StatusOK, answer)
+		return httpapi.Rendered{Err: err}
 	})
 }
 

@@ -134,8 +134,8 @@ func TestTheRoutesHaveTheStatusesOfTheirProblems(t *testing.T) {
 	if status, got = f.post("/v1/submit_review", blob(f.rate(c, 0))); status != 409 || got["code"] != "reviewed" {
 		t.Errorf("submit of another review of the call = %d %v, want reviewed", status, got)
 	}
-	if status, got = f.post("/v/nobody/reviews/ingest", good); status != 404 {
-		t.Errorf("ingest for nobody = %d %v, want 404", status, got)
+	if status, got = f.post("/v/nobody/reviews/ingest", good); status != 404 || got["ok"] != false || got["error"] != "vacant \"nobody\" is not hosted here" {
+		t.Errorf("ingest for nobody = %d %v, want 404 in the form of the reference", status, got)
 	}
 }
 
