@@ -44,6 +44,7 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 		"/v1/workspaces*":      "agent, ${Agents}, ${Files}, 7 methods",
 		"/v1/usage":            "gateway, ${Agents}, ${Reads}, 7 methods", "/v1/bookings*": "gateway, ${Agents}, ${Reads}, 7 methods",
 		"/v1/tasks*": "agent, ${Agents}, ${Tasks}, 7 methods", "/v1/agents*": "agent, ${Agents}, ${Tasks}, 7 methods",
+		"/v1/work/*":               "agent, nothing kept, ${Tasks}, 7 methods",
 		"/v/*/v1/chat/completions": "agent, ${Agents}, ${Tasks}, 7 methods", "/v1/chat/*": "agent, ${Agents}, ${Tasks}, 7 methods", "/v1/models*": "agent, ${Agents}, ${Tasks}, 7 methods", "/v1/responses*": "agent, ${Agents}, ${Tasks}, 7 methods",
 		"/v/*/v1/responses": "agent, ${Agents}, ${Tasks}, 7 methods", "/v1/v1/*": "agent, ${Agents}, ${Tasks}, 7 methods",
 		"/v1/*":           "registry, nothing kept, ${Reads}, 7 methods",

@@ -92,9 +92,9 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey obs#* task#* due#*] seals textkey:* ",
-		"agent":  "puts [textkey obs#* task#* recent#* team#* open#* guest due#* subject#* workspacecount#* workspace#* workspacefile#* locks#*] seals [textkey:* guest:* workspace:*] ",
-		"worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#* workspacecount#* workspace#* workspacefile#* locks#*] seals [textkey:* guest:* workspace:*] ", "sweeper": "puts [workspacecount#* textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
+	want := map[string]string{"message": "puts [textkey obs#* task#* due#* work#* workturn#*] seals textkey:* ",
+		"agent":  "puts [textkey obs#* task#* recent#* team#* open#* guest due#* subject#* work#* workturn#* workers#* workspacecount#* workspace#* workspacefile#* locks#*] seals [textkey:* guest:* workspace:*] ",
+		"worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#* work#* workturn#* workspacecount#* workspace#* workspacefile#* locks#*] seals [textkey:* guest:* workspace:*] ", "sweeper": "puts [workspacecount#* textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
 		"gateway": "puts [subject#* acct#* key#* link#* endings pay#* bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues reviews#* reviewer#*] ", "checkpointer": "puts [tlog signkey] seals signkey:* ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}

@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -153,12 +154,17 @@ func granted(s settings.Settings) map[functions.Function]grants {
 	return all
 }
 
+// offering and withdrawing return the grants on documents for calls that wait for a worker.
+func offering() access    { return access{[]string{"PutItem"}, of{worker.WaitingDocs, worker.TurnDocs}} }
+func withdrawing() access { return access{[]string{"DeleteItem"}, of{worker.WaitingDocs}} }
+
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{operations: operations}} }
+	message := append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}})
 	return map[functions.Function]grants{
-		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
+		functions.Message: {rows: appends(), docs: append(message, offering(), withdrawing()), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys, fileKeys},
 			files: []string{"GetObject", "PutObject"}, host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
@@ -222,6 +228,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent = append(agent, checkingTokens()...)
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
 		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
+	agent = append(agent, offering(), withdrawing(), access{[]string{"Query"}, of{worker.WaitingDocs}}, access{[]string{"PutItem"}, of{worker.SeenDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: grants{rows: appends(), docs: append(agent, access{[]string{"DeleteItem"}, of{workspace.Docs, locks.Docs, locks.NumberDocs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
@@ -233,7 +240,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
 			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
 			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
-			{operations: []string{"GetItem"}}},
+			{operations: []string{"GetItem"}}, offering(), withdrawing()},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
 			sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
 	}

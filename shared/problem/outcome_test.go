@@ -13,7 +13,7 @@ import (
 func TestEachKindHasAnOutcome(t *testing.T) {
 	failed := []string{
 		"internal", "behaviour_failed", "unavailable", "deadline", "untrusted", "damaged", "substrate_unavailable",
-		"substrate_misconfigured", "substrate_too_large", "substrate_busy", "substrate_refused", "budget_exceeded",
+		"substrate_misconfigured", "substrate_too_large", "substrate_busy", "substrate_refused", "budget_exceeded", "no_worker",
 	}
 	var got []string
 	for _, k := range problem.Kinds() {

@@ -78,6 +78,7 @@ const (
 	NoCall
 	Reviewed
 	Ineligible
+	NoWorker
 )
 
 // Row contains the public representations of a Kind.
@@ -169,6 +170,7 @@ var rows = map[Kind]Row{
 	NoCall:                 {"no_call", http.StatusConflict, -32052, ExitConflict, "the review is of no answered call of this reviewer"},
 	Reviewed:               {"reviewed", http.StatusConflict, -32053, ExitConflict, "the call was reviewed before"},
 	Ineligible:             {"ineligible", http.StatusForbidden, -32054, ExitRefused, "the reviewer may not review this vacant"},
+	NoWorker:               {"no_worker", http.StatusInternalServerError, -32055, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
 func (k Kind) Row() Row { return rows[k] }
@@ -177,7 +179,7 @@ func (k Kind) Row() Row { return rows[k] }
 // except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
 		return true
 	}
 	return false

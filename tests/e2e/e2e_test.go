@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+	"github.com/vacancy-host/vacancy/tests/acpagent"
 )
 
 func TestMain(m *testing.M) {
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 		},
 		"stranger": strangerCommand,
 		"hammer":   hammerCommand,
+		"acpagent": func() { acpagent.Run(os.Getenv("ACP_AGENT")) },
 	})
 }
 

@@ -144,7 +144,8 @@ func readmeCommands(ts *testscript.TestScript, neg bool, args []string) {
 // readmeCommand returns the lines of the script for a line of a README.
 func readmeCommand(line string) []string {
 	command, comment, _ := strings.Cut(line, " # ")
-	name, watched := strings.CutPrefix(strings.TrimSpace(command), "vacancy watch ")
+	_, watch, watched := strings.Cut(" "+strings.TrimSpace(command), " vacancy watch ")
+	name, _, _ := strings.Cut(watch, " ")
 	printed, prints := strings.CutPrefix(comment, "prints ")
 	command = theID.ReplaceAllString(command, `"$$ID"`)
 	switch {
@@ -152,7 +153,7 @@ func readmeCommand(line string) []string {
 		return nil
 	case watched:
 		return []string{
-			command + " >watch.log 2>&1 & watch=$!; trap 'kill $watch' EXIT",
+			command + " >watch-" + name + ".log 2>&1 & watch=$!; watches=\"$watches $watch\"; trap 'kill $watches' EXIT",
 			"until vacancy call " + name + " ready >/dev/null 2>&1; do kill -0 $watch; sleep 0.1; done",
 		}
 	case prints && theID.MatchString(printed):

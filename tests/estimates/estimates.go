@@ -103,6 +103,12 @@ var (
 		Feature: "turns of a model for three seconds, without their calls and the provider's price", Uses: 1000, WriteUnits: 9, ReadUnits: 12, Requests: 1, LogBytes: 450 + 26,
 		Milliseconds: map[string]float64{functions.Message.Name: 3000, functions.Think.Name: 3000}, // both wait
 	}
+	// WorkerPoll finds no turn. It reads a key, its account and the waiting turns; each sixth records that a worker is
+	// connected.
+	WorkerPoll = Estimate{
+		Feature: "requests of idle workers, of which each sends 8,640 a day", Uses: 1e6, ReadUnits: 3, Requests: 1,
+		Milliseconds: map[string]float64{functions.Agent.Name: 10}, Others: map[cost.Item]float64{cost.WriteUnits: 1. / 6, cost.ReadUnits: 1. / 6},
+	}
 	// Graduation is an accepted attempt. It has room for a page of answers of each compared vacant. Most
 	// steps are cold starts, because graduations are rare.
 	Graduation = Estimate{
@@ -126,7 +132,7 @@ const (
 
 // All lists the estimates in the order of the README.
 func All() []Estimate {
-	return []Estimate{Task, BackgroundTask, SlowCall, PricedCall, Booking, File, Page, Turn, Graduation}
+	return []Estimate{Task, BackgroundTask, SlowCall, PricedCall, Booking, File, Page, Turn, WorkerPoll, Graduation}
 }
 
 // USD returns the cost of all uses on a stage. Only the cost of a page includes transfer out.

@@ -75,7 +75,7 @@ func (s *deployed) everything(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"models", s.thought}, {"tasks", s.tasked}, {"teams", s.dispatched}, {"files", s.filed}, {"slow vacants", s.slow}, {"searches", s.looked}, {"protocols", s.askedByOthers}, {"tokens", s.askedByTokens},
+		{"models", s.thought}, {"tasks", s.tasked}, {"teams", s.dispatched}, {"files", s.filed}, {"workers", s.leased}, {"slow vacants", s.slow}, {"searches", s.looked}, {"protocols", s.askedByOthers}, {"tokens", s.askedByTokens},
 		{"children", s.grown}, {"money", s.charged}, {"verify", s.wholeOverHTTP}, {"sweeper", s.sweep},
 	} {
 		began := time.Now()

@@ -83,7 +83,7 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	defer proxy.Close()
 	const operators = "^/v1/admin/"
 	// The fuzzer asks A2A for what it cannot guess: a vacant, and an ended task of the key. It adds no
-	// credentials of its own, which would hide all behind 401.
+	// credentials of its own, which would hide all behind 401. Few leases are asked for, because each waits up to 20 s.
 	config := filepath.Join(t.TempDir(), "schemathesis.toml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, `
 [generation]
@@ -97,6 +97,12 @@ include-path-regex = "^/v/"
 "path.id" = %q
 "path.config" = %q
 "header.A2A-Version" = "1.0"
+
+[[operations]]
+include-path = "/v1/admin/work/lease"
+request-timeout = 30
+generation.max-examples = 2
+phases.coverage.enabled = false
 `, endedTask(t, public, key.Secret), pushConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}

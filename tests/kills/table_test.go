@@ -201,6 +201,16 @@ var table = []scenario{
 		calls: `Doc team, Docs task, Docs task 2, Rows req, Rows rsp, Doc task, Docs task 3,
 			Commit task > done`,
 	}, {
+		request: "a lease of a turn by a worker", in: inDev, prepare: offering, make: aLease, again: leaseAgain,
+		calls: `Doc key, Doc acct, Doc workers, Commit workers, Docs work, Doc work, Doc workturn,
+			Commit work > done, Doc workturn 2, Write`,
+	}, {
+		request: "events of a worker", in: inDev, prepare: offering, warm: leased, make: someEvents, again: workAgain,
+		calls: `Doc key, Doc workturn, Commit workturn > done, Write`,
+	}, {
+		request: "the result of a worker", in: inDev, prepare: offering, warm: leased, make: aResult, again: workAgain,
+		calls: `Doc key, Doc workturn, Commit workturn > done, Write`,
+	}, {
 		request: "a call that fails", in: both, prepare: warmed, make: aFailingCall, again: callAgain,
 		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Commit req > pending, Rows rsp,
 			Commit rsp > unanswered, Write`,

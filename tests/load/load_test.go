@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/acpagent"
 	"github.com/vacancy-host/vacancy/tests/hammer"
 )
 
@@ -34,6 +35,10 @@ import (
 const storeEnv = "VACANCY_LOAD_HOME"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "agent" {
+		acpagent.Run("")
+		return
+	}
 	if kind := os.Getenv(storeEnv); kind != "" {
 		os.Exit(dev(kind))
 	}

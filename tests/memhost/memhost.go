@@ -94,7 +94,7 @@ func (h *Host) Serve() {
 	h.Agents = h.OpenA2A()
 	h.AGP = h.OpenAGP(h.Agents, found.Find, true)
 	h.Agents.Find = found.Find
-	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Metrics: true}.Public()
+	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(), Metrics: true}.Public()
 }
 
 // Work runs the background work until the test ends or stop is called.

@@ -37,20 +37,35 @@ type Options struct {
 	Root string
 	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
+	// Program, unless "", is a program on this machine that reads the settings instead of a host: Gemini, Claude or
+	// OtherProgram.
+	Program string
 }
+
+// The programs on this machine.
+const (
+	Gemini       = "gemini"
+	Claude       = "claude"
+	OtherProgram = "other"
+)
 
 type File struct {
 	Name  string // file name without its extension
 	Agent definition.Agent
+	// Settings are the settings of the file that a program on this machine may have, sorted. ApprovalMode is one of
+	// them that a host lacks.
+	Settings     []string
+	ApprovalMode string
 }
 
 // Read reads an agent's file. If the file names a provider and PROVIDER/NAME.md exists in its
-// folder, Read reads that file instead. Errors name the file and the invalid key.
+// folder, or PROGRAM/NAME.md for a program, Read reads that file instead. Errors name the file and
+// the invalid key.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
 	f, err := o.read(filepath.Join(dir, "."), name)
 	if err == nil {
-		own := filepath.Join(cmp.Or(f.Agent.Provider, "."), name)
+		own := filepath.Join(cmp.Or(o.Program, f.Agent.Provider, "."), name)
 		if own != name && exists(filepath.Join(dir, own)) {
 			f, err = o.read(filepath.Join(dir, "."), own)
 		}
@@ -79,11 +94,14 @@ func exists(file string) bool {
 
 type reader struct {
 	beside, root *os.Root // root is nil if Options.Root is empty
+	program      string
 	warnings     []string
+	settingNames []string // names of the settings for a program
+	approval     string
 }
 
 func (o Options) read(dir, name string) (f File, err error) {
-	r := &reader{}
+	r := &reader{program: o.Program}
 	if r.beside, err = os.OpenRoot(dir); err != nil {
 		return f, asText(err)
 	}
@@ -110,17 +128,17 @@ func (o Options) read(dir, name string) (f File, err error) {
 	if err != nil {
 		return f, err
 	}
-	a.System = r.prompt(a.Provider, filepath.ToSlash(name), persona)
+	a.System = r.prompt(cmp.Or(o.Program, a.Provider), filepath.ToSlash(name), persona)
 	a.Warnings = r.warnings
-	return File{Agent: a}, a.Check()
+	return File{Agent: a, Settings: r.settingNames, ApprovalMode: r.approval}, a.Check()
 }
 
 // asText unwraps the error of a failed file operation, so that the message does not repeat the
 // path.
 func asText(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return &problem.Error{Kind: kindOf(err), Detail: at.Err.Error(), Err: err}
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return &problem.Error{Kind: kindOf(err), Detail: pathError.Err.Error(), Err: err}
 	}
 	return err
 }
@@ -151,7 +169,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
 	"lock_paths":    (*reader).folders,
-	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
+	"approval_mode": (*reader).approvalMode, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
 	"name": (*reader).name, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
@@ -177,9 +195,16 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		return a, unknownKeys(unknown)
 	}
 	for _, key := range names {
-		take := keys[key]
+		take, forProgram := keys[key], slices.Contains(programKeys, key)
+		if r.program != "" && forProgram {
+			r.settingNames = append(r.settingNames, key)
+		}
 		switch {
 		case string(front[key]) == "null":
+		case r.program != "" && !forProgram:
+			if key != "description" && key != "provider" {
+				r.warn("%s: not used, because a program on this machine does the turns", key)
+			}
 		case take == nil:
 			agent[key] = front[key]
 		default:
@@ -192,6 +217,9 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		if err := agent.setSubstrate(override); err != nil {
 			return a, err
 		}
+	}
+	if r.program != "" {
+		r.setProvider(agent)
 	}
 	if err := agent.chooseTier(); err != nil {
 		return a, err
@@ -211,6 +239,29 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	spec, err := a.Spec()
 	a.Provider = spec.Kind
 	return a, err
+}
+
+// programKeys are the settings that a program on this machine may have.
+var programKeys = []string{
+	"model", "fallback_model", "tier", "mode", "max_turns", "budget", "effort", "output_format", "approval_mode", "allowed_tools", "tools",
+	"disallowed_tools", "include_dirs",
+}
+
+// setProvider sets the provider of the models of a program. A model of another provider is replaced by the tier's.
+func (r *reader) setProvider(m members) {
+	provider, prefix := substrate.KindAnthropic, "claude-"
+	switch r.program {
+	case Gemini:
+		provider, prefix = substrate.KindGemini, "gemini-"
+	case OtherProgram:
+		prefix = ""
+	}
+	var model string
+	if err := json.Unmarshal(m["model"], &model); err == nil && !strings.Contains(model, prefix) {
+		r.warn("model: expected a name with %s, got %.40q; the model of the tier is used", prefix, model)
+		delete(m, "model")
+	}
+	m.set("provider", provider)
 }
 
 // chooseTier removes the tier of an agent with a model. It sets the tier MEDIUM if a provider with
@@ -271,11 +322,11 @@ func (m members) setSubstrate(text string) error {
 		delete(m, "fallback_model")
 		return nil
 	}
-	of, ok := definition.Of(spec)
+	agent, ok := definition.Of(spec)
 	if !ok {
 		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", text))
 	}
-	for key, value := range map[string]string{"provider": of.Provider, "base_url": of.BaseURL, "model": of.Model} {
+	for key, value := range map[string]string{"provider": agent.Provider, "base_url": agent.BaseURL, "model": agent.Model} {
 		if delete(m, key); value != "" {
 			m.set(key, value)
 		}
@@ -311,6 +362,19 @@ func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
+// approvalMode takes a setting that only programs on this machine have.
+func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
+	if r.program == "" {
+		return r.unused(nil, key, value)
+	}
+	modes := []string{"default", "auto_edit", "yolo", "plan"}
+	if json.Unmarshal(value, &r.approval) != nil || !slices.Contains(modes, r.approval) {
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "one of " + strings.Join(modes, ", "), Got: fmt.Sprintf("%.40s", value)}
+	}
+	return nil
+}
+
+// name warns of a name in the front matter, which other hosts' files have.
 func (r *reader) name(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
@@ -331,17 +395,17 @@ func (r *reader) price(a members, key string, value json.RawMessage) error {
 	if len(parts) == 1 && parts[0] == "0" {
 		parts = []string{"0", "0"}
 	}
-	var all []money.Amount
+	var amounts []money.Amount
 	for _, part := range parts {
 		m, err := money.Parse(strings.TrimSpace(part))
 		if err != nil || len(parts) < 2 || len(parts) > 3 {
 			return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars per million tokens as IN/OUT or IN/OUT/CACHED, such as 3/15/0.3, or 0", Got: fmt.Sprintf("%.40s", value)}
 		}
-		all = append(all, m)
+		amounts = append(amounts, m)
 	}
-	p := models.Price{In: all[0], Out: all[1], Cached: all[0]}
-	if len(all) == 3 {
-		p.Cached = all[2]
+	p := models.Price{In: amounts[0], Out: amounts[1], Cached: amounts[0]}
+	if len(amounts) == 3 {
+		p.Cached = amounts[2]
 	}
 	a.set(key, p)
 	return nil
@@ -377,39 +441,39 @@ func (r *reader) onOff(a members, key string, value json.RawMessage) error {
 }
 
 func (r *reader) list(a members, key string, value json.RawMessage) error {
-	all, err := listOf(key, value)
-	if err == nil && len(all) > 0 {
-		a.set(key, all)
+	items, err := listOf(key, value)
+	if err == nil && len(items) > 0 {
+		a.set(key, items)
 	}
 	return err
 }
 
 // input parses media types. It drops "text", because every agent reads the text of messages.
 func (r *reader) input(a members, key string, value json.RawMessage) error {
-	all, err := listOf(key, value)
-	for i := range all {
-		all[i] = strings.ToLower(all[i])
+	kinds, err := listOf(key, value)
+	for i := range kinds {
+		kinds[i] = strings.ToLower(kinds[i])
 	}
-	if all = slices.DeleteFunc(all, func(s string) bool { return s == "text" }); err == nil && len(all) > 0 {
-		a.set(key, all)
+	if kinds = slices.DeleteFunc(kinds, func(s string) bool { return s == "text" }); err == nil && len(kinds) > 0 {
+		a.set(key, kinds)
 	}
 	return err
 }
 
 // allowed parses tools and allowed_tools, which have the same meaning.
 func (r *reader) allowed(a members, key string, value json.RawMessage) error {
-	all, err := listOf(key, value)
+	tools, err := listOf(key, value)
 	if err != nil {
 		return err
 	}
 	var before []string
 	_ = json.Unmarshal(a["allowed_tools"], &before)
-	if slices.Contains(all, "Bash") {
+	if slices.Contains(tools, "Bash") && r.program == "" {
 		r.warn("%s: Bash is not offered, because a host runs no commands", key)
 	}
-	for _, one := range all {
-		if !slices.Contains(before, one) {
-			before = append(before, one)
+	for _, tool := range tools {
+		if !slices.Contains(before, tool) {
+			before = append(before, tool)
 		}
 	}
 	if len(before) > 0 {
@@ -424,7 +488,7 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 	if json.Unmarshal(value, &byName) != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "servers by name, as NAME: URL", Got: fmt.Sprintf("%.40s", value)}
 	}
-	var all []definition.Server
+	var servers []definition.Server
 	for name, what := range byName {
 		s := definition.Server{Name: name}
 		if json.Unmarshal(what, &s.URL) != nil {
@@ -443,24 +507,31 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 		if s.URL == "" {
 			return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL", Got: fmt.Sprintf("%.40s", what)}
 		}
-		all = append(all, s)
+		servers = append(servers, s)
 	}
-	slices.SortFunc(all, func(a, b definition.Server) int { return strings.Compare(a.Name, b.Name) })
-	if len(all) > 0 {
-		a.set(key, all)
+	slices.SortFunc(servers, func(a, b definition.Server) int { return strings.Compare(a.Name, b.Name) })
+	if len(servers) > 0 {
+		a.set(key, servers)
 	}
 	return nil
 }
 
 func (r *reader) folders(a members, key string, value json.RawMessage) error {
-	all, err := listOf(key, value)
-	kept := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return !definition.IsPath(one) })
-	for _, one := range all {
-		if !definition.IsPath(one) {
-			r.warn("%s: %s is not below the root; it is left out", key, one)
+	folders, err := listOf(key, value)
+	var kept []string
+	for _, folder := range folders {
+		isBelow := definition.IsPath(folder)
+		if isBelow && r.program != "" && r.root != nil {
+			_, missing := r.root.Stat(folder) // also if a link leads out of the root
+			isBelow = missing == nil
+		}
+		if isBelow {
+			kept = append(kept, folder)
+		} else {
+			r.warn("%s: %s is not below the root; it is left out", key, folder)
 		}
 	}
-	if len(all) > 0 && len(kept) == 0 && key == "include_dirs" && err == nil {
+	if len(folders) > 0 && len(kept) == 0 && r.program == "" && key == "include_dirs" && err == nil {
 		kept = []string{definition.SharedFolder} // without this folder the agent could read all folders
 	}
 	if len(kept) > 0 {
@@ -469,27 +540,27 @@ func (r *reader) folders(a members, key string, value json.RawMessage) error {
 	return err
 }
 
-func listOf(key string, value json.RawMessage) (all []string, err error) {
+func listOf(key string, value json.RawMessage) (items []string, err error) {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		for one := range strings.SplitSeq(text, ",") {
-			if one = strings.TrimSpace(one); one != "" {
-				all = append(all, one)
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
 			}
 		}
-		return all, nil
+		return items, nil
 	}
-	if json.Unmarshal(value, &all) != nil {
+	if json.Unmarshal(value, &items) != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Field: key, Want: "a list of texts, or a text with commas", Got: fmt.Sprintf("%.40s", value)}
 	}
-	return all, nil
+	return items, nil
 }
 
 func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
 
 func isKey(key string) bool {
-	_, known := keys[key]
-	return known
+	_, ok := keys[key]
+	return ok
 }
 
 // maxUnknown limits the keys that an error names.
@@ -501,8 +572,8 @@ func unknownKeys(unknown []string) error {
 	named, near := make([]string, 0, len(unknown)), []string{}
 	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
 		named = append(named, fmt.Sprintf("%.40q", key))
-		if one := nearest.Name(key, Keys()); one != "" {
-			near = append(near, one)
+		if suggestion := nearest.Name(key, Keys()); suggestion != "" {
+			near = append(near, suggestion)
 		}
 	}
 	text := strings.Join(named, ", ") + " is not a setting of an agent"
@@ -541,8 +612,8 @@ func (r *reader) prompt(provider, name string, persona []byte) string {
 	}
 	add(r.include(r.beside, path.Dir(name), persona, []string{name}))
 	if r.root != nil {
-		all, _ := fs.Glob(r.root.FS(), rules+"/*.md") // the pattern is valid
-		for _, file := range all {
+		ruleFiles, _ := fs.Glob(r.root.FS(), rules+"/*.md") // the pattern is valid
+		for _, file := range ruleFiles {
 			if doc, err := readText(r.root, file); err == nil {
 				add(r.include(r.root, rules, doc, []string{file}))
 			}
@@ -577,17 +648,17 @@ func (r *reader) included(in *os.Root, dir, name string, within []string) string
 		file string
 	}{{in, path.Join(dir, name)}, {r.root, path.Clean(name)}}
 	why := "not found"
-	for _, at := range places {
+	for _, place := range places {
 		switch {
-		case at.root == nil:
+		case place.root == nil:
 			continue
-		case path.IsAbs(name) || !filepath.IsLocal(at.file):
+		case path.IsAbs(name) || !filepath.IsLocal(place.file):
 			why = "outside of the root"
 			continue
-		case slices.Contains(within, at.file):
+		case slices.Contains(within, place.file):
 			return skipped("it includes itself")
 		}
-		doc, err := readText(at.root, at.file)
+		doc, err := readText(place.root, place.file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -596,7 +667,7 @@ func (r *reader) included(in *os.Root, dir, name string, within []string) string
 		case len(within) > maxIncludes:
 			return skipped(fmt.Sprintf("more than %d files deep", maxIncludes))
 		}
-		return strings.TrimRight(r.include(at.root, path.Dir(at.file), doc, append(slices.Clone(within), at.file)), "\n")
+		return strings.TrimRight(r.include(place.root, path.Dir(place.file), doc, append(slices.Clone(within), place.file)), "\n")
 	}
 	return skipped(why)
 }

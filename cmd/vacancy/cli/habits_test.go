@@ -81,6 +81,8 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 		"__complete snippet scribe --lang ":          strings.Join(snippetLanguages, "\n") + "\n",
 		"__complete mcp demo --as ":                  "alice\n",
 		"__complete mcp config demo --client ":       "claude-code\nclaude-desktop\ncursor\nvscode\ngemini\ncodex\nzed\n:4\n",
+		"__complete acp demo --as ":                  "alice\n",
+		"__complete acp config demo --client ":       "zed\njetbrains\nneovim\n:4\n",
 		"__complete chain ":                          "alice\n",
 		"__complete tail --stage ":                   ":4\n",
 	} {

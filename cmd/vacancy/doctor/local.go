@@ -44,7 +44,10 @@ type Local struct {
 }
 
 // Agent is the agent of a hosted vacant.
-type Agent struct{ Name, Failure string }
+type Agent struct {
+	Name, Failure string
+	NoWorker      bool // Failure says that no worker is connected
+}
 
 // Limits of free disk space for a failure and for a warning.
 const (
@@ -184,10 +187,13 @@ func (l Local) certificate() Check {
 }
 
 func (l Local) agents() Check {
-	var failing []string
+	var failing, idle []string
 	fix := "vacancy logs --failed" + l.Flag
 	for _, a := range l.Agents {
-		if a.Failure != "" {
+		switch {
+		case a.NoWorker:
+			idle = append(idle, a.Name)
+		case a.Failure != "":
 			failing = append(failing, a.Name+": "+a.Failure)
 		}
 	}
@@ -205,6 +211,8 @@ func (l Local) agents() Check {
 		return none("no vacant has an agent of its own")
 	case len(failing) > 0:
 		return fail(fix, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
+	case len(idle) > 0:
+		return warn("start a worker, such as with vacancy watch DIR --host URL", "no worker connected: %s", strings.Join(idle, ", "))
 	}
 	return ok("all %d answer", len(l.Agents))
 }

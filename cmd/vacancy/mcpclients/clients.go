@@ -1,5 +1,5 @@
-// Package mcpclients writes the entry of an MCP server into the configuration files of MCP clients:
-// editors and assistants. Each client is a row of a table.
+// Package mcpclients writes the entry of an MCP server, or of an ACP agent, into the configuration
+// files of clients: editors and assistants. Each client is a row of a table.
 //
 // A file keeps its comments, its other content and its mode. The package refuses files that do not
 // parse and symbolic links, and leaves them unchanged. After a crash, either the old or the new
@@ -27,6 +27,8 @@ type Entry struct {
 	Variable string
 	// Env contains further environment variables of a started server.
 	Env []Variable
+	// Value, if not nil, is the value of the entry: a bool for a setting that is not a server.
+	Value any
 }
 
 // Variable is an environment variable.
@@ -43,16 +45,18 @@ type Place struct {
 	Dir  string            // working directory
 	Env  map[string]string // HOME, APPDATA and others
 	Home string            // home directory of the user
+	Name string            // name of the entry, for clients that have a file for each entry
 }
 
-// Client is an MCP client. Its row is based on the client's own documentation.
+// Client is a client of MCP or ACP. Its row is based on the client's own documentation.
 type Client struct {
 	Name string
 	// Table is the path of the table of servers in the file.
 	Table []string
-	// TOML is true if the file is TOML. Otherwise it is JSON with comments.
-	TOML bool
-	file func(Place) string
+	// TOML is true if the file is TOML, and Lua if it is Lua and has only the entry. Otherwise it is JSON
+	// with comments.
+	TOML, Lua bool
+	file      func(Place) string
 	// http returns the entry of a server with a URL. It is nil if the client can only start
 	// servers.
 	http func(url string) []field
@@ -68,7 +72,7 @@ type Client struct {
 	Scope string
 }
 
-// field is a member of an entry. Its value is a string, a []string or a []field.
+// field is a member of an entry. Its value is a bool, a string, a []string or a []field.
 type field struct {
 	name  string
 	value any
@@ -93,9 +97,9 @@ func env(before, after string) func(string) field {
 	return func(variable string) field { return field{"env", []field{{variable, before + variable + after}}} }
 }
 
-// clients lists the known clients by name. The rows were checked in November 2026 against each
+// MCP lists the known clients of MCP. The rows were checked in November 2026 against each
 // client's documentation. Details that the documentation omits come from the client's issues.
-var clients = []Client{
+var MCP = Clients{
 	{
 		Name: "claude-code", Table: []string{"mcpServers"}, Scope: "the project in this folder",
 		file: func(p Place) string { return filepath.Join(p.Dir, ".mcp.json") },
@@ -136,17 +140,44 @@ var clients = []Client{
 	{
 		// The client's headers cannot contain variables (zed-industries/zed#60459).
 		Name: "zed", Table: []string{"context_servers"}, Scope: "you",
-		file: func(p Place) string {
-			switch config := p.Env["XDG_CONFIG_HOME"]; {
-			case p.OS == "windows":
-				return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
-			case p.OS == "linux" && config != "":
-				return filepath.Join(config, "zed", "settings.json")
-			}
-			return filepath.Join(p.Home, ".config", "zed", "settings.json")
-		},
-		http: one("url", nil),
+		file: zedFile, http: one("url", nil),
 	},
+}
+
+// ACP lists the known clients of ACP. Each starts its agents.
+var ACP = Clients{
+	{Name: "zed", Table: []string{"agent_servers"}, Scope: "you", file: zedFile, started: []field{{"type", "custom"}}},
+	{
+		Name: "jetbrains", Table: []string{"agent_servers"}, Scope: "you, in each IDE with AI Assistant",
+		file: func(p Place) string { return filepath.Join(p.Home, ".jetbrains", "acp.json") },
+	},
+	{
+		Name: "neovim", Lua: true, Scope: "you, in avante.nvim",
+		file: func(p Place) string {
+			config := p.Env["XDG_CONFIG_HOME"]
+			switch {
+			case p.OS == "windows":
+				config = p.Env["LOCALAPPDATA"]
+			case config == "":
+				config = filepath.Join(p.Home, ".config")
+			}
+			return filepath.Join(config, "nvim", "lua", "vacancy", p.Name+".lua")
+		},
+		inherits: env("", ""),
+	},
+}
+
+// GeminiAgents is the setting of Gemini CLI that lets it load agents.
+var GeminiAgents = Client{Name: "gemini", Table: []string{"experimental"}}
+
+func zedFile(p Place) string {
+	switch config := p.Env["XDG_CONFIG_HOME"]; {
+	case p.OS == "windows":
+		return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
+	case p.OS == "linux" && config != "":
+		return filepath.Join(config, "zed", "settings.json")
+	}
+	return filepath.Join(p.Home, ".config", "zed", "settings.json")
 }
 
 func (p Place) application(path ...string) string {
@@ -162,20 +193,23 @@ func (p Place) application(path ...string) string {
 	return filepath.Join(append(root, path...)...)
 }
 
-func Names() (names []string) {
-	for i := range clients {
-		names = append(names, clients[i].Name)
+// Clients are the clients of a protocol.
+type Clients []Client
+
+func (c Clients) Names() (names []string) {
+	for i := range c {
+		names = append(names, c[i].Name)
 	}
 	return names
 }
 
-func Find(name string) (Client, error) {
-	for i := range clients {
-		if clients[i].Name == name {
-			return clients[i], nil
+func (c Clients) Find(name string) (Client, error) {
+	for i := range c {
+		if c[i].Name == name {
+			return c[i], nil
 		}
 	}
-	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(Names(), ", "), Got: name}
+	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(c.Names(), ", "), Got: name}
 }
 
 func (c *Client) File(p Place) string { return c.file(p) }
@@ -221,9 +255,20 @@ func (c *Client) fields(e Entry) []field {
 	return all
 }
 
+// value returns the value of an entry.
+func (c *Client) value(e Entry) any {
+	if e.Value != nil {
+		return e.Value
+	}
+	return c.fields(e)
+}
+
 func (c *Client) Text(e Entry) string {
-	if c.TOML {
+	switch {
+	case c.TOML:
 		return c.table(e)
+	case c.Lua:
+		return c.module(e)
 	}
 	return string(c.document(e))
 }
@@ -240,8 +285,11 @@ func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err
 		return nil, false, err
 	}
 	merge := c.mergeJSON
-	if c.TOML {
+	switch {
+	case c.TOML:
 		merge = c.mergeTOML
+	case c.Lua:
+		merge = c.mergeLua
 	}
 	if merged, replaced, err = merge(old, e); err != nil {
 		return nil, false, err

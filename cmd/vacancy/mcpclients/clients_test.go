@@ -31,8 +31,8 @@ var entries = []struct {
 
 // Each client's files are as its documentation has them.
 func TestEachClientHasItsFile(t *testing.T) {
-	for _, name := range Names() {
-		c, err := Find(name)
+	for _, name := range MCP.Names() {
+		c, err := MCP.Find(name)
 		must(t, err)
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
@@ -44,14 +44,27 @@ func TestEachClientHasItsFile(t *testing.T) {
 		}
 		clitest.Golden(t, name, b.String())
 	}
+	for _, name := range ACP.Names() {
+		c, err := ACP.Find(name)
+		must(t, err)
+		var b strings.Builder
+		for _, os := range []string{"linux", "darwin", "windows"} {
+			p := Place{OS: os, Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming", "LOCALAPPDATA": "/home/me/AppData/Local"}, Name: "fox"}
+			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
+		}
+		for _, one := range entries {
+			fmt.Fprintf(&b, "\n--- %s: variable named %v ---\n%s", one.what, one.entry.Variable != "" && c.NamesVariable(one.entry), c.Text(one.entry))
+		}
+		clitest.Golden(t, "acp-"+name, b.String())
+	}
 	p := Place{OS: "linux", Home: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
 	for name, want := range map[string]string{"zed": "/x/zed/settings.json", "vscode": "/x/Code/User/mcp.json", "codex": "/c/config.toml"} {
-		c, _ := Find(name)
+		c, _ := MCP.Find(name)
 		if got := c.File(p); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	if _, err := Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
+	if _, err := MCP.Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
 		t.Errorf("an unknown client: %v", err)
 	}
 	if got := NameOf("übers/fox 1"); got != "-bers-fox-1" {
@@ -71,7 +84,7 @@ type merge struct {
 // checkMerges adds fox to the files of a client. A second merge changes nothing.
 func checkMerges(t *testing.T, client string, merges map[string]merge) {
 	t.Helper()
-	c, err := Find(client)
+	c, err := MCP.Find(client)
 	must(t, err)
 	for name, tt := range merges {
 		got, replaced, err := c.Merge([]byte(tt.old), fox)
@@ -158,7 +171,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"codex", "[[mcp_servers]]\na = 1\n", "line 1: mcp_servers: expected a table, got a list of tables"},
 		{"codex", "x = " + strings.Repeat("[", 2000), "line 1: more than 1000 brackets are open"},
 	} {
-		c, _ := Find(tt.client)
+		c, _ := MCP.Find(tt.client)
 		got, _, err := c.Merge([]byte(tt.old), fox)
 		if got != nil || !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), tt.want) {
 			t.Errorf("%.60q: %q, %v; want %q", tt.old, got, err, tt.want)
@@ -166,8 +179,76 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
+func TestASettingIsMergedInPlace(t *testing.T) {
+	enable := func(old string, on bool) (string, error) {
+		got, _, err := GeminiAgents.Merge([]byte(old), Entry{Name: "enableAgents", Value: on})
+		return string(got), err
+	}
+	for old, want := range map[string]string{
+		"": "{\n  \"experimental\": {\n    \"enableAgents\": true\n  }\n}\n",
+		"{\n  // mine\n  \"theme\": \"x\",\n  \"experimental\": {\"a\": [1]}\n}\n":              "{\n  // mine\n  \"theme\": \"x\",\n  \"experimental\": {\"a\": [1],\n    \"enableAgents\": true\n  }\n}\n",
+		"{\n  \"experimental\": {\n    \"enableAgents\": false, // off\n    \"b\": 1\n  }\n}\n": "{\n  \"experimental\": {\n    \"enableAgents\": true, // off\n    \"b\": 1\n  }\n}\n",
+	} {
+		got, err := enable(old, true)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", old, err, diff)
+		}
+		if again, err := enable(got, true); err != nil || again != got {
+			t.Errorf("%q, once more: %q, %v", old, again, err)
+		}
+		if off, err := enable(got, false); err != nil || off != strings.Replace(got, "\"enableAgents\": true", "\"enableAgents\": false", 1) {
+			t.Errorf("%q, switched off: %q, %v", old, off, err)
+		}
+	}
+	for _, old := range []string{"{", "[]", "{\"experimental\": 1}", "{\"experimental\": {}, \"experimental\": {}}"} {
+		if got, err := enable(old, true); !problem.Is(err, problem.Usage) {
+			t.Errorf("%q: %q, %v", old, got, err)
+		}
+	}
+}
+
+func TestALuaFileIsReplacedOnlyIfItIsOurs(t *testing.T) {
+	c, err := ACP.Find("neovim")
+	must(t, err)
+	odd := Entry{Name: "fox", Command: `C:\a "b"`, Args: []string{"é\n"}}
+	first, replaced, err := c.Merge(nil, odd)
+	if err != nil || replaced || !strings.Contains(string(first), `"command": "C:\\a \"b\""`) || !strings.Contains(string(first), `["é\n"]`) {
+		t.Errorf("a new file: %s, %v, %v", first, replaced, err)
+	}
+	if got, replaced, err := c.Merge(first, fox); err != nil || !replaced || string(got) != c.Text(fox) {
+		t.Errorf("a file of this command: %s, %v, %v", got, replaced, err)
+	}
+	if got, _, err := c.Merge([]byte("return {}\n"), fox); got != nil || !problem.Is(err, problem.Usage) {
+		t.Errorf("a file of the user: %s, %v", got, err)
+	}
+}
+
+func TestAFileWithoutContentIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.md")
+	remove := func(b []byte) ([]byte, bool, error) {
+		if b != nil && string(b) != "ours" {
+			return nil, false, problem.New(problem.Usage, "not ours")
+		}
+		return nil, false, nil
+	}
+	if w, err := Update(path, false, remove); !w.Same || err != nil {
+		t.Errorf("a missing file: %+v, %v", w, err)
+	}
+	must(t, os.WriteFile(path, []byte("theirs"), 0o600))
+	if _, err := Update(path, false, remove); !problem.Is(err, problem.Usage) {
+		t.Errorf("another file: %v", err)
+	}
+	must(t, os.WriteFile(path, []byte("ours"), 0o600))
+	for _, dry := range []bool{true, false} {
+		w, err := Update(path, dry, remove)
+		if _, statErr := os.Stat(path); w.Same || w.Content != nil || err != nil || (statErr == nil) != dry {
+			t.Errorf("dry %v: %+v, %v, then %v", dry, w, err, statErr)
+		}
+	}
+}
+
 func TestAFileKeepsItsModeAndHasOneBackup(t *testing.T) {
-	c, _ := Find("zed")
+	c, _ := MCP.Find("zed")
 	path := filepath.Join(t.TempDir(), "zed", "settings.json")
 	w, err := c.Write(path, fox)
 	if err != nil || !w.Made || w.Backup != "" {
@@ -212,7 +293,7 @@ func folder(t *testing.T, dir string) (names []string) {
 }
 
 func TestLinksAndOtherFilesAreRefused(t *testing.T) {
-	c, _ := Find("cursor")
+	c, _ := MCP.Find("cursor")
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret.json")
 	must(t, os.WriteFile(secret, []byte("{}"), 0o600))
@@ -242,7 +323,7 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 // The program may die after each step: the file is then the old one or the new one, and the same
 // command completes the change.
 func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
-	c, _ := Find("gemini")
+	c, _ := MCP.Find("gemini")
 	const before = "{\n  // mine\n  \"a\": 1\n}\n"
 	after, _, err := c.Merge([]byte(before), fox)
 	must(t, err)
@@ -283,7 +364,7 @@ func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
 
 // The client itself may write its file at the same time: its change is not lost.
 func TestAChangeOfTheClientIsNotLost(t *testing.T) {
-	c, _ := Find("zed")
+	c, _ := MCP.Find("zed")
 	path := filepath.Join(t.TempDir(), "settings.json")
 	must(t, os.WriteFile(path, []byte("{}"), 0o600))
 	const theirs = `{"theme": "dark"}`
@@ -308,7 +389,7 @@ func FuzzMerge(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, old []byte) {
 		for _, name := range []string{"cursor", "zed", "codex"} {
-			c, _ := Find(name)
+			c, _ := MCP.Find(name)
 			got, _, err := c.Merge(old, fox)
 			if problem.Is(err, problem.Internal) {
 				t.Fatalf("%s of %q: %v", name, old, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -18,7 +19,7 @@ const unit = "  "
 
 func (c *Client) document(e Entry) []byte {
 	l := layout{newline: "\n", unit: unit}
-	b := l.object(nil, []field{{c.Table[0], []field{{e.Name, c.fields(e)}}}}, "")
+	b := l.object(nil, []field{{c.Table[0], []field{{e.Name, c.value(e)}}}}, "")
 	return append(b, '\n')
 }
 
@@ -33,17 +34,22 @@ func (l layout) object(b []byte, members []field, indent string) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, l.newline+indent+l.unit...)
-		b = append(canon.AppendString(b, m.name), ": "...)
-		switch v := m.value.(type) {
-		case string:
-			b = canon.AppendString(b, v)
-		case []string:
-			b = appendList(b, v)
-		case []field:
-			b = l.object(b, v, indent+l.unit)
-		}
+		b = l.value(append(canon.AppendString(b, m.name), ": "...), m.value, indent+l.unit)
 	}
 	return append(append(b, l.newline+indent...), '}')
+}
+
+// value renders the value of a field. indent is the indentation of the field's line.
+func (l layout) value(b []byte, value any, indent string) []byte {
+	switch v := value.(type) {
+	case bool:
+		return strconv.AppendBool(b, v)
+	case string:
+		return canon.AppendString(b, v)
+	case []string:
+		return appendList(b, v)
+	}
+	return l.object(b, asFields(value), indent)
 }
 
 func appendList(b []byte, all []string) []byte {
@@ -100,14 +106,14 @@ func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, e
 		}
 		switch {
 		case found == nil:
-			value := []field{{name, c.fields(e)}}
+			added := field{name, c.value(e)}
 			if depth < len(c.Table) {
-				value = []field{{name, []field{{e.Name, c.fields(e)}}}}
+				added.value = []field{{e.Name, c.value(e)}}
 			}
-			merged = l.insert(old, at, o, value[0], inner, indent)
+			merged = l.insert(old, at, o, added, inner, indent)
 		case depth == len(c.Table):
 			replaced = true
-			merged = apply(old, change{found.StartOffset, found.EndOffset, string(l.object(nil, c.fields(e), inner))})
+			merged = apply(old, change{found.StartOffset, found.EndOffset, string(l.value(nil, c.value(e), inner))})
 		default:
 			at, indent = found, inner
 			continue
@@ -164,7 +170,7 @@ func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, er
 // insert adds a member at the end of an object. indent is the indentation of members, and outer the
 // indentation of the object's line.
 func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
-	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.object(nil, m.value.([]field), indent))
+	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.value(nil, m.value, indent))
 	closing := at.EndOffset - 1
 	// The member follows the last comment or value before the closing brace.
 	end := len(bytes.TrimRightFunc(b[:closing], unicode.IsSpace))
@@ -218,7 +224,7 @@ func (c *Client) compare(before, after map[string]any, e Entry) error {
 		}
 		at = inner
 	}
-	at[e.Name] = plain(c.fields(e))
+	at[e.Name] = plain([]field{{e.Name, c.value(e)}})[e.Name]
 	if !reflect.DeepEqual(before, after) {
 		return problem.New(problem.Internal, "the changed file would say something else")
 	}
@@ -230,7 +236,7 @@ func plain(fields []field) map[string]any {
 	m := map[string]any{}
 	for _, f := range fields {
 		switch v := f.value.(type) {
-		case string:
+		case bool, string:
 			m[f.name] = v
 		case []string:
 			list := []any{}

@@ -26,6 +26,8 @@ type Written struct {
 	Same     bool `json:"same,omitempty"`
 	// Backup is the path of the copy of the previous file, or "".
 	Backup string `json:"backup,omitempty"`
+	// Content is the content of the file after the change, or nil without a file.
+	Content []byte `json:"-"`
 }
 
 func (c *Client) Write(path string, e Entry) (Written, error) {
@@ -34,6 +36,16 @@ func (c *Client) Write(path string, e Entry) (Written, error) {
 
 // write implements Write. step reports each step to tests.
 func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
+	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, step)
+}
+
+// Update changes a file by merge, which returns the new content and whether it replaced an entry. If the new
+// content is nil, Update removes the file. If dry is set, Update only returns what it would write.
+func Update(path string, dry bool, merge func(old []byte) ([]byte, bool, error)) (Written, error) {
+	return update(path, merge, dry, func(string) {})
+}
+
+func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, step func(string)) (w Written, err error) {
 	dir := filepath.Dir(path)
 	if err := checkDir(dir); err != nil {
 		return w, err
@@ -42,14 +54,20 @@ func (c *Client) write(path string, e Entry, step func(string)) (w Written, err 
 	if err != nil {
 		return w, err
 	}
-	merged, replaced, err := c.Merge(old, e)
+	merged, replaced, err := merge(old)
 	if err != nil {
 		p := problem.Of(err)
 		return w, problem.Wrap(p.Kind, err, "%s is left as it is: %s", path, p.Text())
 	}
-	w = Written{Made: info == nil, Replaced: replaced, Same: info != nil && bytes.Equal(old, merged)}
-	if w.Same {
+	w = Written{Made: info == nil, Replaced: replaced, Same: (info == nil) == (merged == nil) && bytes.Equal(old, merged), Content: merged}
+	switch {
+	case w.Same || dry:
 		return w, nil
+	case merged == nil:
+		return w, errors.Join(os.Remove(path), durable.Dir(dir))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return w, err
 	}
 	mode := fs.FileMode(0o644)
 	if info != nil {
@@ -67,16 +85,15 @@ func (c *Client) write(path string, e Entry, step func(string)) (w Written, err 
 	return w, put(path, merged, mode, step)
 }
 
-// checkDir creates the folder of a file. It refuses a symbolic link in its place.
+// checkDir refuses a link in the place of the folder of a file.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
+	case info.Mode()&fs.ModeSymlink != 0:
 		return problem.New(problem.Usage, "%s is a symbolic link, which is not followed: add the entry by hand", dir)
 	}
 	return nil

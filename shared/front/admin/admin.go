@@ -33,6 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/reviews"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -305,8 +306,8 @@ func (d *api) show(ctx context.Context, rec *vacants.Record, _ One) (Vacant, err
 	return one[0], err
 }
 
-// enrich adds data that vacants' records do not contain: their visibility in the registry and
-// today's calls. It reads one registration per vacant, and the usage of the day once per tenant.
+// enrich adds data that vacants' records do not contain: their visibility in the registry,
+// whether a worker is connected, and today's calls. It reads one registration per vacant, and the usage of the day once per tenant.
 func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	if d.Vacants.Registry != nil {
 		ids := make([]identity.ID, len(all))
@@ -321,6 +322,16 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 			if g := &found[i]; g.Joined > 0 && g.Status == registry.StatusActive && g.Visibility != lifecycle.Hidden {
 				all[i].Published = g.Visibility
 			}
+		}
+	}
+	for i := range all {
+		v := &all[i]
+		if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker || v.Deleted != "" || d.Answers == nil {
+			continue
+		}
+		err := d.Answers.CheckAgent(ctx, v.ID)
+		if v.NoWorker = problem.Is(err, problem.NoWorker); problem.Is(err, problem.Unavailable) {
+			return err
 		}
 	}
 	if d.Billing == nil {

@@ -40,7 +40,9 @@ type Vacant struct {
 	// usage, or if the usage is too large to sum up for a list. Only list and show set both.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	Deleted    string               `json:"deleted,omitempty"`
+	// NoWorker means that its substrate is worker and no worker is connected. Only list and show have it.
+	NoWorker bool   `json:"no_worker,omitempty"`
+	Deleted  string `json:"deleted,omitempty"`
 }
 
 func vacantOf(r *vacants.Record) Vacant {

@@ -65,6 +65,38 @@ func TestAFailedDispatchIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A booking waits for a worker of the venue's tenant, and is paid once.
+func TestABookingIsAnsweredByAWorker(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindWorker, nil)
+	owner, work := n.account("owner", 0, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
+	strange := n.Key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
+	before := n.balance()
+	booked := make(chan string, 1)
+	go func() {
+		id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`)
+		booked <- id
+	}()
+	await.Until(t, "the turn comes", func() bool {
+		if a := n.Do("POST", "/v1/work/lease", strange, `{}`); a.JSON["turn"] != nil {
+			t.Errorf("the guest's tenant leases %s", a.Body)
+		}
+		turn, _ := n.Do("POST", "/v1/work/lease", work, `{}`).JSON["turn"].(map[string]any)
+		if turn == nil {
+			return false
+		}
+		if message := fmt.Sprint(turn["question"].(map[string]any)["message"]); !strings.Contains(message, `"booking.confirm"`) {
+			t.Errorf("the turn of %s has the message %s", owner.Tenant, message)
+		}
+		n.Do("POST", "/v1/work/"+turn["lease"].(string)+"/result", work, `{"text":"{\"decision\":\"accept\"}"}`)
+		return true
+	})
+	n.eventually(await.Receive(t, "the booking", booked), "accepted")
+	if got := n.events(n.pro); fmt.Sprint(got) != "[25]" || before-n.balance() != money.Dollar/4 {
+		t.Errorf("events %v, %s spent", got, before-n.balance())
+	}
+}
+
 func TestAnUnreachableVenueIsGivenUpAndGivenBack(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)

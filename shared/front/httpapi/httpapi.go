@@ -52,6 +52,8 @@ type API struct {
 	Now  func() time.Time // if nil, the log line has no duration
 	// ReadLevel is the log level of successful GET requests. The default is Info.
 	ReadLevel slog.Level
+	// Quiet means that all successful requests have the level ReadLevel.
+	Quiet bool
 }
 
 type metadataKey struct{}
@@ -179,7 +181,7 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 		return
 	}
 	verdict, level := "ok", slog.LevelInfo
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if a.Quiet || r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = a.ReadLevel
 	}
 	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxMethod)]), slog.String("path", ClipPath(r.URL.Path))}

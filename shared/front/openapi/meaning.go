@@ -92,6 +92,7 @@ var parameters = map[string]string{
 	"index":                "Index that lists the keys.",
 	"key":                  "Id of a key.",
 	"last":                 "Last sort key, or number of entries at the end to show.",
+	"lease":                "Lease of a turn.",
 	"limit":                "The most entries of a page.",
 	"max_price":            "The most that a call may cost, in micro-dollars.",
 	"min_reputation":       "The least reputation.",

@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/front/workapi"
 	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 )
 
@@ -29,6 +30,7 @@ var groups = append(protocols(), []group{
 	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},
 	{openapi.Group{Name: "Teams", Description: "Agents of an account, and the tasks that are dispatched to them."}, teamapi.Operations},
 	{openapi.Group{Name: "Files", Description: "Workspaces of an account, and the files in them."}, workspaceapi.Operations},
+	{openapi.Group{Name: "Work", Description: "Turns of vacants, for workers that run elsewhere."}, workapi.Operations},
 	{openapi.Group{Name: "Bookings", Description: "Bookings of venues by AGP, and metrics."}, agp.Operations},
 	{openapi.Group{Name: "Logins", Description: "Issuers whose tokens the host accepts."}, resource.Operations},
 	{openapi.Group{Name: "Administration", Description: "Vacants and settings, for the operator and for tenants."}, admin.Operations},

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/front/workapi"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
@@ -64,6 +65,19 @@ func (a *A2A) TeamHandler() http.Handler {
 	return teamapi.Handler(a.Team, a.Server.Billing, a.queue != nil, a.Server.config.Log, a.Server.config.Now)
 }
 
+// WorkHandler returns the public handler of workers, or nil for a host without accounts.
+func (a *A2A) WorkHandler() http.Handler {
+	if a.Server.Billing == nil {
+		return nil
+	}
+	return workapi.Handler(a.Server.workConfig(a.queue != nil), a.Server.Billing, a.Server.config.Log, a.Server.config.Now)
+}
+
+// workConfig returns the dependencies of the API of workers. mayWait says that requests may wait for turns.
+func (h *Server) workConfig(mayWait bool) workapi.Config {
+	return workapi.Config{Desk: h.Workers, Vacants: h.Vacants, MayWait: mayWait}
+}
+
 // Queues carries the work of A2A to processes that run only while they handle a message.
 type Queues struct {
 	Tasks   task.Queue
@@ -95,7 +109,7 @@ func (h *Server) HandOff(q task.Queue) {
 
 func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
 
-// openTeam opens teams over the host's tasks, and adds the operator's routes to Admin. mayWait
+// openTeam opens teams over the host's tasks, and adds the operator's routes of teams and workers to Admin. mayWait
 // specifies whether requests may wait for the ends of turns.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished, Files: h.Files, Locks: h.locks}
@@ -103,7 +117,7 @@ func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 		c.Lifetime = h.Billing.TaskLifetime
 	}
 	t := team.New(c)
-	h.more = append(h.more, teamapi.Operator(t, mayWait)...)
+	h.more = append(append(h.more, teamapi.Operator(t, mayWait)...), workapi.Operator(h.workConfig(mayWait))...)
 	return t
 }
 

@@ -19,12 +19,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -47,6 +49,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -558,7 +561,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(),
+		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(), Work: h.agents.WorkHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
@@ -911,6 +914,27 @@ func drive(t *testing.T) *documented {
 	}
 	h.do(t, h.public, "DELETE", "/v1/workspaces/main/files/old.md", "", "", "Authorization: Bearer {acme-team}")
 	op("PUT", "/v1/admin/workspaces/main/files/a.md", "a")
+	// In the same minute, too: turns of workers, of a process that has died. One has an answer, one is leased, and one
+	// waits.
+	name("acme-worker")(h.do(t, h.admin, "POST", "/v1/admin/accounts/acme/keys", `{"scopes":["work"]}`, "secret"))
+	made("miner", `{"name":"miner","capability":"digs","tenant":"acme","substrate":"worker"}`)
+	dying := &dyingStore{Store: h.store}
+	desk := worker.New(h.server.Workers.Config)
+	desk.Store = dying
+	for _, lease := range []string{"ended-lease", "lease", ""} {
+		h.offer(t, desk, "acme", h.names["miner"])
+		if lease != "" {
+			name(lease)(h.do(t, h.public, "POST", "/v1/work/lease", `{"vacant":"miner"}`, "turn.lease", "Authorization: Bearer {acme-worker}"))
+			h.do(t, h.public, "POST", "/v1/work/{"+lease+"}/events", `{"batch":1,"events":[{"type":"text","text":"Deep"}]}`, "", "Authorization: Bearer {acme-worker}")
+		}
+		dying.isDead.Store(lease == "ended-lease") // before it reads the answer
+		if lease == "ended-lease" {
+			h.do(t, h.public, "POST", "/v1/work/{"+lease+"}/result", `{"text":"er"}`, "", "Authorization: Bearer {acme-worker}")
+			dying = &dyingStore{Store: h.store}
+			desk.Store = dying
+		}
+	}
+	dying.isDead.Store(true)
 
 	// Reviews: an open one, blinded ones that are released and one that waits, and one of each kind for later.
 	rated, err := identity.ParseID(h.names["free"])
@@ -949,6 +973,49 @@ func drive(t *testing.T) *documented {
 	rec, _ = reviewOf(54, 2, last)
 	name("blinded-review")(blindly(rec, 54))
 	return h
+}
+
+// dyingStore is the store of a process that dies.
+type dyingStore struct {
+	store.Store
+	isDead atomic.Bool
+}
+
+func (d *dyingStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if d.isDead.Load() {
+		return store.Doc{}, store.ErrUnavailable
+	}
+	return d.Store.Doc(ctx, k)
+}
+
+// offer offers a turn to the workers of a vacant of a tenant, and waits until it can be leased. The channel gets the end
+// of the turn.
+func (h *documented) offer(t *testing.T, desk *worker.Desk, tenant, vacant string) <-chan error {
+	t.Helper()
+	id, err := identity.ParseID(vacant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := desk.Kinds()[substrate.KindWorker]("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.All(tenant, "live"), store.MaxPage, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := substrate.Fold(remote.Infer(ctx, substrate.Ask(id, id, "dig")))
+		ended <- err
+	}()
+	await.Until(t, "the turn waits", func() bool {
+		docs, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.All(tenant, "live"), store.MaxPage, "")
+		return err == nil && len(docs) > len(before)
+	})
+	return ended
 }
 
 // unlisted is a store that lists nothing.
@@ -1149,6 +1216,11 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
 	for _, path := range []string{"/v1/tasks", "/v1/tasks/{own-task}", "/v1/tasks/{thought-task}/log", "/v1/tasks/locks"} {
 		ask(h.public, "GET", path, "", "Authorization: Bearer {acme-team}")
+	}
+	ask(h.public, "POST", "/v1/work/{lease}/heartbeat", "", "Authorization: Bearer {acme-worker}")
+	ask(h.public, "POST", "/v1/work/lease", `{}`, "Authorization: Bearer {acme-worker}")
+	for _, lease := range []string{"{ended-lease}", "{lease}"} {
+		ask(h.public, "POST", "/v1/work/"+lease+"/result", `{"text":"er"}`, "Authorization: Bearer {acme-worker}")
 	}
 	ask(h.admin, "GET", "/v1/admin/tasks", "")
 	for _, path := range []string{"", "/main/files", "/main/files/docs/Plan.md"} {

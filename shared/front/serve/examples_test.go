@@ -302,6 +302,25 @@ func (h *documented) ask(t *testing.T) {
 		do(by.to, "POST", by.at+"/tasks/"+id+"/cancel", "", by.header)
 	}
 
+	// Workers.
+	for _, by := range []struct {
+		to                 site
+		at, tenant, header string
+	}{{h.admin, "/v1/admin", "", "Accept: */*"}, {h.public, "/v1", "acme", "Authorization: Bearer {acme-worker}"}} {
+		body := `{"name":"mole` + by.tenant + `","capability":"digs","substrate":"worker"}`
+		if by.tenant != "" {
+			body = strings.Replace(body, "{", `{"tenant":"`+by.tenant+`",`, 1)
+		}
+		id := member(do(h.admin, "POST", vacants, body), "vacant_id")
+		ended := h.offer(t, h.server.Workers, by.tenant, id)
+		turn := member(do(by.to, "POST", by.at+"/work/lease", `{"vacant":"mole`+by.tenant+`","wait":20}`, by.header), "turn")
+		lease := by.at + "/work/" + member(turn, "lease")
+		do(by.to, "POST", lease+"/heartbeat", "", by.header)
+		do(by.to, "POST", lease+"/events", `{"batch":1,"events":[{"type":"started"},{"type":"text","text":"Deep"}]}`, by.header)
+		do(by.to, "POST", lease+"/result", `{"text":"er.","usage":{"input_tokens":3,"output_tokens":2}}`, by.header)
+		must(<-ended)
+	}
+
 	// Issuers of tokens.
 	for _, path := range []string{"", "/{issuer}"} {
 		do(h.admin, "GET", "/v1/admin/issuers"+path, "")

@@ -151,6 +151,10 @@ func ownedRows() map[string]ownedRow {
 		"GET /v1/workspaces/{workspace}/files/{path...}":    {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
 		"PUT /v1/workspaces/{workspace}/files/{path...}":    {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
 		"DELETE /v1/workspaces/{workspace}/files/{path...}": {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"POST /v1/work/lease":                               {why: "turns belong to a tenant; front/workapi tests the modes"},
+		"POST /v1/work/{lease}/heartbeat":                   {why: "a lease belongs to a key"},
+		"POST /v1/work/{lease}/events":                      {why: "a lease belongs to a key"},
+		"POST /v1/work/{lease}/result":                      {why: "a lease belongs to a key"},
 
 		"POST /a2a/v1":       {why: "the rows of its intents"},
 		"POST /a2a/v1/{$}":   {why: "the rows of its intents"},
@@ -290,7 +294,7 @@ func openModes(t *testing.T) *modes {
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(),
+		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})

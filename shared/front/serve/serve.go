@@ -31,6 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
+	"github.com/vacancy-host/vacancy/shared/front/workapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -57,6 +58,7 @@ type Handlers struct {
 	Gate      http.Handler // graduations
 	Account   http.Handler // tenants
 	Team      http.Handler // tasks, agents and files of accounts
+	Work      http.Handler // turns for workers
 	AGP       http.Handler
 	// Web serves the pages. It redirects a browser from the address of a vacant to the vacant's
 	// page, and answers a browser's request for an unknown path with a 404 page.
@@ -140,6 +142,8 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.Account
 	case d.Team != nil && teamapi.IsPath(path):
 		return d.Team
+	case d.Work != nil && workapi.IsPath(path):
+		return d.Work
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
 	case registryapi.IsSearchPath(path) && d.Search != nil:

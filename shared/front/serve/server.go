@@ -43,6 +43,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
@@ -143,6 +144,8 @@ type Server struct {
 	SigningKeys *signingkey.Keys
 	// Files contains the workspaces. It is nil in a process without workspaces.
 	Files *workspace.Workspaces
+	// Workers gives the turns of vacants to workers.
+	Workers *worker.Desk
 
 	locks  *locks.Locks // locks of Files
 	config Config
@@ -165,7 +168,10 @@ func (h Config) Open() (*Server, error) {
 		AllowLoopback: h.OwnMachine, OperatorLoopback: h.AllowLoopback, Resolver: h.Resolver, Dial: h.Dial,
 		Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard,
 	})
+	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
+	workers := worker.New(worker.Config{Store: h.Store, Texts: keys, Now: h.Now, Rand: h.Rand, Tenant: records.WorkersOf})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
+	maps.Copy(kinds, workers.Kinds())
 	maps.Copy(kinds, h.Substrates)
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
@@ -189,8 +195,7 @@ func (h Config) Open() (*Server, error) {
 		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee, Quotas: h.Quotas,
 		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.TenantFunctions, Secrets: agentSecrets, Spend: spending, Models: tables},
 	})
-	answers := answer.New(answer.Config{Vacants: directory, Guard: guard})
-	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
+	answers := answer.New(answer.Config{Vacants: directory, Guard: guard, Workers: workers})
 	var accounts *billing.Billing
 	var ledger call.Ledger
 	if h.Charges {
@@ -218,7 +223,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	server := &Server{
 		SigningKeys: signingkey.New(signing),
-		Vacants:     directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
+		Vacants:     directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client, Workers: workers,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 	}

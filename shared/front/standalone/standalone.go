@@ -196,7 +196,7 @@ func Open(c Config) (*Host, error) {
 // SubstrateKinds returns the sorted kinds of substrates for vacants of a local host, except the
 // kind for conformance tests.
 func SubstrateKinds() []string {
-	all := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock}
+	all := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock, substrate.KindWorker}
 	for kind := range kinds(nil) { // the nil client is not used, because no substrate is opened
 		if kind != conformance.Kind {
 			all = append(all, kind)
@@ -337,7 +337,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	parts := serve.Handlers{
 		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Tenants: agents.Vacants,
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Work: agents.WorkHandler(), Tenants: agents.Vacants,
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})
@@ -377,6 +377,10 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { agents.Run(ctx) })
+	all.Go(func() { // workers must not hold up the end
+		<-ctx.Done()
+		h.Workers.Drain()
+	})
 	// The index is updated now, so that the first search need not do it.
 	all.Go(func() {
 		if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {

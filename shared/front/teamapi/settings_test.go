@@ -1,6 +1,7 @@
 package teamapi_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,11 +9,14 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // model is an agent with a model, in a mode.
@@ -68,6 +72,9 @@ func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 	theirs.MaxTurns, theirs.Warnings = 2, []string{"a secret"}
 	stranger := h.publish(vacants.Spec{Name: "theirs", Agent: theirs}).ID.String()
 	program := h.publish(vacants.Spec{Name: "program", Substrate: "asker"}).ID.String()
+	h.Vacants.Resources.Servers = func(context.Context, identity.ID, outbound.Chooser, []definition.Server) (o loop.Offer, done func(), err error) {
+		return o, func() {}, nil
+	}
 	const noGate = "mode: the host cannot limit the tools of this agent to reading"
 	for _, tt := range []struct {
 		agent, members string
@@ -82,6 +89,10 @@ func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 		{"model", `,"mode":"read-only","max_turns":64,"budget":0,"model":"two","effort":"low","output_format":"json"`, nil},
 		{"model", `,"max_turns":65`, []string{"max_turns: the limit is 64, got 65"}},
 		{"model", `,"effort":"much","output_format":"xml"`, []string{`effort: expected one of low, medium, high, got "much"`, `output_format: expected one of text, json, got "xml"`}},
+		{"model", `,"mcp_servers":[{"name":"a","url":"https://a.example/mcp"}]`, nil},
+		{"model", `,"mcp_servers":[{"name":"a b","url":"https://a.example/mcp"}]`, []string{`mcp_servers[0].name: expected 1 to 32 of a-z A-Z 0-9 _ -, each once, got "a b"`}},
+		{"writer", `,"mcp_servers":[{"name":"a","url":"https://a.example/mcp"}]`, []string{"mcp_servers: the agent has no model"}},
+		{stranger, `,"mcp_servers":[{"name":"a","url":"file:///etc"}]`, []string{"mcp_servers: only the owner of the agent may add servers"}},
 		{"limited", `,"budget":1000`, []string{"color: not supported"}},
 		{"limited", `,"budget":1001`, []string{"color: not supported", "budget: the agent's file limits each turn to $0.001"}},
 		{stranger, ``, nil},

@@ -104,6 +104,7 @@ type (
 		Budget       *money.Amount `json:"budget,omitempty"` // micro-dollars
 		Effort       string        `json:"effort,omitempty"`
 		OutputFormat string        `json:"output_format,omitempty"`
+		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // besides the agent's own
 	}
 	Answering struct {
 		OneTask
@@ -264,7 +265,7 @@ func (d *api) routes(s op.Server) []op.Route {
 		op.OnTwin(s, Dispatch, func(ctx context.Context, in Dispatching) (team.Started, error) {
 			b := &in.Body
 			return d.Dispatch(ctx, callerOf(ctx), team.Request{
-				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat,
+				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat, Servers: b.MCPServers,
 				MaxTurns: b.MaxTurns, Budget: b.Budget, Key: in.Key,
 			})
 		}),

@@ -143,6 +143,20 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		}
 		offer.Join(more)
 	}
+	if d := task.DispatchOf(ctx, vacant); d != nil && len(d.Servers) > 0 && t.resources.Servers != nil {
+		var servers []definition.Server
+		for _, s := range d.Servers {
+			servers = append(servers, definition.Server(s))
+		}
+		more, closed, err := t.resources.Servers(ctx, vacant, vacants.ChooserOf(t.tenant, outbound.Tenant), servers)
+		if err != nil {
+			done()
+			return ctx, loop.Offer{}, nil, err
+		}
+		first := done
+		done = func() { first(); closed() }
+		offer.Join(more)
+	}
 	if call.IsOwnWork(ctx) {
 		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)
 		if w := task.WorkOf(ctx); w != nil && w.Files != nil && t.files.Files != nil && t.spec.IsModel() {

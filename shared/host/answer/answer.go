@@ -32,6 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -48,6 +49,8 @@ type Config struct {
 	// Margin is the part of a call's deadline that the pipeline needs. Zero means
 	// call.DefaultMargin.
 	Margin time.Duration
+	// Workers gives turns to workers. It may be nil.
+	Workers *worker.Desk
 }
 
 // Answerer answers calls to the vacants of one host. It is safe for concurrent use.
@@ -56,11 +59,12 @@ type Answerer struct {
 	resources  *resources.Resources
 	composites *delegation.Runner
 	files      filetools.Config
+	workers    *worker.Desk
 }
 
 func New(c Config) *Answerer {
 	v := c.Vacants
-	return &Answerer{vacants: v, resources: v.Resources, composites: delegation.New(delegation.Config{
+	return &Answerer{vacants: v, resources: v.Resources, workers: c.Workers, composites: delegation.New(delegation.Config{
 		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, Margin: c.Margin,
 	})}
 }
@@ -282,7 +286,7 @@ const CheckText = "Are you there? Your host asks this once, when a vacant is mad
 const checkTime = 10 * time.Second
 
 // CheckAgent asks the agent at the URL of id's substrate one question, in which id is both caller
-// and vacant. The error is the reason why a call would fail now (substrate.Substrate). Vacants
+// and vacant, but asks no worker: a worker must have asked for turns recently. The error is the reason why a call would fail now (substrate.Substrate). Vacants
 // without such an agent pass the check.
 func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
@@ -294,6 +298,9 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 		return err
 	}
 	s, _, err := a.open(ctx, &r, nil)
+	if err == nil && spec.Kind == substrate.KindWorker && a.workers != nil {
+		return a.workers.CheckConnected(ctx, id)
+	}
 	if err != nil || spec.Endpoint() == "" {
 		return err
 	}

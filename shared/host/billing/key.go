@@ -62,10 +62,11 @@ const (
 	// Only the operator grants ScopeVacants, because vacants run at the host's cost.
 	ScopeVacants Scope = "vacants"
 	ScopeAgents  Scope = "agents"
+	ScopeWork    Scope = "work"
 )
 
 func Scopes() []Scope {
-	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents}
+	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents, ScopeWork}
 }
 
 func (s Scope) Allows() string {
@@ -76,6 +77,7 @@ func (s Scope) Allows() string {
 		ScopeAGP:     "send envelopes of AGP; only with a tier",
 		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
 		ScopeAgents:  "dispatch tasks to agents, and manage these tasks",
+		ScopeWork:    "do turns of the vacants of the account's tenant as a worker",
 	}[s]
 }
 

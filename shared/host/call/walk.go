@@ -36,6 +36,16 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
+// IsTest reports whether the first request of the walk in ctx came with a test key.
+func IsTest(ctx context.Context) bool {
+	root := rootOf(ctx)
+	if root == nil {
+		return false
+	}
+	p := root.credential().Payer
+	return p != nil && p.Test
+}
+
 // taskPays reports whether the account of a dispatched task pays for the calls that a vacant makes to
 // answer r. It pays for the agents of its own tenant that only such agents have asked. For the vacant
 // of another tenant it pays only within the budget that it has named, and for no agent below that

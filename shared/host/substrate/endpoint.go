@@ -66,6 +66,9 @@ const KindMCP = "mcp"
 // KindMock answers with a script instead of a model. The argument may be the name of the script.
 const KindMock = "mock"
 
+// KindWorker is a program elsewhere that leases turns from the host. Its argument is empty, or redo=1.
+const KindWorker = "worker"
+
 // KindLambda is an AWS Lambda function that follows the agent contract. The argument is its ARN.
 const KindLambda = "lambda"
 
@@ -190,10 +193,13 @@ func CheckMCP(argument string) error {
 	return CheckURL(url)
 }
 
-// Family returns the name by which substrates are compared as evidence, or "" if it is unknown. For
-// a model it is the BaseModel, because one model may run on many servers. For another URL it is the
-// host, because one agent may have many paths and ports.
+// Family returns the name by which substrates are compared as evidence, or "" if it is unknown, for
+// example because a worker may be any program. For a model it is the BaseModel, because one model may
+// run on many servers. For another URL it is the host, because one agent may have many paths and ports.
 func (s Spec) Family() string {
+	if s.Kind == KindWorker {
+		return ""
+	}
 	if _, model, ok := s.Model(); ok {
 		return "model:" + BaseModel(model)
 	}

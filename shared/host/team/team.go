@@ -224,7 +224,8 @@ type Request struct {
 	Effort, OutputFormat string
 	MaxTurns             *int64
 	Budget               *money.Amount
-	Key                  string // idempotency key, or ""
+	Key                  string        // idempotency key, or ""
+	Servers              []task.Server `json:",omitempty"` // so that requests without servers keep their hash
 }
 
 // Started describes a dispatched task. Model and Mode are the settings in force. For an agent of
@@ -427,6 +428,25 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		}
 		*o.to = o.value
 		*a = changed
+	}
+	if len(q.Servers) > 0 {
+		changed := *a
+		changed.MCPServers = slices.Clone(a.MCPServers)
+		for _, s := range q.Servers {
+			changed.MCPServers = append(changed.MCPServers, definition.Server(s))
+		}
+		switch err := t.Vacants.Resources.CheckAgent(&changed); {
+		case !isOwn:
+			warn("mcp_servers: only the owner of the agent may add servers")
+		case !isModel:
+			warn("mcp_servers: the agent has no model")
+		case t.Vacants.Resources.Servers == nil:
+			warn("mcp_servers: this host offers only the servers in the file of an agent")
+		case err != nil:
+			warn("%s", problem.Of(err).Text())
+		default:
+			d.Servers = q.Servers
+		}
 	}
 	if isOwn {
 		d.Answers = a.Model

@@ -53,6 +53,7 @@ var steps = []Step{
 	{6, "the number of venues", (*run).venues},
 	{7, "dispatched tasks", nil}, // an earlier program would drop their settings
 	{8, "reviews", nil},          // an earlier program would report their rows as damage
+	{9, "turns of workers", nil}, // an earlier program knows neither the substrate nor the servers of a task
 }
 
 // Current is the version of the documents that this program supports.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -78,6 +79,22 @@ func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Rec
 	// If fresh is set, the record is read from the store with a strongly consistent read.
 	m, err := v.lookup(ctx, id, fresh)
 	return m.record, m.ok, err
+}
+
+// WorkersOf returns the tenant whose workers do the turns of a vacant. A closed child has the workers of its parent's
+// tenant.
+func (v *Records) WorkersOf(ctx context.Context, id identity.ID) (tenant string, err error) {
+	r, ok, err := v.Show(ctx, id)
+	if err == nil && ok && r.Closed && r.Parent != nil {
+		var parent Record
+		if parent, ok, err = v.Show(ctx, *r.Parent); err == nil && ok && parent.Tenant != r.Tenant {
+			return "", problem.New(problem.SubstrateMisconfigured, "a closed child has no workers, because it belongs to another tenant than its parent")
+		}
+	}
+	if err == nil && !ok {
+		err = notHosted(id)
+	}
+	return r.Tenant, err
 }
 
 // ShowNamed works like Show, but takes a name. It reads as much for an unused name as for a used

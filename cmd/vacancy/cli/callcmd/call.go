@@ -30,7 +30,8 @@ var Group = kit.Group{
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
 			callCommand(a), searchCommand(a), cardCommand(a), initCommand(a), idCommand(a), chainCommand(a), routeCommand(a),
-			peersCommand(a), mcpCommand(a), teamcmd.RunCommand(a), teamcmd.TaskCommand(a), teamcmd.LocksCommand(a), filecmd.Command(a),
+			peersCommand(a), mcpCommand(a), acpCommand(a), discoverCommand(a),
+			teamcmd.RunCommand(a), teamcmd.TaskCommand(a), teamcmd.WorkerCommand(a), teamcmd.LocksCommand(a), filecmd.Command(a),
 			reviewCommand(a), reputationCommand(a),
 		}
 	},

@@ -127,6 +127,14 @@ func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcp
 
 func (s mcpServer) vacantURL() string { return s.base + "/v/" + url.PathEscape(s.name) }
 
+// agentURL returns the URL of the vacant, or of the host's own agent.
+func (s mcpServer) agentURL() string {
+	if s.name == "" {
+		return s.base
+	}
+	return s.vacantURL()
+}
+
 func (s mcpServer) url() string {
 	if s.name == "" {
 		return s.base + message.MCPPath

@@ -20,14 +20,11 @@ import (
 )
 
 func mcpConfigCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as, name string
-	var write bool
-	cmd := &cobra.Command{
+	return configCommand(a, &cobra.Command{
 		Use:   "config [NAME|URL] --client CLIENT",
 		Short: "Print, or write, a client's configuration for an MCP server",
 		Long: `Print the entry of the MCP server of a vacant, or of its host, for the configuration file of a client, an
-editor or an assistant: ` + strings.Join(mcpclients.Names(), ", ") + `. NAME and URL are as for "vacancy mcp".
+editor or an assistant: ` + strings.Join(mcpclients.MCP.Names(), ", ") + `. NAME and URL are as for "vacancy mcp".
 
 --write merges the entry into the client's file. An entry of the same name is replaced; comments, the mode and
 everything else stay, and FILE.before-vacancy is the file before. A symbolic link is not followed, and a file that
@@ -40,72 +37,82 @@ without a key, they start "vacancy mcp".`,
 		Example: `  vacancy mcp config demo --client claude-code
   vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
   vacancy mcp config --host https://agents.example.org --client codex`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if name == "" {
-				err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(mcpclients.Names(), ", "), Got: "none"}
-				return kit.WithHint(err, "%s", a.AgainWith("--client", mcpclients.Names()[0]))
+	}, mcpclients.MCP, func(ctx context.Context, what string, s mcpServer, as string, w kit.Where) (mcpclients.Entry, string, error) {
+		e, err := entryOf(a, ctx, s, as, w)
+		if err == nil && what == "" && as == "" && e.Variable == "" && w.IsLocal(a) { // only a program on this machine has the operator's rights
+			var data string
+			data, err = a.DataDir(w.Data)
+			e.URL, e.Args = "", []string{"mcp", "--data", data}
+		}
+		return e, s.url(), err
+	})
+}
+
+// configCommand completes a command that prints an entry of a server or an agent for the configuration of a client.
+// entry returns the entry, and the URL of the server.
+func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, entry func(ctx context.Context, what string, s mcpServer, as string, w kit.Where) (mcpclients.Entry, string, error)) *cobra.Command {
+	var w kit.Where
+	var as, name string
+	var write bool
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if name == "" {
+			err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(clients.Names(), ", "), Got: "none"}
+			return kit.WithHint(err, "%s", a.AgainWith("--client", clients.Names()[0]))
+		}
+		client, err := clients.Find(name)
+		if err != nil {
+			return err
+		}
+		s, err := mcpServerOf(a, cmd.Context(), kit.OptionalArgument(args), w)
+		if err != nil {
+			return err
+		}
+		e, url, err := entry(cmd.Context(), kit.OptionalArgument(args), s, as, w)
+		if err != nil {
+			return err
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		home := a.UserHome()
+		if home == "" {
+			return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
+		}
+		r := configResult{
+			Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env, Name: e.Name}), Scope: client.Scope,
+			Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
+		}
+		if write {
+			if r.Written, err = client.Write(r.File, e); err != nil {
+				return fileProblem(r.File, err)
 			}
-			client, err := mcpclients.Find(name)
-			if err != nil {
-				return err
-			}
-			s, err := mcpServerOf(a, cmd.Context(), kit.OptionalArgument(args), w)
-			if err != nil {
-				return err
-			}
-			e, err := entryOf(a, cmd.Context(), s, as, w)
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 && as == "" && e.Variable == "" && w.IsLocal(a) { // only programs on this machine have the operator's rights
-				data, err := a.DataDir(w.Data)
-				if err != nil {
-					return err
-				}
-				e.URL, e.Args = "", []string{"mcp", "--data", data}
-			}
-			dir, err := os.Getwd()
-			if err != nil {
-				return err
-			}
-			home := a.UserHome()
-			if home == "" {
-				return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
-			}
-			r := configResult{
-				Client: client.Name, Server: s.url(), Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env}), Scope: client.Scope,
-				Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
-			}
-			if write {
-				if r.Written, err = client.Write(r.File, e); err != nil {
-					return err
-				}
-				r.Wrote = true
-			} else {
-				a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
-			}
-			switch {
-			case r.Variable == "":
-			case r.Named:
-				a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
-			case client.Starts(e):
-				a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
-			}
-			return a.Show(r)
-		},
+			r.Wrote = true
+		} else {
+			a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+		}
+		switch {
+		case r.Variable == "":
+		case r.Named:
+			a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
+		case client.Starts(e):
+			a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+		}
+		return a.Show(r)
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&name, "client", "", "the client: "+strings.Join(mcpclients.Names(), ", "))
-	// The only error is that the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(mcpclients.Names(), cobra.ShellCompDirectiveNoFileComp))
+	fs.StringVar(&name, "client", "", "the client: "+strings.Join(clients.Names(), ", "))
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
 	kit.HostFlags(fs, &w)
 	return cmd
 }
 
-func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
-	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{"mcp"}}
+// startedEntry returns the entry of a program that serves s by a command of this program.
+func startedEntry(a *kit.App, s mcpServer, command, as string) (mcpclients.Entry, error) {
+	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{command}}
 	if s.name != "" {
 		e.Args = append(e.Args, s.name)
 	}
@@ -114,18 +121,26 @@ func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Wher
 	if e.Command, installed = a.Executable(); !installed && a.Seams.Program != "" {
 		a.Note("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
 	}
-	if as != "" {
-		h, err := a.DataHome()
-		if err != nil {
-			return e, err
-		}
-		if _, err := a.OpenIdentity(h, as); err != nil {
-			return e, err
-		}
-		if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
-			e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
-		}
+	if as == "" {
 		return e, nil
+	}
+	h, err := a.DataHome()
+	if err != nil {
+		return e, err
+	}
+	if _, err := a.OpenIdentity(h, as); err != nil {
+		return e, err
+	}
+	if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
+		e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
+	}
+	return e, nil
+}
+
+func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
+	e, err := startedEntry(a, s, "mcp", as)
+	if err != nil || as != "" {
+		return e, err
 	}
 	e.URL = s.url()
 	relay, err := s.relay(a, ctx, w)

@@ -80,14 +80,14 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 			l.Alike = append(l.Alike, other, v.Name)
 		}
 		spelled[lower] = v.Name
-		if !vacantcmd.HasEndpoint(&v) {
+		if !vacantcmd.CanCheck(&v) {
 			continue
 		}
 		agent := doctor.Agent{Name: v.Name}
 		if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err != nil {
 			agent.Failure = problem.Of(err).Text()
 		} else if check.Failure != nil {
-			agent.Failure = kit.Clip(check.Failure.String(), kit.MaxShownCause)
+			agent.Failure, agent.NoWorker = kit.Clip(check.Failure.String(), kit.MaxShownCause), check.Failure.Kind == problem.NoWorker.String()
 		}
 		l.Agents = append(l.Agents, agent)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
+	"github.com/vacancy-host/vacancy/shared/front/workclient"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -51,6 +52,40 @@ func (a *App) WithKey(base string, f func(op.Client) error) error {
 	}
 	if err = f(c); problem.Is(err, problem.Unauthorized) {
 		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, Printable(base))
+	}
+	return err
+}
+
+// WithWork runs f with a worker at a host and the API of its vacants: of the account of $VACANCY_KEY, or else of the
+// operator.
+func (a *App) WithWork(ctx context.Context, w Where, f func(work *workclient.Worker, vacants op.Client) error) error {
+	if a.Env[AccountKeyEnv] == "" {
+		return a.WithAdmin(w, false, func(c *AdminAPI) error {
+			if c.InProcess {
+				return a.NoHost(w.Data)
+			}
+			return f(&workclient.Worker{Client: c, Operator: true}, c)
+		})
+	}
+	base, err := a.AgentURL(ctx, w)
+	if err != nil {
+		return err
+	}
+	at, err := a.Find(w)
+	vacants := base
+	if err == nil && at != nil {
+		vacants, err = at.URLOf(at.Record.AdminURL)
+	}
+	if err != nil {
+		return err
+	}
+	manages, err := a.accountClient(vacants, a.Env[AccountKeyEnv])
+	if err != nil {
+		return err
+	}
+	err = a.WithKey(base, func(c op.Client) error { return f(&workclient.Worker{Client: c}, manages) })
+	if problem.Is(err, problem.Scope) {
+		err = WithHint(err, "the operator makes a key with: vacancy keys create TENANT --scope vacants,work")
 	}
 	return err
 }

@@ -59,6 +59,8 @@ type App struct {
 	args    []string       // command line without the program
 	running *cobra.Command // command of this run, once it is known
 
+	asked chan readLine // answer of AskLine that a person has not given yet
+
 	Seams Seams
 }
 

@@ -23,23 +23,28 @@ func (a *App) Ask(ctx context.Context, question, word string) error {
 // the input. It also returns when the person interrupts, while a read from a terminal would go on.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
-	type line struct {
-		text string
-		err  error
+	if a.asked == nil { // the read of a question that was interrupted continues
+		a.asked = make(chan readLine, 1)
+		go func(got chan<- readLine) {
+			s, err := a.In.ReadString('\n')
+			got <- readLine{s, err}
+		}(a.asked)
 	}
-	got := make(chan line, 1)
-	go func() {
-		s, err := a.In.ReadString('\n')
-		got <- line{s, err}
-	}()
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(a.Err)
 		return "", problem.New(problem.Canceled, "interrupted")
-	case l := <-got:
+	case l := <-a.asked:
+		a.asked = nil
 		if l.err != nil {
 			fmt.Fprintln(a.Err)
 		}
 		return strings.TrimSpace(l.text), nil
 	}
+}
+
+// readLine is an answer of a person.
+type readLine struct {
+	text string
+	err  error
 }

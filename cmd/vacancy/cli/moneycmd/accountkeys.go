@@ -76,6 +76,7 @@ A key has the scopes call and read unless --scope says otherwise:
   vacants  create and change the vacants of the tenant, by --host URL
   agents   dispatch tasks to agents, the vacants of the tenant and published ones: "vacancy run",
            "vacancy task", and the same tools of MCP
+  work     do turns of the tenant's vacants with the substrate worker: "vacancy watch --host"
 
 With --tier free a key may ping, search and list; all such keys of an account together may send
 100 requests a day. With pro it may also book, and send 10,000 requests; with enterprise any
@@ -87,7 +88,7 @@ keys with the scope vacants.`,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&o.Name, "name", "", "the name of the key for people, at most 64 characters")
 			fs.BoolVar(&o.Test, "test", false, "make a test key")
-			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants, agents")
+			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants, agents, work")
 			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/procgroup"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
@@ -52,7 +53,7 @@ func (w *watching) begin() *process {
 	if command == "" {
 		return &process{began: w.Now()}
 	}
-	cmd := inShell(command)
+	cmd := procgroup.Shell(command)
 	cmd.Dir = w.dir
 	cmd.Env = slices.Clone(w.environ)
 	if w.port != 0 {
@@ -61,7 +62,7 @@ func (w *watching) begin() *process {
 	if w.secret != "" {
 		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
-	ownGroup(cmd)
+	procgroup.Own(cmd)
 	lines, out, err := os.Pipe()
 	if err == nil {
 		cmd.Stdout, cmd.Stderr = out, out
@@ -84,13 +85,13 @@ const outputTime = time.Second
 
 func (p *process) follow(lines *os.File, print func(string)) {
 	defer close(p.done)
-	release := guardGroup(p.cmd)
+	release := procgroup.Guard(p.cmd)
 	printed := make(chan struct{})
 	go func() { defer close(printed); printLines(lines, print) }()
 	err := p.cmd.Wait()
 	stopping := p.stopping.Load()
 	close(p.exited)
-	for !p.killed.Load() && groupLives(p.cmd) {
+	for !p.killed.Load() && procgroup.IsAlive(p.cmd) {
 		time.Sleep(groupPause)
 	}
 	release()
@@ -152,23 +153,19 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// stopTime is the time that a program has to end before it is killed. groupPause is the time
-// between two checks of its group.
-const (
-	stopTime   = 3 * time.Second
-	groupPause = 50 * time.Millisecond
-)
+// groupPause is the time between two checks of a program's group.
+const groupPause = 50 * time.Millisecond
 
 func (p *process) stop() {
 	if p.cmd == nil || p.hasEnded() {
 		return
 	}
 	p.stopping.Store(true)
-	endGroup(p.cmd, false)
+	procgroup.End(p.cmd, false)
 	select {
 	case <-p.done:
-	case <-time.After(stopTime):
-		endGroup(p.cmd, true)
+	case <-time.After(procgroup.Grace):
+		procgroup.End(p.cmd, true)
 		p.killed.Store(true) // follow stops waiting, because the group may keep zombies
 		<-p.done
 	}

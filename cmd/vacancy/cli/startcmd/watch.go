@@ -43,6 +43,7 @@ const agentFile = "agent.md"
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
+	at                                         kit.Where // the host at which the agent answers; zero for one on this machine
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -66,12 +67,28 @@ tools.py of the MCP server on this machine (the first by name). If another progr
 there, nothing is started or hosted. An agent that is a model needs no program.
 With FILE a program is started only if base_url is on this machine.
 
+With --host the agent runs on this machine and answers at another host, which needs no way to this
+machine: the watch leases the turns of the vacant and sends the answers (substrate worker). The vacant
+is made there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
+If the connection is lost, the watch connects again. A turn whose watch has ended is void, and free.
+
 If the agent's file names no secret, the variable AGENT_SECRET is a new one, and the host signs its
 requests to the program with it ("vacancy help agent-contract").`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
-  vacancy watch agents/helper.md --substrate ollama:llama3.2`,
-		RunE: func(cmd *cobra.Command, args []string) error { return watch(a, cmd.Context(), args[0], o) },
+  vacancy watch agents/helper.md --substrate ollama:llama3.2
+  VACANCY_KEY=KEY vacancy watch fox --host https://agents.example.org`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.at.Host == "" {
+				return watch(a, cmd.Context(), args[0], o)
+			}
+			for _, flag := range []string{"data", "listen", "join", "substrate"} {
+				if cmd.Flags().Changed(flag) {
+					return &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "no such flag beside --host", Got: "both"}
+				}
+			}
+			return watchAtHost(a, cmd.Context(), args[0], o)
+		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the name of the folder or FILE)")
@@ -80,6 +97,9 @@ requests to the program with it ("vacancy help agent-contract").`,
 	fs.BoolVar(&o.join, "join", false, "wait for the host of another command instead of starting one")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
+	fs.StringVar(&o.at.Host, "host", "", "the host at which the agent answers: a `URL`, or aws")
+	fs.StringVar(&o.at.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+	kit.CAFlag(fs)
 	kit.DataFlag(fs, &o.data)
 	return cmd
 }
@@ -103,6 +123,8 @@ type watching struct {
 	bound   string            // host and port to which the secret is bound
 	told    told              // last status since the program's start
 	print   func(line string) // prints a line about the program or of its output
+
+	remote *remoteWatch // the host of --host, or nil
 
 	joined bool          // another command runs the host
 	away   bool          // the host of another command has ended
@@ -220,7 +242,11 @@ func (w *watching) tell(ctx context.Context, program *process) {
 			w.say("%s answers no calls now: %s", w.name, failure)
 			return
 		}
-		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, w.name, w.elsewhere()))
+		address := w.name
+		if w.remote != nil {
+			address = cmp.Or(w.handout.Address, w.name)
+		}
+		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, address, w.elsewhere()))
 	}
 }
 
@@ -360,6 +386,9 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 }
 
 func (w *watching) set(ctx context.Context) error {
+	if w.remote != nil {
+		return w.setAtHost(ctx)
+	}
 	file := w.agent
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
 		u, err := url.Parse(file.Agent.BaseURL)
@@ -378,35 +407,42 @@ func (w *watching) set(ctx context.Context) error {
 			}
 			w.bound = u.Host
 		}
-		made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
-		said := "%s is hosted here now"
-		if problem.Is(err, problem.Conflict) {
-			var now admin.Agent
-			if now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: w.name}}); err != nil {
-				return err
-			}
-			var after admin.Agent
-			if after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob())); err != nil {
-				return err
-			}
-			made, said = after.Vacant, fmt.Sprintf("%%s answers by version %d of its agent", after.Version)
-			if after.Version == now.Version {
-				said = ""
-			}
-		}
-		if err != nil {
-			return err
-		}
-		w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
-		w.out.Lock()
-		defer w.out.Unlock()
-		vacantcmd.WarnOfVersion(w.App, &made, file)
-		if said != "" {
-			w.Note(said, made.Name)
+		made, isNew, err := w.install(ctx, c, &file, "here", func() error { return nil })
+		if isNew {
+			w.out.Lock()
+			defer w.out.Unlock()
 			vacantcmd.CheckTools(w.App, ctx, c, &made)
 		}
-		return nil
+		return err
 	})
+}
+
+// install makes the vacant at a place, or the next version of its agent if adopt returns no error. isNew reports whether
+// the vacant or the version is new.
+func (w *watching) install(ctx context.Context, c op.Client, file *agentfile.File, place string, adopt func() error) (made admin.Vacant, isNew bool, err error) {
+	made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
+	said, isNew := w.name+" is hosted "+place+" now", err == nil
+	if problem.Is(err, problem.Conflict) {
+		var now, after admin.Agent
+		if err = adopt(); err == nil {
+			now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: w.name}})
+		}
+		if err == nil {
+			after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob()))
+		}
+		made, said, isNew = after.Vacant, fmt.Sprintf("%s answers by version %d of its agent", w.name, after.Version), err == nil && after.Version != now.Version
+	}
+	if err != nil {
+		return made, false, err
+	}
+	w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
+	w.out.Lock()
+	defer w.out.Unlock()
+	vacantcmd.WarnOfVersion(w.App, &made, *file)
+	if isNew {
+		w.Note("%s", said)
+	}
+	return made, isNew, nil
 }
 
 // rejoin checks whether the host of another command still runs. When that host runs again, rejoin
@@ -455,7 +491,7 @@ const (
 const watchPause = 150 * time.Millisecond
 
 // run shows calls until ctx or the host ends, and then ends the program. It restarts the program
-// when files of the folder differ from seen.
+// when files of the folder differ from seen. If --host is set, journal is nil and the worker prints the turns.
 func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
@@ -470,10 +506,15 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if w.rejoin(ctx); !w.away {
 			w.tell(ctx, program)
 		}
-		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
-			return err
+		if journal != nil {
+			if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
+				return err
+			}
 		}
 		if cloud.Wait(ctx, watchPause) != nil {
+			if journal == nil {
+				return nil
+			}
 			return journal.Next(context.WithoutCancel(ctx), w.show) // the last calls
 		}
 		now := w.look()

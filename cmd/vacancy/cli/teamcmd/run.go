@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
@@ -27,12 +29,15 @@ type runFlags struct {
 	follow, interactive bool
 	where               kit.Where
 	task                teamapi.NewTask
+
+	acp   string // command of an agent on this machine
+	local acpFlags
 }
 
 func RunCommand(a *kit.App) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run AGENT [GOAL]",
+		Use:   "run AGENT [GOAL] | run --acp COMMAND [GOAL]",
 		Short: "Give an agent a task and wait for the result",
 		Long: `Give an agent a task, and print the result once it has one. The agent is a vacant of your own, by
 name, or a published vacant by id. The task is GOAL or --goal, followed by the text of the --plan
@@ -44,25 +49,41 @@ the question, and "vacancy task answer" answers it.
 
 The account of the key in $VACANCY_KEY pays, and the key needs the scopes agents and read. If there
 is no key, the operator of the host dispatches the task. The vacant must then have no tenant and no
-price.
-The exit code is 1 if the task fails or is cancelled.`,
+price. The exit code is 1 if the task fails or is cancelled.
+
+With --acp an agent on this machine, a program that speaks ACP, does the task here, without a host
+and without a key. See "vacancy worker" for --root, --approval and --env.`,
 		Example: `  vacancy run writer "Summarize docs/plan.md"
   vacancy run writer --plan plan.md --mode read-only --max-turns 8
-  vacancy run writer "Draft an answer" --interactive`,
-		Args: kit.Arguments(1, 2),
+  vacancy run writer "Draft an answer" --interactive
+  vacancy run --acp "gemini --acp" --mode read-only "Review src"`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.acp != "" {
+				return kit.Arguments(0, 1)(cmd, args)
+			}
+			return kit.Arguments(1, 2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
+			if err := f.checkLocal(cmd.Flags()); err != nil {
+				return err
+			}
+			if f.acp == "" {
+				f.task.Agent, args = args[0], args[1:]
+			}
+			if len(args) == 1 {
 				if f.goal != "" {
 					return problem.New(problem.Usage, "--goal: not supported together with GOAL")
 				}
-				f.goal = args[1]
+				f.goal = args[0]
 			}
-			f.task.Agent = args[0]
 			if cmd.Flags().Changed("max-turns") {
 				f.task.MaxTurns = &f.maxTurns
 			}
 			if err := f.complete(); err != nil {
 				return err
+			}
+			if f.acp != "" {
+				return f.runLocal(cmd.Context(), a)
 			}
 			return With(cmd.Context(), a, f.where, func(c op.Client) error { return f.run(cmd.Context(), a, c) })
 		},
@@ -79,8 +100,24 @@ The exit code is 1 if the task fails or is cancelled.`,
 	fs.StringVar(&f.task.OutputFormat, "output-format", "", "text or json")
 	fs.BoolVar(&f.follow, "follow", false, "print each change of the state")
 	fs.BoolVar(&f.interactive, "interactive", false, "answer the agent's questions")
+	fs.StringVar(&f.acp, "acp", "", "the shell `COMMAND` of an ACP agent on this machine, which does the task without a host")
+	f.local.add(fs)
 	kit.HostFlags(fs, &f.where)
 	return cmd
+}
+
+// checkLocal returns an error if a flag is given that the task's place does not have: a host or this machine.
+func (f *runFlags) checkLocal(fs *pflag.FlagSet) (err error) {
+	here, both := []string{"root", "approval", "env"}, []string{"acp", "goal", "plan", "context", "mode", "json"}
+	fs.Visit(func(given *pflag.Flag) {
+		switch isHere := slices.Contains(here, given.Name); {
+		case isHere && f.acp == "":
+			err = problem.New(problem.Usage, "--%s: expected --acp COMMAND together with it, got none", given.Name)
+		case !isHere && f.acp != "" && !slices.Contains(both, given.Name):
+			err = problem.New(problem.Usage, "--%s: not supported together with --acp", given.Name)
+		}
+	})
+	return err
 }
 
 func (f *runFlags) complete() error {

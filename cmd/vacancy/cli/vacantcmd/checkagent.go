@@ -33,7 +33,7 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	if off {
 		return r
 	}
-	if HasEndpoint(v) {
+	if CanCheck(v) {
 		check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
 		switch {
 		case err == nil && check.Failure != nil:
@@ -82,11 +82,22 @@ func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) 
 	return &t
 }
 
+// warnOfNoWorker warns if no worker is connected that would answer a vacant.
+func warnOfNoWorker(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) {
+	if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker {
+		return
+	}
+	if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err == nil && check.Failure != nil {
+		warnOfFailure(a, v, check.Failure)
+	}
+}
+
 func warnOfFailure(a *kit.App, v *admin.Vacant, failure *call.Cause) {
 	a.Note("warning: a call of %s would fail now: %s", v.Name, kit.Printable(kit.Clip(failure.String(), kit.MaxShownCause)))
 }
 
-func HasEndpoint(v *admin.Vacant) bool {
+// CanCheck reports whether the vacant's substrate is at a URL, or is a worker.
+func CanCheck(v *admin.Vacant) bool {
 	s, err := substrate.Parse(v.Substrate)
-	return err == nil && s.Endpoint() != ""
+	return err == nil && (s.Endpoint() != "" || s.Kind == substrate.KindWorker)
 }

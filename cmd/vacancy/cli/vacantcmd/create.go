@@ -51,6 +51,8 @@ a URL, too, and speak their own protocol. On your own machine, "ollama:MODEL" as
 On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
 deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
 tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
+"worker" gives the turns to programs elsewhere, such as "vacancy watch --host"; "worker:redo=1" also
+repeats a turn that a worker had begun when it was lost.
 "mock" plays a script, in "dev" and on a stage with --context mock=true.
 "composite" delegates each call to children of the vacant: create the children with "vacancy
 spawn", and the plan of their tasks with "vacancy plan set NAME FILE". A composite answers no

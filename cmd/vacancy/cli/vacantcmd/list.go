@@ -3,6 +3,7 @@ package vacantcmd
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,6 +46,7 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 			}
 			rows := [][]any{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
 			states := map[lifecycle.State]bool{}
+			var idle []string
 			for i := range r.Vacants {
 				v := &r.Vacants[i]
 				states[v.State] = true
@@ -53,12 +55,18 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 					rows = append(rows, []any{v.Name, state, "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
 					continue
 				}
+				if v.NoWorker {
+					idle = append(idle, v.Name)
+				}
 				rows = append(rows, []any{v.Name, state, publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), kit.HandoutOf(v).Address, kit.Clip(v.Capability, 40)})
 			}
 			for _, line := range kit.Columns(rows...) {
 				fmt.Fprintln(w, kit.Fit(w, line))
 			}
 			fmt.Fprintln(w)
+			if len(idle) > 0 {
+				fmt.Fprintf(w, "warning: no worker connected: %s\n", strings.Join(idle, ", "))
+			}
 			for _, s := range lifecycle.States() {
 				if states[s] {
 					fmt.Fprintf(w, "%s: %s\n", s, stateMeaning(s))

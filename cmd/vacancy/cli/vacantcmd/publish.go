@@ -77,6 +77,7 @@ which "vacancy price" sets; another --price is refused.`,
 				r := PublishedOf(&done)
 				if r.Visibility != lifecycle.Hidden {
 					r.Handout = kit.HandoutOf(&done.Vacant)
+					warnOfNoWorker(a, cmd.Context(), c, &done.Vacant)
 				}
 				return a.Show(r)
 			})

@@ -105,7 +105,7 @@ func TestAPathLeadsWhereCloudFrontLeadsIt(t *testing.T) {
 		"/v1/search": functions.Search, "/v1/search_capability": functions.Search, "/v1/query_capability": functions.Search, "/v1/capability_card/00": functions.Registry,
 		"/v1/event_log/00": functions.Registry, "/v1/lineage/00": functions.Registry, "/v1/checkpoint": functions.Registry, "/v1/openapi.json": functions.Registry,
 		"/v1/admin/vacants": functions.Admin, "/v1/admin/export/streams": functions.Export, "/v/clerk/v1/chat/completions": functions.Agent, "/v/clerk/v1/responses": functions.Agent, "/v1/responses/resp_1": functions.Agent, "/v1/v1/chat/completions": functions.Agent, "/v1/usage": functions.Gateway,
-		"/v1/tasks": functions.Agent, "/v1/tasks/00/cancel": functions.Agent, "/v1/agents/clerk": functions.Agent, "/v1/admin/tasks": functions.Admin,
+		"/v1/tasks": functions.Agent, "/v1/tasks/00/cancel": functions.Agent, "/v1/agents/clerk": functions.Agent, "/v1/work/lease": functions.Agent, "/v1/admin/work/lease": functions.Admin, "/v1/admin/tasks": functions.Admin,
 	} {
 		if got := functions.Route(path).To; got != want {
 			t.Errorf("Route(%s) = %s, want %s", path, got.Name, want.Name)

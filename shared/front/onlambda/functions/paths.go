@@ -55,6 +55,7 @@ func Paths() []Path {
 		{"/v1/tasks*", Agent, "tasks", Keyed},
 		{"/v1/agents*", Agent, "tasks", Keyed},
 		{"/v1/workspaces*", Agent, "files", Keyed},
+		{"/v1/work/*", Agent, "tasks", ""},
 		{"/v1/bookings*", Gateway, "reads", Keyed},
 		{"/web/*", Web, "calls", Public},
 		{"/v1/search*", Search, "reads", Public},

@@ -47,6 +47,8 @@ type Dispatch struct {
 	MaxTurns     int    `json:"max_turns,omitempty"`
 	Effort       string `json:"effort,omitempty"`
 	OutputFormat string `json:"output_format,omitempty"`
+	// Servers are MCP servers whose tools the agent is offered besides its own.
+	Servers []Server `json:"servers,omitempty"`
 	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
 	// cost is not limited. Spent is the cost of the turns that have ended. For the owner of the
 	// vacant, the cost includes the cost of its models.
@@ -59,6 +61,14 @@ type Dispatch struct {
 	// Request is the hash of the request, which identifies a repeated request.
 	Request  string   `json:"request,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Server is an MCP server at a URL. Its name begins the names of its tools.
+type Server struct {
+	Name string `json:"name" canon:"required"`
+	URL  string `json:"url" canon:"required"`
+	// Required makes the task fail if the server is not available.
+	Required bool `json:"required,omitempty"`
 }
 
 // Files is the access of a dispatched task to a workspace of its owner.

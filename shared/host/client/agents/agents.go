@@ -134,6 +134,8 @@ type Agent struct {
 	// a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
 	Key      string
 	MaxPrice *int64
+	// Prepare changes each request before it is sent, for example to sign it. It may be nil.
+	Prepare func(context.Context, *outbound.Request) error
 
 	http    HTTP
 	url     string
@@ -159,7 +161,7 @@ func Open(h HTTP, c *Card) (*Agent, error) {
 	return &Agent{Card: c, http: h, url: at, dialect: d}, err
 }
 
-func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
+func (a *Agent) request(ctx context.Context, op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
 	id = strconv.FormatUint(a.ids.Add(1), 10)
 	body, err := json.Marshal(struct {
 		Version string          `json:"jsonrpc"`
@@ -186,6 +188,9 @@ func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request
 		r.URL += sep + "max_price=" + strconv.FormatInt(*a.MaxPrice, 10)
 	}
 	r.Header = header
+	if a.Prepare != nil && err == nil {
+		err = a.Prepare(ctx, &r)
+	}
 	return r, id, err
 }
 
@@ -205,7 +210,7 @@ func (a *Agent) readReply(status int, body []byte, id string) (result []byte, er
 var errNoResult = errors.New("a reply without a result")
 
 func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
-	q, id, err := a.request(op, params)
+	q, id, err := a.request(ctx, op, params)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +278,7 @@ func (a *Agent) Subscribe(ctx context.Context, id string, take func(a2awire.Answ
 }
 
 func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte, take func(a2awire.Answer) bool) error {
-	q, id, err := a.request(op, params)
+	q, id, err := a.request(ctx, op, params)
 	if err != nil {
 		return err
 	}

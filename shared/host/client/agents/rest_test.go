@@ -55,7 +55,7 @@ func TestRequestsByREST(t *testing.T) {
 		"POST https://x.example/a/tasks/t/pushNotificationConfigs?k=v":                     {a2awire.CreatePushConfig, a2awire.PushConfig(a2awire.V1, "t", &task.PushConfig{URL: "https://a.example"})},
 		"GET https://x.example/a/extendedAgentCard?k=v":                                    {a2awire.ExtendedCard, []byte(`{}`)},
 	} {
-		r, _, err := a.request(params.op, params.params)
+		r, _, err := a.request(t.Context(), params.op, params.params)
 		if got := r.Method + " " + r.URL; err != nil || got != want || (r.Method == http.MethodPost) != (len(r.Body) > 0) || r.Header.Get("A2A-Version") != "1.0" {
 			t.Errorf("%s %v %s, %v, want %s", got, r.Header, r.Body, err, want)
 		}

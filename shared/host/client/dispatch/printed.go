@@ -38,6 +38,20 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 	return body, res, err
 }
 
+// AcceptStream verifies and settles the answer at the end of a stream, for the call that has the hash sent. streamed is the
+// text of the stream, or nil if the stream had none.
+func (c *Caller) AcceptStream(ctx context.Context, t Target, sent identity.Hash, answer *envelope.Envelope, streamed *string) (Result, error) {
+	res, err := c.Accept(ctx, t, envelope.AppendResponse(nil, nil, answer))
+	switch {
+	case err != nil:
+	case res.RequestHash != sent || res.Reply == nil:
+		err = problem.New(problem.Untrusted, "the answer belongs to another call of %s", t.ID.Short())
+	case streamed != nil && *streamed != res.Reply.Payload.Text():
+		err = problem.New(problem.Untrusted, "the streamed text differs from the answer that %s signed, which is: %.1000q", t.ID.Short(), res.Reply.Payload.Text())
+	}
+	return res, err
+}
+
 // Accept verifies and settles a reply that was transported by other means: the answer or refusal
 // that a host returned for a printed call. The answer is matched to its call by the request hash
 // that it is bound to. A reply without such a hash belongs to the call in hand.

@@ -525,7 +525,7 @@ func needs(kind string) (wanted, may parts) {
 		return parts{url: true}, parts{}
 	case substrate.KindMCP:
 		return parts{true, true}, parts{}
-	case substrate.KindMock:
+	case substrate.KindMock, substrate.KindWorker: // the model of a worker is empty, or redo=1
 		return parts{}, parts{model: true}
 	}
 	return parts{}, parts{}

@@ -73,7 +73,15 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) { return s.post(ctx, &q) })
+		Ask(ctx, s.client.As(outbound.Vacant(q.Vacant, q.By)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
+	}
+}
+
+// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer like Infer. The secret
+// signs the request.
+func Ask(ctx context.Context, client outbound.Acting, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
 		if err != nil {
 			yield(nil, unreached(err))
 			return
@@ -88,7 +96,7 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 				}
 			}
 			if err != nil {
-				err = substrate.Answered(reply.StatusCode, reply.Header, q.Secret.Hide(body.Said), err)
+				err = substrate.Answered(reply.StatusCode, reply.Header, secret.Hide(body.Said), err)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -97,18 +105,17 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 	}
 }
 
-func (s *agent) post(ctx context.Context, q *substrate.Request) (*http.Response, error) {
-	body := AppendQuestion(ctx, nil, q)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+func post(ctx context.Context, client outbound.Acting, url string, secret substrate.Secret, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/plain, text/event-stream")
-	if !q.Secret.IsZero() {
-		r.Header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
+	if !secret.IsZero() {
+		r.Header.Set(signatureHeader, signature(secret, time.Now(), body))
 	}
-	return s.client.As(outbound.Vacant(q.Vacant, q.By)).HTTPClient().Do(r)
+	return client.HTTPClient().Do(r)
 }
 
 func unreached(err error) error {

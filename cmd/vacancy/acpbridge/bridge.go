@@ -1,0 +1,237 @@
+// Package acpbridge serves an agent of A2A to an editor by ACP, the Agent Client Protocol, on two pipes. It is a codec
+// over shared/host/client: a prompt is a message to the agent, an update is an event of the task that answers, and a
+// session is a context of the caller's own tasks at the agent's host.
+//
+// The invariants: each text of an answer is sent once. After a cancellation, updates of the prompt end. A session of
+// another caller is not found. What the agent's host does not keep, a restart forgets: settings of sessions, and the
+// history that a fork carries until its first prompt.
+package acpbridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/acp-go-sdk"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Config holds what a Bridge needs.
+type Config struct {
+	Version string
+	// Agent is the agent for a client that reads tasks, with the caller's credential.
+	Agent *agents.Agent
+	Sender
+	// Guest says that the caller has no credential. Its contexts are made by the agent's host.
+	Guest bool
+	// Own describes the agent if the caller owns it and prompts are dispatched tasks; otherwise it is nil.
+	Own *team.Details
+	// Proof verifies the signatures of the agent's card and of an answer, and AnswerReceipt returns the receipt of an
+	// answer. They serve the extension methods. The message is nil before the first answer of a session.
+	Proof         func(context.Context, *task.Message) (any, error)
+	AnswerReceipt func(context.Context, *task.Message) (any, error)
+
+	Dir  string // working directory of the program
+	Now  func() time.Time
+	Note func(format string, args ...any) // prints a remark for people
+}
+
+// Bridge serves one client.
+type Bridge struct {
+	Config
+	conn   *acp.Connection
+	active atomic.Int32 // messages that are being handled
+
+	mu       sync.Mutex
+	sessions map[string]*session
+}
+
+// input reads messages. The first Read waits until the bridge is ready. The end of the messages waits until those under
+// way are answered, at most for drainTime.
+type input struct {
+	io.Reader
+	ready chan struct{}
+	b     *Bridge
+	ended bool // read after the connection is done
+}
+
+const (
+	drainTime  = 10 * time.Second
+	drainPause = 50 * time.Millisecond
+)
+
+// Read implements io.Reader.
+func (i *input) Read(p []byte) (n int, err error) {
+	<-i.ready
+	if n, err = i.Reader.Read(p); err == nil || n > 0 { // the next Read returns the error again
+		return n, nil
+	}
+	i.ended = true
+	// The last message may not be counted yet, so the bridge must be idle twice.
+	for idle, end := 0, time.Now().Add(drainTime); idle < 2 && time.Now().Before(end); idle++ {
+		time.Sleep(drainPause)
+		if i.b.active.Load() > 0 {
+			idle = -1
+		}
+	}
+	return n, err
+}
+
+// Serve answers the messages in r until they end. A prompt that is then under way goes on at the agent's host.
+func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
+	b := &Bridge{Config: c, sessions: map[string]*session{}}
+	in := &input{Reader: r, ready: make(chan struct{}), b: b}
+	b.conn = acp.NewConnection(b.handle, w, in)
+	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // its lines may have texts
+	close(in.ready)
+	defer func() {
+		for _, s := range b.sessions {
+			_ = s.log.Close() // the log is an extra: its errors end no session
+		}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-b.conn.Done():
+	}
+	if !in.ended {
+		return problem.New(problem.TooLarge, "a message of the client has more than 10 MiB, or it sent too many messages at once")
+	}
+	return nil
+}
+
+// isOver reports whether the client has gone.
+func (b *Bridge) isOver() bool {
+	select {
+	case <-b.conn.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
+
+// on returns the method that decodes and checks its parameters for f.
+func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
+	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
+		p := new(P)
+		err := json.Unmarshal(params, p)
+		if v, ok := any(p).(interface{ Validate() error }); err == nil && ok {
+			err = v.Validate()
+		}
+		if err != nil {
+			return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
+		}
+		return f(b, ctx, p)
+	}
+}
+
+// methods are the methods of the library, the older one for the model of a session, and the extensions.
+var methods = map[string]method{
+	acp.AgentMethodInitialize:             on((*Bridge).initialize),
+	acp.AgentMethodAuthenticate:           on((*Bridge).authenticate),
+	acp.AgentMethodSessionNew:             on((*Bridge).newSession),
+	acp.AgentMethodSessionPrompt:          on((*Bridge).prompt),
+	acp.AgentMethodSessionCancel:          on((*Bridge).cancel),
+	acp.AgentMethodSessionLoad:            on((*Bridge).load),
+	acp.AgentMethodSessionResume:          on((*Bridge).resume),
+	acp.AgentMethodSessionFork:            on((*Bridge).fork),
+	acp.AgentMethodSessionList:            on((*Bridge).list),
+	acp.AgentMethodSessionSetMode:         on((*Bridge).setMode),
+	acp.AgentMethodSessionSetConfigOption: on((*Bridge).setConfigOption),
+	"session/set_model":                   on((*Bridge).setModel),
+	"_vacant/verify":                      extension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.Proof }),
+	"_vacant/receipt":                     extension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.AnswerReceipt }),
+}
+
+func (b *Bridge) handle(ctx context.Context, name string, params json.RawMessage) (any, *acp.RequestError) {
+	b.active.Add(1)
+	defer b.active.Add(-1)
+	m, ok := methods[name]
+	if !ok {
+		return nil, acp.NewMethodNotFound(name)
+	}
+	result, err := m(b, ctx, params)
+	if err != nil {
+		return nil, requestError(err)
+	}
+	return result, nil
+}
+
+// resourceNotFound is ACP's code for a session that does not exist.
+const resourceNotFound = -32002
+
+func requestError(err error) *acp.RequestError {
+	var r *acp.RequestError
+	if errors.As(err, &r) {
+		return r
+	}
+	p := problem.Of(err)
+	r = acp.NewInternalError(nil)
+	switch p.Kind {
+	case problem.Usage, problem.Malformed:
+		r = acp.NewInvalidParams(nil)
+	case problem.NotFound:
+		r.Code = resourceNotFound
+	case problem.Unauthorized, problem.Scope:
+		r = acp.NewAuthRequired(nil)
+	case problem.Conflict:
+		r = acp.NewInvalidRequest(nil)
+	case problem.Canceled:
+		r = acp.NewRequestCancelled(nil)
+	}
+	r.Message, r.Data = p.Text(), map[string]any{"code": p.Kind.String()}
+	return r
+}
+
+func (b *Bridge) initialize(context.Context, *acp.InitializeRequest) (acp.InitializeResponse, error) {
+	r := acp.InitializeResponse{
+		ProtocolVersion: acp.ProtocolVersionNumber,
+		AgentInfo:       &acp.Implementation{Name: "vacant-acp", Title: &b.Agent.Card.Name, Version: b.Version},
+		AgentCapabilities: acp.AgentCapabilities{
+			LoadSession:        true,
+			McpCapabilities:    acp.McpCapabilities{Http: b.Own != nil},
+			PromptCapabilities: acp.PromptCapabilities{EmbeddedContext: true},
+			SessionCapabilities: acp.SessionCapabilities{
+				Fork: &acp.SessionForkCapabilities{}, List: &acp.SessionListCapabilities{}, Resume: &acp.SessionResumeCapabilities{},
+			},
+		},
+		AuthMethods: []acp.AuthMethod{},
+	}
+	if b.Guest && !b.Agent.Card.Guests {
+		how := "set VACANCY_KEY to a key of an account in the environment of this program, or start it with --as IDENTITY"
+		r.AuthMethods = append(r.AuthMethods, acp.AuthMethod{Agent: &acp.AuthMethodAgent{Id: "vacancy-key", Name: "A key of an account", Description: &how}})
+	}
+	return r, nil
+}
+
+func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.AuthenticateResponse, error) {
+	return acp.AuthenticateResponse{}, nil
+}
+
+// extension returns the extension method that is answered by f, for the last answer of a session, or without a session.
+func extension(f func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
+	return on(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
+		var answer *task.Message
+		if q.SessionID != "" {
+			s, err := b.find(q.SessionID)
+			if err != nil {
+				return nil, err
+			}
+			s.mu.Lock()
+			answer = s.answer
+			s.mu.Unlock()
+		}
+		return f(b)(ctx, answer)
+	})
+}

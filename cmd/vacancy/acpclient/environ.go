@@ -1,0 +1,39 @@
+package acpclient
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// passed are the variables that an agent and its terminals get: what programs need to run at all. Keys are not among
+// them.
+var passed = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
+	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP", // of Windows
+}
+
+// Environ returns the variables of env that an agent may have, sorted: the usual ones, and those that names have. A name
+// that is NAME=VALUE sets a variable. Variables of this program, which have its keys, are refused.
+func Environ(env map[string]string, names []string) ([]string, error) {
+	var variables []string
+	for name, value := range env {
+		if slices.Contains(passed, name) || strings.HasPrefix(name, "LC_") || slices.Contains(names, name) {
+			variables = append(variables, name+"="+value)
+		}
+	}
+	slices.Sort(variables)
+	for _, name := range names {
+		before, _, sets := strings.Cut(name, "=")
+		if before == "" || strings.HasPrefix(strings.ToUpper(before), "VACANCY_") {
+			return nil, problem.New(problem.Usage, "--env: expected NAME or NAME=VALUE of a variable that does not begin with VACANCY_, got %.40q", before)
+		}
+		if sets {
+			variables = append(variables, name)
+		}
+	}
+	return variables, nil
+}

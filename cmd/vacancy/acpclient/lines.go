@@ -1,0 +1,179 @@
+package acpclient
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Limits of the program's output.
+const (
+	maxLine   = 10 << 20  // bytes, with the end of the line; as in the library
+	maxOutput = 256 << 20 // bytes during one prompt
+	maxNoise  = 100       // lines in a session that are not JSON
+	maxCalls  = 1000      // tool calls under way
+)
+
+// lines reads the program's lines for the library. It handles updates of the session itself, and passes on only requests
+// and answers. Therefore the answer to a prompt follows all of its updates, and the program waits while an update is
+// being handled: the library would end the connection after 1,024 updates that wait.
+type lines struct {
+	*Agent
+	in    *bufio.Scanner
+	ready sync.Mutex
+	rest  []byte // of a line that is passed on
+	noise int
+}
+
+func newLines(a *Agent, stdout io.Reader) *lines {
+	in := bufio.NewScanner(stdout)
+	in.Buffer(make([]byte, 64<<10), maxLine)
+	return &lines{Agent: a, in: in}
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(p []byte) (int, error) {
+	l.ready.Lock()
+	defer l.ready.Unlock()
+	for len(l.rest) == 0 {
+		if !l.in.Scan() {
+			if errors.Is(l.in.Err(), bufio.ErrTooLong) {
+				l.abort(problem.New(problem.SubstrateTooLarge, "the agent wrote a line of 10 MiB or more"))
+			}
+			return 0, io.EOF
+		}
+		passes, err := l.take(bytes.TrimSpace(l.in.Bytes()))
+		if err != nil {
+			l.abort(err)
+			return 0, io.EOF
+		}
+		if passes {
+			l.rest = append(bytes.Clone(l.in.Bytes()), '\n')
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// take handles a line, or reports that the library handles it. After an error the program is not read any more.
+func (l *lines) take(line []byte) (passes bool, err error) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	isMessage := json.Unmarshal(line, &m) == nil
+	asks := m.Method == "" || m.ID != nil && string(m.ID) != "null" || m.Method == "$/cancel_request"
+	switch {
+	case len(line) == 0:
+	case !l.mayWrite(len(line)):
+		return false, problem.New(problem.SubstrateTooLarge, "the agent wrote more than %d MiB for one prompt", maxOutput>>20)
+	case isMessage && asks:
+		return true, nil
+	case isMessage && (m.Method != "session/update" || l.update(m.Params)): // no other notification asks for something
+	default:
+		if l.noise++; l.noise == 1 {
+			l.o.Note("warning: the agent writes lines that are not messages of ACP; they are skipped")
+		}
+		if l.noise > maxNoise {
+			return false, problem.New(problem.SubstrateMisconfigured, "the agent wrote more than %d lines that are not messages of ACP", maxNoise)
+		}
+	}
+	return false, nil
+}
+
+// mayWrite counts the bytes of a line, and reports whether the prompt under way may have them.
+func (a *Agent) mayWrite(n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.turn == nil {
+		return true
+	}
+	a.turn.bytes += n
+	return a.turn.bytes <= maxOutput
+}
+
+// call is a tool call of the agent.
+type call struct {
+	kind, title string
+	paths       []string
+}
+
+// update handles an update of the session, and reports whether it has the form of one.
+func (a *Agent) update(params json.RawMessage) bool {
+	var m struct {
+		SessionID string          `json:"sessionId"`
+		Update    json.RawMessage `json:"update"`
+	}
+	var u struct {
+		Update    string          `json:"sessionUpdate"`
+		Content   json.RawMessage `json:"content"`
+		Call      string          `json:"toolCallId"`
+		Title     string          `json:"title"`
+		Kind      string          `json:"kind"`
+		Status    string          `json:"status"`
+		Locations []struct {
+			Path string `json:"path"`
+		} `json:"locations"`
+	}
+	if json.Unmarshal(params, &m) != nil || json.Unmarshal(m.Update, &u) != nil || u.Update == "" {
+		return false
+	}
+	t := a.current()
+	if t == nil || m.SessionID != string(a.session) {
+		return true
+	}
+	a.log.Load().Update(m.Update)
+	var e Event
+	switch u.Update {
+	case "agent_message_chunk", "agent_thought_chunk":
+		var block struct{ Type, Text string }
+		if json.Unmarshal(u.Content, &block) != nil || block.Type != "text" || block.Text == "" {
+			return true
+		}
+		if e.Thought = block.Text; u.Update == "agent_message_chunk" {
+			e.Text, e.Thought = block.Text, ""
+		}
+	case "tool_call", "tool_call_update":
+		a.mu.Lock()
+		c := a.calls[u.Call]
+		c.title, c.kind = cmp.Or(u.Title, c.title), cmp.Or(u.Kind, c.kind)
+		if u.Locations != nil {
+			c.paths = nil
+		}
+		for _, location := range u.Locations {
+			c.paths = append(c.paths, location.Path)
+		}
+		if u.Status == "completed" || u.Status == "failed" {
+			delete(a.calls, u.Call)
+		} else if len(a.calls) < maxCalls {
+			a.calls[u.Call] = c
+		}
+		a.mu.Unlock()
+		if u.Status == "" && u.Update == "tool_call_update" {
+			return true // it has only contents
+		}
+		e = Event{Call: u.Call, Title: c.title, Status: cmp.Or(u.Status, "pending")}
+	default:
+		return true
+	}
+	if t.text.Len()+len(e.Text) > substrate.MaxText {
+		t.fail(substrate.TooLarge(t.text.Len() + len(e.Text)))
+		return true
+	}
+	a.mu.Lock()
+	t.text.WriteString(e.Text)
+	a.mu.Unlock()
+	if err := t.emit(e); err != nil {
+		t.fail(err)
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+package callcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/acpbridge"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/mcpclients"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+func acpCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as string
+	cmd := &cobra.Command{
+		Use:   "acp [NAME|URL]",
+		Short: "Serve a vacant to an editor by ACP",
+		Long: `Serve a vacant as an agent of ACP, the Agent Client Protocol, on standard input and output, for editors
+that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant, or
+of another agent of A2A. Without either, the agent is the one at the URL of the host itself.
+
+A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
+--host or $VACANCY_HOST, or to this machine. If the account owns the vacant and the key has the scopes
+call, agents and read, each prompt is a task as of "vacancy run": the editor may then choose its mode
+and its model. With --as the identity signs each call, and each answer is verified.
+
+A session is a context of your own tasks at the host, so the editor lists and loads sessions as long as
+the host stores their texts. Sessions of a guest end with this program. A prompt under way continues at
+the host if the editor ends. The log .vaultspec/logs/SESSION.log in the working directory of a session
+has the kinds and sizes of its updates, but no texts.
+
+"vacancy acp config" prints what an editor's configuration needs.`,
+		Example: `  vacancy acp fox
+  vacancy acp https://agents.example.org/v/fox
+  vacancy acp fox --as alice`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			s, err := mcpServerOf(a, ctx, kit.OptionalArgument(args), w)
+			if err != nil {
+				return err
+			}
+			c, err := bridgeOf(a, ctx, s, as, w)
+			if err != nil {
+				return err
+			}
+			if !a.Piped {
+				a.Note("serving %s by ACP on standard input and output, for an editor that starts this command; Ctrl-C ends it", kit.Printable(s.agentURL()))
+			}
+			return acpbridge.Serve(ctx, c, a.In, a.Out)
+		},
+	}
+	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	kit.HostFlags(cmd.Flags(), &w)
+	cmd.AddCommand(acpConfigCommand(a))
+	return cmd
+}
+
+// fetchAgent fetches the card of an agent.
+func fetchAgent(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, error) {
+	card, err := agents.FetchCard(ctx, a.HTTP(0), s.agentURL())
+	if problem.Is(err, problem.NotFound) && s.name == "" {
+		return nil, kit.WithHint(err, "vacancy acp NAME, or vacancy root NAME, which sets the agent of the host itself")
+	}
+	return card, err
+}
+
+// askForSignatures names the extension by which a vacant adds its signature to answers.
+func askForSignatures(_ context.Context, r *outbound.Request) error {
+	r.Header.Set("A2A-Extensions", a2awire.Extension)
+	return nil
+}
+
+// bridgeOf returns the bridge to an agent.
+func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (c acpbridge.Config, err error) {
+	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Note: a.Note}
+	if c.Dir, err = os.Getwd(); err != nil {
+		return c, err
+	}
+	card, err := fetchAgent(a, ctx, s)
+	if err != nil {
+		return c, err
+	}
+	web := a.HTTP(0)
+	c.Proof = proofOf(web, card)
+	if c.Agent, err = agents.Open(web, card); err != nil {
+		return c, err
+	}
+	if as != "" {
+		return c, signBridge(a, ctx, &c, s, as, w)
+	}
+	c.Agent.Prepare = askForSignatures
+	c.Sender = acpbridge.Plain{Agent: c.Agent}
+	client, err := a.AccountAt(ctx, w, s.agentURL())
+	if err != nil {
+		return c, err
+	}
+	if client == nil {
+		c.Guest = true
+		c.AnswerReceipt = func(context.Context, *task.Message) (any, error) { return nil, noReceipt() }
+		return c, nil
+	}
+	c.Agent.Key = a.Env[kit.AccountKeyEnv]
+	c.AnswerReceipt = receiptOf(client)
+	if card.VacantID.IsZero() {
+		return c, nil
+	}
+	name := cmp.Or(s.name, card.VacantID.String())
+	own, err := teamapi.ShowAgent.Key.Call(ctx, client, teamapi.OneAgent{Agent: name})
+	switch {
+	case isWithoutTeam(err):
+		return c, nil
+	case err != nil:
+		return c, err
+	}
+	c.Own, c.Sender = &own, acpbridge.Dispatcher{Client: client, Agent: name, Note: a.Note}
+	// A task that cannot be read would cost in vain.
+	_, err = c.Agent.ListTasks(ctx, a2awire.ListRequest{Size: 1})
+	if err == nil {
+		_, err = teamapi.ListTasks.Key.Call(ctx, client, teamapi.TaskList{})
+	}
+	if err != nil {
+		return c, kit.WithHint(err, "vacancy keys create TENANT --scope call,agents,read, which makes a key that may read the answers, too")
+	}
+	return c, nil
+}
+
+// signBridge completes the bridge of an identity.
+func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, as string, w kit.Where) error {
+	self, err := a.Caller(ctx, as)
+	if err != nil {
+		return err
+	}
+	web, card := a.HTTP(signedTime), c.Agent.Card
+	target, err := dispatch.FetchTarget(ctx, web, s.agentURL())
+	switch {
+	case err != nil:
+		return err
+	case target.ID != card.VacantID:
+		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", kit.Printable(s.agentURL()), card.VacantID.Short(), target.ID.Short())
+	}
+	target.Name = cmp.Or(s.name, card.Name)
+	a.Revisit(ctx, target)
+	sending, err := agents.Open(web, card)
+	if err != nil {
+		return err
+	}
+	c.Agent.Prepare = func(ctx context.Context, r *outbound.Request) error {
+		u, err := url.Parse(r.URL)
+		if err != nil {
+			return err
+		}
+		proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: r.Method, Target: u.RequestURI(), Body: r.Body}, a.Now())
+		r.Header.Set(readproof.Header, proof)
+		return errors.Join(err, askForSignatures(ctx, r))
+	}
+	caller := a.Dispatcher(self, web, signedTime)
+	caller.Check = checkPayer(a, callFlags{as: as, where: w}, self, web)
+	c.Sender = acpbridge.Signed{Agent: sending, Caller: caller, Target: target}
+	c.AnswerReceipt = func(ctx context.Context, m *task.Message) (any, error) {
+		if m == nil {
+			return nil, noReceipt()
+		}
+		return a.Receipt(ctx, web, self, target, 0)
+	}
+	return nil
+}
+
+func noReceipt() error {
+	return problem.New(problem.NotFound, "there is no receipt: the session has no answer yet, or its last call had no price, or no account paid for it")
+}
+
+// receiptOf returns the function that reads the receipt of an answer for an account.
+func receiptOf(client op.Client) func(context.Context, *task.Message) (any, error) {
+	return func(ctx context.Context, m *task.Message) (any, error) {
+		var members map[string]json.RawMessage
+		var path string
+		if m == nil || json.Unmarshal(m.Metadata, &members) != nil || json.Unmarshal(members[task.ReceiptMember], &path) != nil || !strings.HasPrefix(path, call.ReceiptsPath) {
+			return nil, noReceipt()
+		}
+		var r json.RawMessage
+		err := client.Call(ctx, http.MethodGet, path, nil, nil, &r)
+		return r, err
+	}
+}
+
+// agentProof is the answer to the extension method that verifies an agent.
+type agentProof struct {
+	Vacant   string             `json:"vacant,omitempty"`
+	Verified bool               `json:"verified"` // the vacant signed its card
+	Card     []agents.Signature `json:"card"`
+	Answer   *answerProof       `json:"answer,omitempty"`
+}
+
+// answerProof says whether the vacant signed the last answer of a session.
+type answerProof struct {
+	Verified bool          `json:"verified"`
+	Hash     identity.Hash `json:"hash"`
+}
+
+// proofOf returns the function that verifies an agent and an answer.
+func proofOf(web *dispatch.HTTP, card *agents.Card) func(context.Context, *task.Message) (any, error) {
+	return func(ctx context.Context, m *task.Message) (any, error) {
+		p := agentProof{Card: append([]agents.Signature{}, card.Signatures(agents.FetchKeys(ctx, web))...)}
+		for _, s := range p.Card {
+			p.Verified = p.Verified || s.Verified && s.Vacant
+		}
+		if !card.VacantID.IsZero() {
+			p.Vacant = card.VacantID.String()
+		}
+		if p.Vacant == "" || m == nil {
+			return p, nil
+		}
+		p.Answer = new(answerProof)
+		if e, err := a2awire.Signed(m); err == nil && e != nil {
+			hash, isSigned := e.VerifyBy(card.VacantID)
+			p.Answer.Hash, p.Answer.Verified = hash, isSigned && e.From == card.VacantID
+		}
+		return p, nil
+	}
+}
+
+func acpConfigCommand(a *kit.App) *cobra.Command {
+	return configCommand(a, &cobra.Command{
+		Use:   "config [NAME|URL] --client CLIENT",
+		Short: "Print, or write, an editor's configuration for an agent of ACP",
+		Long: `Print the entry of the agent of "vacancy acp" for the configuration file of an editor: ` + strings.Join(mcpclients.ACP.Names(), ", ") + `.
+NAME and URL are as for "vacancy acp", and --write is as for "vacancy mcp config". For neovim the file is
+a Lua module of its own, which the settings of a plugin require.
+
+An entry has no key. If callers must pay, or if $VACANCY_KEY is set, the variable must be in the
+editor's environment; the command says so.`,
+		Example: `  vacancy acp config fox --client zed --write
+  vacancy acp config https://agents.example.org/v/fox --client jetbrains
+  vacancy acp config fox --client neovim --as alice`,
+	}, mcpclients.ACP, func(ctx context.Context, _ string, s mcpServer, as string, w kit.Where) (e mcpclients.Entry, url string, err error) {
+		card, err := fetchAgent(a, ctx, s)
+		if err != nil {
+			return e, "", err
+		}
+		key, err := a.AccountKeyFor(ctx, w, s.base)
+		if err != nil {
+			return e, "", err
+		}
+		if e, err = startedEntry(a, s, "acp", as); as == "" && (key != "" || card.Price > 0 || !card.Guests) {
+			e.Variable = kit.AccountKeyEnv
+		}
+		return e, s.agentURL(), err
+	})
+}

@@ -1,0 +1,247 @@
+package callcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/mcpclients"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func discoverCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
+		Use:     "discover",
+		Short:   "Let another program's agents find a vacant",
+		Long:    `Write the files by which another program finds a vacant as an agent that it can call by A2A.`,
+		Example: "  vacancy discover gemini fox",
+	}, discoverGeminiCommand(a))
+}
+
+// geminiFlags are the flags of discover gemini.
+type geminiFlags struct {
+	root, authEnv                 string
+	user, remove, disable, dryRun bool
+	where                         kit.Where
+}
+
+func discoverGeminiCommand(a *kit.App) *cobra.Command {
+	var f geminiFlags
+	cmd := &cobra.Command{
+		Use:   "gemini [NAME|URL]",
+		Short: "Write the files by which Gemini CLI finds an agent",
+		Long: `Write .gemini/agents/NAME.md, which names the card of an agent, and set experimental.enableAgents
+in .gemini/settings.json, so that Gemini CLI loads it. NAME is a vacant of the host here, or of
+--host; URL is the URL of a vacant, or of another A2A agent.
+
+The files are in the folder --root, for the project in it, or with --user in your home directory,
+for all projects. In the settings everything else stays, comments too; a file that does not parse
+is left as it is. A file that changes is first copied to FILE.before-vacancy. A second run changes
+nothing.
+
+--auth-env VAR makes Gemini CLI send the key in that variable of its environment; no file has a
+key. --remove deletes the agent's file. --disable sets experimental.enableAgents to false, and
+needs no agent. --dry-run only prints the files.`,
+		Example: `  vacancy discover gemini fox
+  vacancy discover gemini https://agents.example.org/v/fox --auth-env VACANCY_KEY
+  vacancy discover gemini fox --user --dry-run
+  vacancy discover gemini fox --remove
+  vacancy discover gemini --disable`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(a, cmd, kit.OptionalArgument(args))
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.root, "root", ".", "the `FOLDER` of the project")
+	fs.BoolVar(&f.user, "user", false, "write into your home directory instead")
+	fs.StringVar(&f.authEnv, "auth-env", "", "the environment variable `VAR` with the key that Gemini CLI sends")
+	fs.BoolVar(&f.remove, "remove", false, "delete the agent's file")
+	fs.BoolVar(&f.disable, "disable", false, "set experimental.enableAgents to false")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written")
+	kit.HostFlags(fs, &f.where)
+	return cmd
+}
+
+// variableName matches names of environment variables. Keys of accounts do not match, because they have lowercase
+// letters.
+var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+
+// check returns an error for flags that do not go together. named says that the command names an agent.
+func (f *geminiFlags) check(root bool, named bool) error {
+	switch {
+	case f.user && root:
+		return problem.New(problem.Usage, "--root: not supported together with --user")
+	case f.remove && (f.disable || f.authEnv != ""):
+		return problem.New(problem.Usage, "--disable and --auth-env: not supported together with --remove")
+	case !named && (f.authEnv != "" || !f.disable):
+		return problem.New(problem.Usage, "NAME: expected the name or the URL of an agent, for example fox, got none")
+	case f.authEnv != "" && !variableName.MatchString(f.authEnv): // the value may be a key
+		return problem.New(problem.Usage, "--auth-env: expected the name of an environment variable in upper case, for example %s, got another value", kit.AccountKeyEnv)
+	}
+	return nil
+}
+
+func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
+	ctx := cmd.Context()
+	if err := f.check(cmd.Flags().Changed("root"), what != ""); err != nil {
+		return err
+	}
+	root, err := filepath.Abs(f.root)
+	if f.user {
+		if root = a.UserHome(); root == "" {
+			err = problem.New(problem.Usage, "--user: the user has no home directory")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r := discovered{DryRun: f.dryRun}
+	update := func(path string, merge func([]byte) ([]byte, bool, error)) error {
+		w, err := mcpclients.Update(path, f.dryRun, merge)
+		if err != nil {
+			return fileProblem(path, err)
+		}
+		r.add(path, w)
+		return nil
+	}
+	name, file := "", []byte(nil)
+	if what != "" {
+		if name, file, err = f.agent(a, ctx, what); err != nil {
+			return err
+		}
+	}
+	if !f.remove {
+		if err := update(filepath.Join(root, ".gemini", "settings.json"), func(old []byte) ([]byte, bool, error) {
+			merged, replaced, err := mcpclients.GeminiAgents.Merge(old, mcpclients.Entry{Name: "enableAgents", Value: !f.disable})
+			if err != nil {
+				err = problem.Wrap(problem.Damaged, err, "%s", problem.Of(err).Text())
+			}
+			return merged, replaced, err
+		}); err != nil {
+			return err
+		}
+	}
+	if name != "" {
+		if err := update(filepath.Join(root, ".gemini", "agents", name+".md"), func(old []byte) ([]byte, bool, error) {
+			if old != nil && !strings.Contains("\n"+string(old), "\n"+cardLine) {
+				return nil, false, problem.New(problem.Usage, "expected the file of an agent of A2A, with a line that begins with %q", strings.TrimSpace(cardLine))
+			}
+			return file, old != nil, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return a.Show(r)
+}
+
+// agent returns the name of an agent's file, and its content, or nil with --remove.
+func (f *geminiFlags) agent(a *kit.App, ctx context.Context, what string) (slug string, file []byte, err error) {
+	s, err := mcpServerOf(a, ctx, what, f.where)
+	if err != nil {
+		return "", nil, err
+	}
+	name := s.name
+	if f.remove && name != "" {
+		slug, err = geminiName(name)
+		return slug, nil, err
+	}
+	card, err := fetchAgent(a, ctx, s)
+	if err != nil {
+		return "", nil, err
+	}
+	name = cmp.Or(name, card.Name)
+	if slug, err = geminiName(name); err != nil || f.remove {
+		return slug, nil, err
+	}
+	if f.authEnv == "" && (card.Price > 0 || !card.Guests) {
+		a.Note("%s answers callers with a key: add --auth-env %s, the variable that has one", kit.Printable(card.Name), kit.AccountKeyEnv)
+	}
+	return slug, geminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil
+}
+
+// fileProblem returns the problem of a file that could not be changed.
+func fileProblem(path string, err error) error {
+	if errors.As(err, new(*problem.Error)) {
+		return err
+	}
+	return problem.Wrap(problem.Usage, err, "%s cannot be written: %s", path, err)
+}
+
+// maxGeminiName limits the name of an agent's file in bytes.
+const maxGeminiName = 100
+
+// geminiName returns the name of an agent in Gemini CLI. It consists of lowercase letters, digits, _ and -, and does
+// not begin with _, because Gemini CLI skips files that do.
+func geminiName(name string) (string, error) {
+	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-_")
+	if strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") || slug == "" || len(slug) > maxGeminiName {
+		return "", &problem.Error{Kind: problem.Usage, Field: "NAME", Want: "the name of an agent, of letters, digits, _ and -", Got: fmt.Sprintf("%.80q", name)}
+	}
+	return slug, nil
+}
+
+// cardLine begins the line with the card's address in an agent's file.
+const cardLine = "agent_card_url: "
+
+// geminiAgent returns the file of an agent.
+func geminiAgent(name, slug, url, description, authEnv string) []byte {
+	auth := ""
+	if authEnv != "" {
+		auth = "auth:\n  type: http\n  scheme: Bearer\n  token: $" + authEnv + "\n"
+	}
+	text := strings.TrimSpace(kit.EscapeControls(description, "\n"))
+	return fmt.Appendf(nil, "---\nkind: remote\nname: %s\n%s%s/.well-known/agent-card.json\n%s---\n\n# %s\n\n%s\n",
+		slug, cardLine, url, auth, kit.Printable(name), cmp.Or(text, "An agent that answers by A2A."))
+}
+
+// discovered is the result of discover.
+type discovered struct {
+	Files  []discoveredFile `json:"files"`
+	DryRun bool             `json:"dry_run,omitempty"`
+}
+
+type discoveredFile struct {
+	Path    string `json:"path"`
+	Change  string `json:"change"` // made, changed, unchanged, removed or missing
+	Content string `json:"content,omitempty"`
+	Backup  string `json:"backup,omitempty"`
+}
+
+func (r *discovered) add(path string, w mcpclients.Written) {
+	f := discoveredFile{Path: path, Change: "changed", Backup: w.Backup}
+	switch {
+	case w.Content == nil && w.Same:
+		f.Change = "missing"
+	case w.Content == nil:
+		f.Change = "removed"
+	case w.Same:
+		f.Change = "unchanged"
+	case w.Made:
+		f.Change = "made"
+	}
+	if r.DryRun {
+		f.Content = string(w.Content)
+	}
+	r.Files = append(r.Files, f)
+}
+
+func (r discovered) Print(w io.Writer) {
+	for _, f := range r.Files {
+		would := kit.FormatIf(r.DryRun && f.Change != "unchanged" && f.Change != "missing", "would be ")
+		fmt.Fprintf(w, "%-10s %s\n", would+f.Change, kit.Printable(f.Path))
+		if f.Backup != "" {
+			fmt.Fprintf(w, "           the file before is %s\n", kit.Printable(f.Backup))
+		}
+		if f.Content != "" {
+			fmt.Fprintf(w, "\n%s\n", kit.EscapeControls(f.Content, "\n\t"))
+		}
+	}
+}

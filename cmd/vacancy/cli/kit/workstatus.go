@@ -1,0 +1,47 @@
+package kit
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/workclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// maxFailure limits the text of a failed turn in characters.
+const maxFailure = 2000
+
+// WorkStatus returns a function that prints changes of a worker's connection, and the end of each turn with the number
+// of turns that still run.
+func (a *App) WorkStatus(name string, say func(format string, args ...any)) func(workclient.Status) {
+	connected, failure := false, ""
+	return func(s workclient.Status) {
+		switch {
+		case s.Err != nil:
+			connected = false
+			if text := problem.Of(s.Err).Text(); text != failure {
+				failure = text
+				say("%s is not connected: %s; connecting again", Printable(name), Printable(text))
+			}
+		case !connected:
+			connected, failure = true, ""
+			say("%s is connected", Printable(name))
+		}
+		if !s.Ended {
+			return
+		}
+		verdict := "answered"
+		if s.Failure != nil {
+			verdict = "failed: " + EscapeControls(Clip(problem.Plain(s.Failure), maxFailure), "\n\t")
+		}
+		caller := "?"
+		var question struct {
+			Caller identity.ID `json:"caller"`
+		}
+		if json.Unmarshal(s.Turn.Question, &question) == nil {
+			caller = question.Caller.Short()
+		}
+		say("%s  %s  %s  %s; %d running", a.Now().Local().Format(time.TimeOnly), Printable(name), caller, verdict, s.Running)
+	}
+}

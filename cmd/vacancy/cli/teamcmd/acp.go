@@ -1,0 +1,156 @@
+package teamcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/acpclient"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/procgroup"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// acpFlags are the flags of commands that run an ACP agent.
+type acpFlags struct {
+	root, approval string
+	env            []string
+}
+
+func (f *acpFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.root, "root", ".", "the `DIR` in which the agent works; it reads and writes no files outside of it by ACP")
+	fs.StringVar(&f.approval, "approval", "", "what an agent may do that asks: default (a person decides), auto_edit, yolo or plan")
+	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; without it the program has only those that each program needs")
+}
+
+// options returns the settings of an agent without its command.
+func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err error) {
+	o = acpclient.Options{
+		Root: f.root, Approval: acpclient.Approval(f.approval), Version: kit.Version(), Now: a.Now,
+		Note: func(format string, args ...any) {
+			a.Note("%s", kit.EscapeControls(fmt.Sprintf(format, args...), "\n\t"))
+		},
+	}
+	if o.Approval == "" {
+		o.Approval = acpclient.Default
+	}
+	if err := o.Approval.Check(); err != nil {
+		return o, err
+	}
+	switch definition.Mode(mode) {
+	case definition.ReadOnly:
+		o.ReadOnly = true
+	case "", definition.ReadWrite:
+	default:
+		return o, problem.New(problem.Usage, "--mode: expected read-write or read-only, got %.40q", mode)
+	}
+	if o.TerminalEnviron, err = acpclient.Environ(a.Env, nil); err != nil {
+		return o, err
+	}
+	if o.Environ, err = acpclient.Environ(a.Env, f.env); err != nil {
+		return o, err
+	}
+	if !a.Piped {
+		o.Ask = askPerson(a)
+	}
+	return o, nil
+}
+
+// askPerson returns a function that asks the person at the terminal until an option is chosen. An empty line chooses
+// none.
+func askPerson(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
+	var oneByOne sync.Mutex
+	return func(ctx context.Context, q acpclient.Question) (string, error) {
+		oneByOne.Lock()
+		defer oneByOne.Unlock()
+		for {
+			answer, err := a.AskLine(ctx, kit.EscapeControls(questionText(q), "\n")+"\n>")
+			if option, ok := chosen(q.Options, answer); ok || err != nil || answer == "" {
+				return option, err
+			}
+		}
+	}
+}
+
+// maxTitle limits the title of a tool call in a question.
+const maxTitle = 500
+
+// questionText returns a question with its numbered options.
+func questionText(q acpclient.Question) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The agent asks for permission: %s\n", kit.Clip(*q.ToolCall.Title, maxTitle))
+	for i, o := range q.Options {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, kit.Clip(o.Name, maxTitle))
+	}
+	b.WriteString("Answer with a number.")
+	return b.String()
+}
+
+// chosen returns the option that an answer names: by its number or name, or by yes or no.
+func chosen(options []acpclient.Option, answer string) (option string, ok bool) {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(options) {
+		return string(options[n-1].OptionId), true
+	}
+	for _, o := range options {
+		if answer != "" && answer == strings.ToLower(o.Name) {
+			return string(o.OptionId), true
+		}
+	}
+	for _, o := range options {
+		if allows := acpclient.Allows(o); allows && (answer == "yes" || answer == "y") || !allows && (answer == "no" || answer == "n") {
+			return string(o.OptionId), true
+		}
+	}
+	return "", false
+}
+
+// localResult is the result of a task that an agent on this machine did.
+type localResult struct {
+	Session  string   `json:"session_id"`
+	Response string   `json:"response"`
+	Written  []string `json:"written_files"`
+	Ended    string   `json:"ended"` // stop, or why the response may be incomplete
+	Seconds  float64  `json:"duration_seconds"`
+}
+
+// runLocal does the task with an ACP agent on this machine. It prints the response while it comes.
+func (f *runFlags) runLocal(ctx context.Context, a *kit.App) error {
+	o, err := f.local.options(a, f.task.Mode)
+	if err != nil {
+		return err
+	}
+	o.Command = procgroup.Shell(f.acp)
+	began := a.Now()
+	agent, err := acpclient.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	out, printed := a.Terminal(a.Out), ""
+	r, err := agent.Prompt(ctx, f.task.Task, func(e acpclient.Event) error {
+		if e.Text != "" && !a.JSON {
+			printed = kit.EscapeControls(e.Text, "\n\t")
+			fmt.Fprint(out, printed)
+		}
+		return nil
+	})
+	if printed != "" && !strings.HasSuffix(printed, "\n") {
+		fmt.Fprintln(out)
+	}
+	if err := errors.Join(err, agent.Close()); err != nil {
+		return err
+	}
+	for _, path := range r.Written {
+		a.Note("wrote %s", kit.Printable(path))
+	}
+	result := localResult{r.Session, r.Text, append([]string{}, r.Written...), string(r.Why), a.Now().Sub(began).Round(time.Millisecond).Seconds()}
+	return a.Print(result, func(io.Writer) {})
+}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package procgroup
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Shell returns a shell that runs a command line of a person.
+func Shell(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
+
+// Own puts a program, before it starts, into a group with all that it will start.
+func Own(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// IsAlive reports whether a process of the program's group runs.
+func IsAlive(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, 0) == nil }
+
+// End asks the program's group to end, or kills it.
+func End(cmd *exec.Cmd, kill bool) {
+	signal := syscall.SIGTERM
+	if kill {
+		signal = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, signal) // it may have ended
+}
+
+// Guard starts a process that ends the program's group when this process has died, for example by SIGKILL: then the
+// guard's standard input ends. release ends the guard.
+func Guard(cmd *exec.Cmd) (release func()) {
+	guard := exec.Command("sh", "-c", fmt.Sprintf("read -r line; kill -s TERM -- -%[1]d; sleep %[2]d; kill -s KILL -- -%[1]d", cmd.Process.Pid, Grace/time.Second))
+	Own(guard)
+	if _, err := guard.StdinPipe(); err != nil || guard.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		_ = guard.Process.Kill()
+		_ = guard.Wait()
+	}
+}
+
+// Signal returns the name of the signal that ended a program, or "".
+func Signal(cmd *exec.Cmd) string {
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal().String()
+	}
+	return ""
+}

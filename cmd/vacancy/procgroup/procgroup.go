@@ -1,0 +1,7 @@
+// Package procgroup ends a program together with all that the program started. It imports no packages of the host.
+package procgroup
+
+import "time"
+
+// Grace is the time between asking a program to end and killing it.
+const Grace = 3 * time.Second

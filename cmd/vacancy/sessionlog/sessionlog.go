@@ -1,0 +1,116 @@
+// Package sessionlog writes the log of an ACP session below the root of the session: one JSON object per line, in
+// .vaultspec/logs/SESSION.log, which only its owner may read. It imports no packages of the host.
+//
+// The invariant: a log has names, sizes and states, and neither texts nor arguments.
+package sessionlog
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// Dir is the folder of the logs below a root.
+const Dir = ".vaultspec/logs"
+
+// The types of entries.
+const (
+	PermissionRequest = "permission_request" // tool_call_id, outcome
+	SessionUpdate     = "session_update"     // update, size, tool_call_id and status if there are any
+	ReadTextFile      = "read_text_file"     // path
+	WriteTextFile     = "write_text_file"    // path, size
+	WriteBlocked      = "write_blocked"      // path, reason
+	CreateTerminal    = "create_terminal"    // terminal_id, command: the program's name
+)
+
+// maxValue limits a text in a log in bytes.
+const maxValue = 1 << 10
+
+// Log is the log of one session. A nil Log has no entries.
+type Log struct {
+	*slog.Logger
+	io.Closer
+}
+
+// Open opens the log of a session below a root. It appends to the log of an earlier run.
+func Open(root, session string, now func() time.Time) (*Log, error) {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.MkdirAll(Dir, 0o700); err != nil {
+		return nil, err
+	}
+	file := path.Join(Dir, fileName(session))
+	if info, err := r.Lstat(file); err == nil && !info.Mode().IsRegular() { // opening a pipe would hang
+		return nil, fmt.Errorf("%s: expected a file", file)
+	}
+	f, err := r.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	form := func(groups []string, a slog.Attr) slog.Attr {
+		switch {
+		case len(groups) > 0 && a.Value.Kind() == slog.KindString && len(a.Value.String()) > maxValue:
+			return slog.String(a.Key, strings.ToValidUTF8(a.Value.String()[:maxValue], ""))
+		case len(groups) > 0:
+			return a
+		case a.Key == slog.TimeKey:
+			return slog.String("timestamp", now().UTC().Format(time.RFC3339Nano))
+		case a.Key == slog.MessageKey:
+			return slog.Attr{Key: "type", Value: a.Value}
+		}
+		return slog.Attr{} // no level
+	}
+	return &Log{slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{ReplaceAttr: form})), f}, nil
+}
+
+// fileName returns the name of a session's log. An id of another program may not be a file's name, so the log then
+// has its hash.
+func fileName(session string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	if session == "" || len(session) > 128 || strings.Trim(session, letters) != "" {
+		session = fmt.Sprintf("%x", sha256.Sum256([]byte(session)))
+	}
+	return session + ".log"
+}
+
+// Write appends an entry of a type, with names and values. The texts in it are shortened to maxValue bytes.
+func (l *Log) Write(kind string, data ...any) {
+	if l != nil {
+		l.Info(kind, slog.Group("data", data...))
+	}
+}
+
+// Update appends an entry for an update of the session, in its form in JSON.
+func (l *Log) Update(update []byte) {
+	var u struct {
+		Update  string          `json:"sessionUpdate"`
+		Call    string          `json:"toolCallId"`
+		Status  string          `json:"status"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(update, &u); err != nil {
+		return
+	}
+	data := []any{"update", u.Update, "size", len(u.Content)}
+	if u.Call != "" {
+		data = append(data, "tool_call_id", u.Call, "status", u.Status)
+	}
+	l.Write(SessionUpdate, data...)
+}
+
+// Close closes the log.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.Closer.Close()
+}

@@ -1,0 +1,193 @@
+// Package workapi is the API by which workers lease and do turns: for keys of accounts with the scope work at /v1/work,
+// and for the operator below /v1/admin.
+package workapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Path is the path of the API.
+const Path = "/v1/work"
+
+// IsPath reports whether a path is Handler's.
+func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
+
+const (
+	// MaxWait limits the wait for a turn, in seconds. A host on AWS does not wait.
+	MaxWait = 20
+	// retrySeconds is the pause that a host on AWS asks of a worker without a turn.
+	retrySeconds = 2
+	// maxEvents limits the events of a request, and maxBody the bytes of one.
+	maxEvents = 256
+	maxBody   = 512 << 10
+)
+
+// Access admits keys with the scope work.
+var Access = billing.Demand{Scope: billing.ScopeWork, Test: true, Active: true}
+
+// Requests and answers.
+type (
+	// Leasing asks for a turn.
+	Leasing struct {
+		Body NewLease `body:"json"`
+	}
+	// NewLease selects the turns of a vacant by its name or id. Without a vacant it selects the turns of all vacants of
+	// the tenant. Wait is the longest wait for a turn, in seconds.
+	NewLease struct {
+		Vacant string `json:"vacant,omitempty"`
+		Wait   int64  `json:"wait,omitempty"`
+	}
+	// Offer is a turn, or null if there is none. RetryAfter is then the least pause until the next request, in seconds.
+	// Vacant is the id of the vacant that the request named. A request with the id costs the host less.
+	Offer struct {
+		Turn       *worker.Leased `json:"turn"`
+		Vacant     *identity.ID   `json:"vacant_id,omitempty"`
+		RetryAfter int            `json:"retry_after,omitempty"`
+	}
+	// OneLease names a lease.
+	OneLease struct {
+		Lease string `path:"lease"`
+	}
+	// Renewal is the answer to a heartbeat. Canceled means that the turn has ended without an answer, for example because
+	// its caller canceled it.
+	Renewal struct {
+		Canceled bool `json:"canceled"`
+	}
+	// Reporting has the next events of a lease.
+	Reporting struct {
+		OneLease
+		Body Batch `body:"json"`
+	}
+	// Batch is some events. Its number counts the batches of the lease from 1, so that a repeated request counts once.
+	Batch struct {
+		Batch  int64          `json:"batch" canon:"required"`
+		Events []worker.Event `json:"events" canon:"required"`
+	}
+	// Finishing has the result of a lease.
+	Finishing struct {
+		OneLease
+		Body worker.Result `body:"json"`
+	}
+)
+
+// Reply implements op.Replier.
+func (o *Offer) Reply(h http.Header) int {
+	if o.RetryAfter > 0 {
+		h.Set("Retry-After", fmt.Sprint(o.RetryAfter))
+	}
+	return 0
+}
+
+// The operations.
+var (
+	Lease     = twin[Leasing, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
+	Heartbeat = twin[OneLease, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and tells whether its turn was canceled")
+	Report    = twin[Reporting, op.None](Path+"/{lease}/events", "reports events of a leased turn, such as pieces of the answer")
+	Finish    = twin[Finishing, op.None](Path+"/{lease}/result", "ends a leased turn with its result")
+)
+
+func twin[In, Out any](path, doc string) op.Twin[In, Out] {
+	o := op.Op[In, Out]{Method: "POST", Path: "/v1/admin" + strings.TrimPrefix(path, "/v1"), Limit: maxBody, Doc: doc}
+	k := o
+	k.Path, k.Access.Key = path, Access
+	return op.Twin[In, Out]{Operator: o, Key: k}
+}
+
+// Config holds the dependencies of the API.
+type Config struct {
+	Desk    *worker.Desk
+	Vacants *vacants.Directory
+	// MayWait says that the process may wait for a turn.
+	MayWait bool
+}
+
+// Operator returns the routes of the operator, whose workers do the turns of vacants without a tenant.
+func Operator(c Config) []op.Route { return c.routes(op.Server{Operator: true}) }
+
+// Handler returns the handler of keys of accounts.
+func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
+	return httpapi.API{Name: "work", Log: log, Now: now, ReadLevel: slog.LevelDebug, Quiet: true}.Mux(op.Routes(c.routes(op.Server{Keys: keys})...))
+}
+
+// Operations lists the operations.
+func Operations() []op.Spec {
+	return append(op.Specs(Operator(Config{})), op.Specs(Config{}.routes(op.Server{}))...)
+}
+
+// workerOf returns the sender of a request.
+func workerOf(ctx context.Context) worker.Worker {
+	k := op.CallerOf(ctx).Key
+	if k == nil {
+		return worker.Worker{Holder: "operator"}
+	}
+	return worker.Worker{Tenant: k.Tenant, Holder: k.Account + "/" + k.ID, Test: k.Test}
+}
+
+func (c Config) routes(s op.Server) []op.Route {
+	return []op.Route{
+		op.OnTwin(s, Lease, c.lease),
+		op.OnTwin(s, Heartbeat, func(ctx context.Context, in OneLease) (r Renewal, err error) {
+			r.Canceled, err = c.Desk.Renew(ctx, workerOf(ctx), in.Lease)
+			return r, err
+		}),
+		op.OnTwin(s, Report, func(ctx context.Context, in Reporting) (op.None, error) {
+			if n := len(in.Body.Events); n == 0 || n > maxEvents {
+				return op.None{}, problem.Invalid("events", fmt.Sprintf("1 to %d events", maxEvents), fmt.Sprint(n))
+			}
+			return op.None{}, c.Desk.Append(ctx, workerOf(ctx), in.Lease, int(in.Body.Batch), in.Body.Events)
+		}),
+		op.OnTwin(s, Finish, func(ctx context.Context, in Finishing) (op.None, error) {
+			return op.None{}, c.Desk.Finish(ctx, workerOf(ctx), in.Lease, in.Body)
+		}),
+	}
+}
+
+func (c Config) lease(ctx context.Context, in Leasing) (o Offer, err error) {
+	w, wait := workerOf(ctx), in.Body.Wait
+	if wait < 0 || wait > MaxWait {
+		return o, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", MaxWait), fmt.Sprint(wait))
+	}
+	if name := in.Body.Vacant; name != "" {
+		if o.Vacant, err = c.find(ctx, w, name); err != nil {
+			return o, err
+		}
+	}
+	if !c.MayWait {
+		wait = 0
+	}
+	o.Turn, err = c.Desk.Lease(ctx, w, o.Vacant, time.Duration(wait)*time.Second)
+	if o.Turn == nil && err == nil && !c.MayWait {
+		o.RetryAfter = retrySeconds
+	}
+	return o, err
+}
+
+// find returns the id of a vacant. An id is not looked up, because only the turns of the worker's tenant are searched
+// for it.
+func (c Config) find(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
+	if id, err := identity.ParseID(name); err == nil {
+		return &id, nil
+	}
+	by := vacants.Tenant(w.Tenant)
+	if w.Tenant == "" {
+		by = vacants.Operator()
+	}
+	r, err := c.Vacants.ByName(ctx, by, name)
+	if err == nil && r.Tenant != w.Tenant {
+		err = problem.New(problem.Forbidden, "vacant: expected one without a tenant, got %s of tenant %s; its workers need a key of that tenant with the scope %s", r.Name, r.Tenant, billing.ScopeWork)
+	}
+	return &r.ID, err
+}

@@ -1,0 +1,317 @@
+// Package workclient does turns of vacants for a host: it leases them, lets a handler do the work, streams the handler's
+// events and returns its answer. It renews the leases, and it continues after the host was away.
+package workclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/workapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+)
+
+// Turn, Event and Answer are the documents of the API.
+type (
+	// Turn is a leased turn. Question is the JSON that an HTTP agent would get (vacancy help agent-contract).
+	Turn = worker.Leased
+	// Event is a piece of the work on a turn, for example {Type: worker.TypeText, Text: "It is"}.
+	Event = worker.Event
+	// Answer is the end of a turn. The caller gets the texts of all events, and then Text.
+	Answer = worker.Result
+)
+
+// Handler does a turn. It reports events by emit, which may be called by several goroutines until Handler returns, and
+// waits if the host is slow. ctx ends when the turn is canceled, its lease is lost or the worker ends; context.Cause
+// tells which. An error voids the call. Its text is for the owner of the vacant.
+type Handler func(ctx context.Context, t *Turn, emit func(Event)) (Answer, error)
+
+// The causes for which the context of a Handler ends.
+var (
+	ErrCanceled = errors.New("the turn was canceled")
+	ErrLost     = errors.New("the lease was lost")
+	ErrStopped  = errors.New("the worker was stopped")
+)
+
+// Status describes a Worker.
+type Status struct {
+	Connected bool
+	Err       error // why it is not connected
+	Running   int   // turns
+	// Turn is the turn that has just begun or ended, or nil. Ended reports its end, and Failure why it failed.
+	Turn    *Turn
+	Ended   bool
+	Failure error
+}
+
+// Worker leases turns and lets a handler do them.
+type Worker struct {
+	op.Client
+	Operator bool   // the client has the operator's paths
+	Vacant   string // name or id; "" means all vacants of the tenant
+	Turns    int    // turns at once; zero means 1
+	Handle   Handler
+	// Observe is called at each change of the status, never twice at once. It may be nil.
+	Observe func(Status)
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Pauses.
+const (
+	firstPause = time.Second // after an error
+	maxPause   = 10 * time.Second
+	sendPause  = 500 * time.Millisecond // between two tries of a request about a lease
+	stopTime   = 5 * time.Second        // for the results of turns that run when the worker ends
+)
+
+// Run does turns until ctx ends, and then lets the handlers of running turns end. Its error is a refusal that does not
+// pass by itself, such as a revoked key.
+func (w *Worker) Run(ctx context.Context) error {
+	slots, vacant := make(chan struct{}, max(w.Turns, 1)), w.Vacant
+	var running sync.WaitGroup
+	defer running.Wait()
+	var pause, idle time.Duration // the last ones
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		offer, err := workapi.Lease.For(w.Operator).Call(ctx, w.Client, workapi.Leasing{Body: workapi.NewLease{Vacant: vacant, Wait: workapi.MaxWait}})
+		if err == nil && offer.Turn != nil {
+			pause, idle = 0, 0
+			w.observe(func(s *Status) { *s = Status{Connected: true, Running: s.Running + 1, Turn: offer.Turn} })
+			running.Go(func() {
+				defer func() { <-slots }()
+				failure := w.do(ctx, offer.Turn)
+				w.observe(func(s *Status) { s.Running--; s.Turn, s.Ended, s.Failure = offer.Turn, true, failure })
+			})
+			continue
+		}
+		<-slots
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !passes(err):
+			return err
+		}
+		w.observe(func(s *Status) { *s = Status{Connected: err == nil, Err: err, Running: s.Running} })
+		wait := time.Duration(0)
+		if err != nil {
+			pause = min(max(2*pause, firstPause), maxPause)
+			wait = pause/2 + rand.N(pause/2+1) // so that workers do not return at once
+		} else {
+			pause, idle = 0, min(max(2*idle, time.Duration(offer.RetryAfter)*time.Second), maxPause)
+			wait = idle
+		}
+		if offer.Vacant != nil {
+			vacant = offer.Vacant.String()
+		}
+		if retry.Sleep(ctx, wait) != nil {
+			return nil
+		}
+	}
+}
+
+func passes(err error) bool {
+	switch problem.Of(err).Kind {
+	case problem.Unavailable, problem.Internal, problem.TooMany, problem.Deadline, problem.Canceled, problem.Damaged:
+		return true
+	}
+	return false
+}
+
+func (w *Worker) observe(change func(*Status)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.status)
+	if w.Observe != nil {
+		w.Observe(w.status)
+	}
+}
+
+func (w *Worker) do(ctx context.Context, t *Turn) error {
+	turn, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	defer context.AfterFunc(ctx, func() { end(ErrStopped) })()
+	turn, cancel := context.WithTimeout(turn, time.Duration(t.DeadlineMS)*time.Millisecond)
+	defer cancel()
+	s := &sender{worker: w, lease: workapi.OneLease{Lease: t.Lease}, ctx: turn, end: end, events: make(chan Event, maxPending)}
+	s.emit(Event{Type: worker.TypeStarted})
+	renewing, stop := context.WithCancel(turn)
+	var helpers sync.WaitGroup
+	helpers.Go(func() { s.renew(renewing, time.Duration(t.Seconds)*time.Second/3) })
+	helpers.Go(s.send)
+	a, err := w.handle(turn, t, s.emit)
+	close(s.events)
+	stop()
+	helpers.Wait()
+	switch cause := context.Cause(turn); {
+	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLost):
+		return cause
+	case cause != nil:
+		err = cmp.Or(err, cause)
+	}
+	if err != nil {
+		a = Answer{Error: errorText(err), Failure: failures[problem.Of(err).Kind], Usage: a.Usage}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if turn.Err() == nil {
+		last = turn
+	}
+	return errors.Join(err, try(last, func() error {
+		_, err := workapi.Finish.For(w.Operator).Call(last, w.Client, workapi.Finishing{OneLease: s.lease, Body: a})
+		return err
+	}))
+}
+
+// handle calls the handler. A panic fails the turn, not the worker.
+func (w *Worker) handle(ctx context.Context, t *Turn, emit func(Event)) (a Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = problem.New(problem.SubstrateUnavailable, "the worker panicked: %v", p)
+		}
+	}()
+	return w.Handle(ctx, t, emit)
+}
+
+// maxErrorText limits the text of an error, in bytes.
+const maxErrorText = 900
+
+func errorText(err error) string {
+	text := problem.Plain(err)
+	return cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), "the worker failed")
+}
+
+// failures are the words of the API for kinds of failures. Another failure means that the agent is not available.
+var failures = map[problem.Kind]string{problem.SubstrateBusy: "busy", problem.SubstrateRefused: "refused", problem.SubstrateMisconfigured: "misconfigured"}
+
+// try sends a request until its error is final.
+func try(ctx context.Context, send func() error) error {
+	for {
+		err := send()
+		if err == nil || !passes(err) || retry.Sleep(ctx, sendPause) != nil {
+			return err
+		}
+	}
+}
+
+// Limits of events.
+const (
+	maxPending = 16       // events that wait to be sent
+	maxPiece   = 16 << 10 // bytes of the text of an event
+	maxBatch   = 32 << 10 // bytes of the texts of a batch before its last event, so that it fits into a document however it is escaped
+	maxEvents  = 256      // events of a batch
+	batchStep  = 10 * time.Microsecond
+)
+
+// sender sends the events of a turn and renews its lease.
+type sender struct {
+	worker *Worker
+	lease  workapi.OneLease
+	ctx    context.Context
+	end    context.CancelCauseFunc
+	events chan Event
+}
+
+// emit adds an event. It waits while many events are pending.
+func (s *sender) emit(e Event) {
+	text := strings.ToValidUTF8(e.Text, "\uFFFD")
+	if text == "" && (e.Type == worker.TypeText || e.Type == worker.TypeThought) {
+		return
+	}
+	for isFirst := true; isFirst || text != ""; isFirst = false {
+		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPiece)], "") // without the beginning of a character
+		text = text[len(e.Text):]
+		select {
+		case s.events <- e:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// next waits for an event and returns it with those that follow at once. Pieces of one text are joined. After the last
+// event it returns nil.
+func (s *sender) next() (batch []Event) {
+	var e Event
+	ok := false
+	select {
+	case e, ok = <-s.events:
+	case <-s.ctx.Done():
+	}
+	for size := 0; ok; {
+		size += len(e.Text)
+		if n := len(batch); n > 0 && e.Text != "" && batch[n-1].Type == e.Type {
+			batch[n-1].Text += e.Text
+		} else {
+			batch = append(batch, e)
+		}
+		if size >= maxBatch || len(batch) == maxEvents {
+			return batch
+		}
+		select {
+		case e, ok = <-s.events:
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// send sends events until the handler has returned and all are sent. Long streams are sent in larger batches, because a
+// host limits their number.
+func (s *sender) send() {
+	for number := int64(1); ; number++ {
+		batch := s.next()
+		if batch == nil {
+			return
+		}
+		err := try(s.ctx, func() error {
+			_, err := workapi.Report.For(s.worker.Operator).Call(s.ctx, s.worker.Client, workapi.Reporting{OneLease: s.lease, Body: workapi.Batch{Batch: number, Events: batch}})
+			return err
+		})
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchStep) // next sees the end of ctx
+	}
+}
+
+// fail ends the turn after a request about it was refused.
+func (s *sender) fail(err error) {
+	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.NotFound) {
+		err = ErrLost
+	}
+	s.end(err) // without effect after the end of the turn
+}
+
+// renew renews the lease until ctx ends.
+func (s *sender) renew(ctx context.Context, pause time.Duration) {
+	for retry.Sleep(ctx, pause) == nil {
+		var r workapi.Renewal
+		err := try(ctx, func() (err error) {
+			r, err = workapi.Heartbeat.For(s.worker.Operator).Call(ctx, s.worker.Client, s.lease)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.fail(err)
+		case r.Canceled:
+			s.end(ErrCanceled)
+		}
+	}
+}

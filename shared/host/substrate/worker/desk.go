@@ -1,0 +1,259 @@
+// Package worker is the substrate of vacants whose turns are done by remote workers: programs that lease turns from
+// this host. The calling side is Infer, which offers a turn and supervises its lease. The workers' side is Lease,
+// Renew, Append and Finish of a Desk, which package workapi serves.
+//
+// Turns are documents, so both sides may be in different processes. One conditional write decides each step: which
+// worker gets a turn, whether a lease is lost, and which answer counts. Only the supervisor decides that a lease is
+// lost, after it has seen no sign of the worker for LeaseTime by its own clock, so clocks of workers and of other
+// processes do not matter. A turn whose supervisor has died is leased at most until its deadline; its answer is not
+// used, because the call is voided when it is due.
+//
+// The invariants: at most one answer of a turn is used. A turn is given to another worker only if the last one had not
+// started, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in the mode of the
+// call (test or live), gets its texts.
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const (
+	// LeaseTime is the time without a heartbeat, an event or a result after which a lease is lost.
+	LeaseTime = 60 * time.Second
+	// MaxWaiting limits the requests of one key that wait for a turn in a process.
+	MaxWaiting = 64
+	// MaxBatches and MaxEvents limit the events of a lease: their batches, and the bytes of all batches.
+	MaxBatches = 20_000
+	MaxEvents  = 2 << 20
+
+	// maxTime limits a turn whose call has no deadline.
+	maxTime = 15 * time.Minute
+	// kept is the time after the deadline for which workers can still ask about their leases.
+	kept = 10 * time.Minute
+	// pollTime is the pause between two reads by a supervisor, which another process does not wake.
+	pollTime = 300 * time.Millisecond
+	// seenTime is the time for which a worker that has asked for turns counts as connected, and seenStep the time
+	// between two records of that.
+	seenTime = 3 * time.Minute
+	seenStep = time.Minute
+	// maxSeen limits the records in memory of when workers have asked.
+	maxSeen = 10_000
+	// maxScan is the number of waiting turns in a page, which costs at most one unit of DynamoDB.
+	maxScan = 16
+)
+
+// Config configures a Desk. All fields are required.
+type Config struct {
+	Store store.Store
+	Texts *textkeys.Keys
+	Now   func() time.Time
+	Rand  io.Reader // safe for concurrent use
+	// Tenant returns the tenant whose workers do the turns of a vacant.
+	Tenant func(context.Context, identity.ID) (string, error)
+}
+
+// Desk gives turns to workers and their answers to calls. It is safe for concurrent use.
+type Desk struct {
+	Config
+
+	mu      sync.Mutex
+	changed map[string]chan struct{} // closed when a queue or a turn changes in this process
+	waiting map[string]int           // waiting requests by holder
+	seen    map[store.Key]time.Time  // last record of a connection
+	closing chan struct{}
+	drain   sync.Once
+}
+
+func New(c Config) *Desk {
+	return &Desk{Config: c, changed: map[string]chan struct{}{}, waiting: map[string]int{}, seen: map[store.Key]time.Time{}, closing: make(chan struct{})}
+}
+
+// Drain lets all requests that wait for turns fail, now and later, because the host is closing.
+func (d *Desk) Drain() { d.drain.Do(func() { close(d.closing) }) }
+
+// Format prints only the type, for every verb.
+func (d *Desk) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Desk") }
+
+// Kinds returns the kind of the substrate. Its argument is empty, or redo=1, which lets another worker do a turn that a
+// lost worker had started.
+func (d *Desk) Kinds() substrate.Kinds {
+	return substrate.Kinds{substrate.KindWorker: func(argument string) (substrate.Substrate, error) {
+		if argument != "" && argument != "redo=1" {
+			return nil, problem.Invalid("substrate", "worker or worker:redo=1", fmt.Sprintf("%.80q", substrate.KindWorker+":"+argument))
+		}
+		return &remote{d, argument != ""}, nil
+	}}
+}
+
+// change returns a channel that is closed at the next wake for a name.
+func (d *Desk) change(name string) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed[name] == nil {
+		d.changed[name] = make(chan struct{})
+	}
+	return d.changed[name]
+}
+
+func (d *Desk) wake(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c, ok := d.changed[name]; ok {
+		close(c)
+		delete(d.changed, name)
+	}
+}
+
+func (d *Desk) updater() store.Updater { return store.Updater{Store: d.Store, Rand: d.Rand} }
+
+func (d *Desk) now() time.Time { return d.Now().UTC() }
+
+// newID returns the id of a turn. Ids sort by the times of the turns.
+func (d *Desk) newID() (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	binary.BigEndian.PutUint64(b[:], uint64(d.now().UnixMicro())<<8|uint64(b[7]))
+	return hex.EncodeToString(b[:]), nil
+}
+
+// textKey returns the key of a report of a lease, or of the question if lease and report are 0.
+func textKey(id string, lease, report int) store.Key {
+	return TextDocs.Key(id, strconv.Itoa(lease), strconv.Itoa(report))
+}
+
+// put stores a text: format, day of the key, box.
+func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
+	s, err := d.Texts.Seal(ctx, []byte(k.String()), plain)
+	if err != nil {
+		return store.Problem(err)
+	}
+	TextDocs.Put(tx, store.Doc{Key: k, Expires: t.expires()}, append(binary.BigEndian.AppendUint32([]byte{1}, s.Day), s.Box...))
+	return nil
+}
+
+// open reads a text.
+func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
+	doc, err := d.Store.Doc(ctx, k)
+	switch {
+	case err != nil:
+		return nil, store.Problem(err)
+	case len(doc.Data) < 5 || doc.Data[0] != 1:
+		return nil, problem.New(problem.Damaged, "%s does not decode", k)
+	}
+	plain, err := d.Texts.Open(ctx, []byte(k.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(doc.Data[1:5]), Box: doc.Data[5:]})
+	if errors.Is(err, store.ErrUnavailable) || problem.Is(err, problem.Unavailable) {
+		return nil, store.Problem(err)
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "%s does not open", k)
+	}
+	return plain, nil
+}
+
+func mode(test bool) string {
+	if test {
+		return "test"
+	}
+	return "live"
+}
+
+func (t *turn) expires() time.Time { return t.Deadline.Add(kept).Truncate(time.Second) }
+
+func queueOf(tenant string, test bool) string { return "queue#" + mode(test) + "#" + tenant }
+
+func (t *turn) waitingKey(id string) store.Key {
+	return WaitingDocs.Key(t.Tenant, mode(t.Test), t.Vacant.String(), id)
+}
+
+// update reads a turn, lets decide change it, and commits both the turn and the other writes of decide, unless decide
+// returns false. It wakes whoever waits for the turn in this process.
+func (d *Desk) update(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
+	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
+		if err == nil && doc.Version == 0 {
+			err = errNoLease()
+		}
+		if err != nil {
+			return err
+		}
+		changes, err := decide(tx, &t, doc.Version)
+		if err != nil || !changes {
+			return err
+		}
+		TurnDocs.Put(tx, store.Doc{Key: doc.Key, Expires: t.expires()}, t)
+		return nil
+	})
+	d.wake(id)
+	return store.Problem(err)
+}
+
+func errNoLease() error {
+	return problem.New(problem.NotFound, "lease: expected a lease that this key holds, got another one; it may have ended long ago")
+}
+
+// see records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. At most one
+// record is written per minute and process.
+func (d *Desk) see(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
+	sort := anyVacant
+	if vacant != nil {
+		sort = vacant.String()
+	}
+	key, now := SeenDocs.Key(tenant, mode(test), sort), d.now()
+	d.mu.Lock()
+	recent := now.Sub(d.seen[key]) < seenStep && !d.seen[key].After(now)
+	if !recent {
+		if len(d.seen) >= maxSeen {
+			clear(d.seen)
+		}
+		d.seen[key] = now
+	}
+	d.mu.Unlock()
+	if recent {
+		return nil
+	}
+	return store.Problem(d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		if _, err := tx.Doc(ctx, key); err != nil {
+			return err
+		}
+		SeenDocs.Put(tx, store.Doc{Key: key, Expires: now.Add(seenTime + seenStep).Truncate(time.Second)}, seen{now})
+		return nil
+	}))
+}
+
+// CheckConnected returns an error of kind NoWorker unless a live worker has asked for turns of a vacant in the last minutes.
+func (d *Desk) CheckConnected(ctx context.Context, vacant identity.ID) error {
+	tenant, err := d.Tenant(ctx, vacant)
+	if err != nil {
+		return err
+	}
+	for _, sort := range []string{vacant.String(), anyVacant} {
+		s, doc, err := SeenDocs.Get(ctx, d.Store, SeenDocs.Key(tenant, mode(false), sort))
+		switch {
+		case err != nil:
+			return store.Problem(err)
+		case doc.Version > 0 && d.now().Sub(s.Time) < seenTime:
+			return nil
+		}
+	}
+	return errNoWorker()
+}
+
+func errNoWorker() error {
+	return problem.New(problem.NoWorker, "no worker is connected; start one with \"vacancy watch DIR --host URL\" or \"vacancy worker NAME\"")
+}

@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// remote is the substrate of a vacant.
+type remote struct {
+	*Desk
+	redo bool
+}
+
+// endMargin is the part of a call's deadline that is left when the supervisor gives up, so that callers learn that no
+// worker was connected.
+const endMargin = 250 * time.Millisecond
+
+// Infer offers a turn to the workers of the vacant's tenant and yields the events of the worker that does it. If no
+// worker leases the turn in time, the error is of kind NoWorker. If the worker is lost after it has started, the error
+// is of kind SubstrateUnavailable, unless another worker may redo the turn. With redo=1 the texts of a worker are
+// yielded with its result only, because the texts of a lost worker cannot be taken back.
+func (r *remote) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		id, t, err := r.offer(ctx, &q)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer r.withdraw(ctx, id)
+		s := supervisor{remote: r, id: id, turn: t, at: r.now(), out: yield}
+		s.run(ctx)
+	}
+}
+
+func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t turn, err error) {
+	tenant, err := r.Tenant(ctx, q.Vacant)
+	switch {
+	case err != nil && problem.Of(err).Kind.IsFailure():
+		return "", t, err
+	case err != nil:
+		return "", t, problem.Within(problem.SubstrateUnavailable, "its tenant", err)
+	}
+	left := maxTime
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	t = turn{Vacant: q.Vacant, Tenant: tenant, Test: call.IsTest(ctx), Deadline: r.now().Add(left), State: waits}
+	if id, err = r.newID(); err != nil {
+		return "", t, err
+	}
+	// The question is stored without a deadline, because Lease appends the rest of the time.
+	question := httpagent.AppendQuestion(context.Background(), nil, q)
+	err = r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		TurnDocs.Put(tx, store.Doc{Key: TurnDocs.Key(id), Expires: t.expires()}, t)
+		WaitingDocs.Put(tx, store.Doc{Key: t.waitingKey(id), Expires: t.expires()}, waiting{id})
+		return r.put(ctx, tx, textKey(id, 0, 0), &t, question)
+	})
+	switch {
+	case errors.Is(err, store.ErrTooLarge):
+		err = problem.Wrap(problem.SubstrateMisconfigured, err, "the question with its files and history has %d bytes, and a worker takes at most %d", len(question), store.MaxData)
+	case err != nil && ctx.Err() != nil:
+		err = substrate.Ended(ctx, "the turn of a worker")
+	case err != nil:
+		err = problem.Within(problem.SubstrateUnavailable, "its turn cannot be stored", err)
+	}
+	r.wake(queueOf(t.Tenant, t.Test))
+	return id, t, err
+}
+
+// withdrawTime limits the end of a turn whose call has ended.
+const withdrawTime = 2 * time.Second
+
+// withdraw ends a turn without an answer. Its worker learns that the answer is not needed. An error is ignored, because
+// the turn ends at its deadline anyway.
+func (r *remote) withdraw(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
+	defer cancel()
+	_ = r.update(ctx, id, func(tx *store.Tx, t *turn, _ uint64) (bool, error) {
+		if t.State == waits {
+			key := t.waitingKey(id)
+			if _, err := tx.Doc(ctx, key); err != nil {
+				return false, err
+			}
+			tx.Delete(key)
+		}
+		isRunning := t.State == waits || t.State == leased
+		t.State = over
+		return isRunning, nil
+	})
+}
+
+// supervisor follows one turn.
+type supervisor struct {
+	*remote
+	out   func(substrate.Event, error) bool // yield
+	id    string
+	turn  turn
+	seen  uint64            // version of turn
+	at    time.Time         // time at which the supervisor first saw that version
+	lease int               // number of the lease whose reports were read
+	read  int               // reports of the lease that were read
+	texts []substrate.Event // texts of the lease, if they are not yielded before the result
+}
+
+// fail yields an error, which ends the turn.
+func (s *supervisor) fail(err error) (done bool) {
+	s.out(nil, err)
+	return true
+}
+
+func (s *supervisor) run(ctx context.Context) {
+	var giveUp <-chan time.Time
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		timer := time.NewTimer(left - min(endMargin, left/4))
+		defer timer.Stop()
+		giveUp = timer.C
+	}
+	for done := false; !done; {
+		change := s.change(s.id)
+		t, doc, err := TurnDocs.Need(ctx, s.Store, TurnDocs.Key(s.id))
+		switch {
+		case ctx.Err() != nil:
+			done = s.fail(substrate.Ended(ctx, "the turn of a worker"))
+		case problem.Is(err, problem.Damaged):
+			done = s.fail(problem.Within(problem.SubstrateUnavailable, "its turn", err))
+		case err == nil:
+			done = s.follow(ctx, t, doc.Version)
+		}
+		if done {
+			return
+		}
+		select {
+		case <-change:
+		case <-time.After(pollTime):
+		case <-giveUp:
+			if giveUp = nil; s.turn.State == waits {
+				done = s.fail(errNoWorker())
+			}
+		case <-ctx.Done():
+		}
+	}
+}
+
+// follow yields what is new in a version of the turn. done reports whether the turn or its reader has ended. Reads that
+// fail are repeated.
+func (s *supervisor) follow(ctx context.Context, t turn, version uint64) (done bool) {
+	if s.seen != version {
+		s.turn, s.seen, s.at = t, version, s.now()
+	}
+	if n := len(t.Holders); n != s.lease {
+		s.lease, s.read, s.texts = n, 0, nil
+	}
+	for s.read < t.Batches {
+		var r report
+		plain, err := s.open(ctx, textKey(s.id, s.lease, s.read+1))
+		if problem.Is(err, problem.Unavailable) {
+			return false
+		}
+		if err == nil {
+			err = json.Unmarshal(plain, &r)
+		}
+		if err != nil {
+			return s.fail(problem.Wrap(problem.SubstrateUnavailable, err, "a report of the worker cannot be read"))
+		}
+		s.read++
+		for i := range r.Events {
+			if !s.yield(ctx, &r.Events[i]) {
+				return true
+			}
+		}
+		if r.Result != nil {
+			s.finish(r.Result)
+			return true
+		}
+	}
+	switch {
+	case t.State == lost:
+		return s.fail(problem.New(problem.SubstrateUnavailable, "the worker was lost after it had started the turn"))
+	case t.State == leased && s.now().Sub(s.at) >= LeaseTime:
+		_ = s.lose(ctx) // the next round reads the result
+	}
+	return false
+}
+
+// yield yields an event of a worker. It returns false if the reader of the turn has ended.
+func (s *supervisor) yield(ctx context.Context, e *Event) bool {
+	var event substrate.Event
+	switch e.Type {
+	case TypeText:
+		event = substrate.Text(e.Text)
+	case TypeAsks:
+		event = substrate.Asks{}
+	case TypeThought:
+		return s.out(substrate.Thought(e.Text), nil)
+	case TypeTool:
+		call.Report(ctx, call.Provisional{Detail: *e.Tool})
+		return true
+	default:
+		return true
+	}
+	if s.redo {
+		s.texts = append(s.texts, event)
+		return true
+	}
+	return s.out(event, nil)
+}
+
+// finish yields the result of the worker.
+func (s *supervisor) finish(r *Result) {
+	if r.Error != "" {
+		s.out(nil, problem.New(failures[r.Failure], "%s", r.Error))
+		return
+	}
+	events := s.texts
+	if u := r.Usage; u != nil {
+		events = append(events, substrate.Usage{In: int(u.In), Out: int(u.Out), Cached: int(u.Cached)})
+	}
+	if r.State == StateAsks {
+		events = append(events, substrate.Asks{})
+	}
+	if r.Text != "" {
+		events = append(events, substrate.Text(r.Text))
+	}
+	for _, e := range append(events, substrate.Stop) {
+		if !s.out(e, nil) {
+			return
+		}
+	}
+}
+
+// lose ends a lease that was not renewed, unless the turn has changed since the supervisor read it. The turn waits for
+// another worker if the lost one had not started, or if a turn may be done again.
+func (s *supervisor) lose(ctx context.Context) error {
+	err := s.update(ctx, s.id, func(tx *store.Tx, t *turn, version uint64) (bool, error) {
+		if version != s.seen {
+			return false, nil
+		}
+		if t.Started && !s.redo {
+			t.State = lost
+			return true, nil
+		}
+		t.State, t.Started, t.Batches, t.Size, t.Renewed = waits, false, 0, 0, 0
+		key := t.waitingKey(s.id)
+		if _, err := tx.Doc(ctx, key); err != nil {
+			return false, err
+		}
+		WaitingDocs.Put(tx, store.Doc{Key: key, Expires: t.expires()}, waiting{s.id})
+		return true, nil
+	})
+	s.wake(queueOf(s.turn.Tenant, s.turn.Test))
+	return err
+}

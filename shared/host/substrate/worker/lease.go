@@ -1,0 +1,332 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Worker is the sender of a request about leases.
+type Worker struct {
+	Tenant string // whose vacants it works for; "" for the operator's
+	Holder string // names its key; leases belong to a key
+	Test   bool   // it does turns of test calls, and no others
+}
+
+// Leased is a turn that a worker has leased. Times are durations, so that the clock of the worker does not matter.
+type Leased struct {
+	Lease  string      `json:"lease"`
+	Vacant identity.ID `json:"vacant_id"`
+	// Seconds is the time after which the lease is lost unless the worker sends something.
+	Seconds int `json:"lease_seconds"`
+	// DeadlineMS is the time until the caller stops waiting, in milliseconds.
+	DeadlineMS int64 `json:"deadline_ms"`
+	// Question is the request that an HTTP agent would get.
+	Question json.RawMessage `json:"question"`
+}
+
+// Types of events.
+const (
+	TypeStarted = "started" // the work has begun; another worker may not repeat it without redo=1
+	TypeText    = "text"    // next piece of the answer
+	TypeThought = "thought" // a thought, which is not part of the answer
+	TypeAsks    = "asks"    // the text that follows is a question to the caller
+	TypeTool    = "tool"    // beginning or end of a call of a tool
+)
+
+// Event is a report of a worker about a turn.
+type Event struct {
+	Type string         `json:"type" canon:"required"`
+	Text string         `json:"text,omitempty"`
+	Tool *call.ToolStep `json:"tool,omitempty"`
+}
+
+// Usage counts what a turn used, as an HTTP agent reports it.
+type Usage struct {
+	In     int64 `json:"input_tokens,omitempty"`
+	Out    int64 `json:"output_tokens,omitempty"`
+	Cached int64 `json:"cached_tokens,omitempty"`
+}
+
+// StateAsks is the state of a result whose text is a question to the caller.
+const StateAsks = "input-required"
+
+// Result is the end of a turn. The answer is the texts of all events, and then Text. If Error is set, the turn has
+// failed: its call is void.
+type Result struct {
+	Text  string `json:"text,omitempty"`
+	State string `json:"state,omitempty"`
+	Usage *Usage `json:"usage,omitempty"`
+	// Error tells the owner of the vacant what failed, and Failure is its kind.
+	Error   string `json:"error,omitempty"`
+	Failure string `json:"failure,omitempty"`
+}
+
+// failures are the kinds of a failed turn.
+var failures = map[string]problem.Kind{
+	"": problem.SubstrateUnavailable, "unavailable": problem.SubstrateUnavailable, "busy": problem.SubstrateBusy,
+	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
+}
+
+const (
+	maxError    = 1000 // bytes of Result.Error
+	maxToolName = 128  // bytes
+)
+
+// Lease gives a worker the oldest turn of a vacant, or of all vacants of its tenant if vacant is nil. If there is none,
+// Lease waits for one for at most a time, and returns nil.
+func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
+	if err := d.see(ctx, w.Tenant, w.Test, vacant); err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		leave, err := d.enter(w.Holder)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		change := d.change(queueOf(w.Tenant, w.Test))
+		l, err := d.next(ctx, w, vacant)
+		if l != nil || err != nil || wait <= 0 {
+			return l, err
+		}
+		select {
+		case <-change:
+		case <-timer.C:
+			return nil, nil
+		case <-d.closing:
+			return nil, problem.New(problem.Unavailable, "the host is closing")
+		case <-ctx.Done():
+			return nil, problem.Wrap(problem.Canceled, ctx.Err(), "the worker does not wait any more")
+		}
+	}
+}
+
+// enter counts a request that waits, until leave is called.
+func (d *Desk) enter(holder string) (leave func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting[holder] >= MaxWaiting {
+		return nil, problem.New(problem.TooMany, "%d requests of this key wait for turns: expected at most %d; use one worker for several turns, or another key", d.waiting[holder], MaxWaiting)
+	}
+	d.waiting[holder]++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.waiting[holder]--; d.waiting[holder] == 0 {
+			delete(d.waiting, holder)
+		}
+	}, nil
+}
+
+// next leases the oldest waiting turn, or returns nil.
+func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
+	r := WaitingDocs.All(w.Tenant, mode(w.Test))
+	if vacant != nil {
+		r.First, r.Last = vacant.String()+"#", vacant.String()+"$" // $ follows #
+	}
+	for doc, err := range store.Items(store.Pages(ctx, d.Store, r, maxScan)) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		waits, err := WaitingDocs.Parse(doc)
+		if err != nil {
+			return nil, err
+		}
+		l, err := d.take(ctx, w, waits.Turn, doc.Key)
+		if l != nil || err != nil {
+			return l, err
+		}
+	}
+	return nil, nil
+}
+
+// take leases a turn, or returns nil if it does not wait any more.
+func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key) (*Leased, error) {
+	var l *Leased
+	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		l = nil
+		wd, err := tx.Doc(ctx, waiting)
+		if err != nil || wd.Version == 0 {
+			return err
+		}
+		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
+		if err != nil {
+			return err
+		}
+		left := t.Deadline.Sub(d.now())
+		if doc.Version > 0 && t.State == waits && left <= 0 {
+			return nil // its supervisor has died, or the clock of this process is wrong
+		}
+		if tx.Delete(waiting); doc.Version == 0 || t.State != waits {
+			return nil
+		}
+		t.State, t.Holders = leased, append(t.Holders, w.Holder)
+		TurnDocs.Put(tx, store.Doc{Key: doc.Key, Expires: t.expires()}, t)
+		l = &Leased{Lease: id + "." + strconv.Itoa(len(t.Holders)), Vacant: t.Vacant, Seconds: int(LeaseTime.Seconds()), DeadlineMS: left.Milliseconds()}
+		return nil
+	})
+	d.wake(id)
+	if err != nil || l == nil {
+		return nil, store.Problem(err)
+	}
+	question, err := d.open(ctx, textKey(id, 0, 0))
+	if err != nil {
+		return nil, err // the lease is lost, and the turn is given to a worker again
+	}
+	l.Question = fmt.Appendf(question[:len(question)-1], `,"deadline_ms":%d}`, l.DeadlineMS)
+	return l, nil
+}
+
+// held lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's last one.
+func (d *Desk) held(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
+	id, number, _ := strings.Cut(lease, ".")
+	n, err := strconv.Atoi(number)
+	if err != nil || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+		return errNoLease()
+	}
+	return d.update(ctx, id, func(tx *store.Tx, t *turn, _ uint64) (bool, error) {
+		switch {
+		case n < 1 || n > len(t.Holders) || t.Holders[n-1] != w.Holder || t.Tenant != w.Tenant || t.Test != w.Test:
+			return false, errNoLease()
+		case n < len(t.Holders) || t.State == waits || t.State == lost:
+			return false, problem.New(problem.Conflict, "lease %s is lost: expected a heartbeat, an event or the result within %d s; lease another turn", lease, int(LeaseTime.Seconds()))
+		}
+		return decide(tx, id, t)
+	})
+}
+
+// Renew renews a lease. It reports whether the turn has ended without an answer, for example because the caller
+// canceled it.
+func (d *Desk) Renew(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
+	var vacant identity.ID
+	err = d.held(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
+		canceled, vacant = t.State == over, t.Vacant
+		t.Renewed++
+		return t.State == leased, nil
+	})
+	if err == nil {
+		err = d.see(ctx, w.Tenant, w.Test, &vacant) // a busy worker is connected, too
+	}
+	return canceled, err
+}
+
+// Append stores the events of a lease and renews it. batch counts the requests of a lease from 1: a repeated batch
+// is ignored.
+func (d *Desk) Append(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
+	for i := range events {
+		if err := events[i].check(fmt.Sprintf("events[%d].", i)); err != nil {
+			return err
+		}
+	}
+	return d.report(ctx, w, lease, batch, report{Events: events})
+}
+
+// Finish ends a turn with a result. The same result may be sent again.
+func (d *Desk) Finish(ctx context.Context, w Worker, lease string, r Result) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	return d.report(ctx, w, lease, 0, report{Result: &r})
+}
+
+// report has the events or the result that a worker sends.
+type report struct {
+	Events []Event `json:"events,omitempty"`
+	Result *Result `json:"result,omitempty"`
+}
+
+// report stores a report. batch is the number of events.
+func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r report) error {
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "the report")
+	}
+	sum := sha256.Sum256(plain)
+	hash := hex.EncodeToString(sum[:16])
+	return d.held(ctx, w, lease, func(tx *store.Tx, id string, t *turn) (bool, error) {
+		ends := r.Result != nil
+		switch {
+		case ends && t.State == answered && t.Answer == hash:
+			return false, nil
+		case ends && t.State == answered:
+			return false, problem.New(problem.Conflict, "lease %s has another result already", lease)
+		case t.State != leased:
+			return false, problem.New(problem.Conflict, "the turn of lease %s has ended: its caller does not wait for an answer any more; lease another turn", lease)
+		case ends:
+			t.State, t.Answer = answered, hash
+		case batch >= 1 && batch <= t.Batches:
+			return false, nil
+		case batch != t.Batches+1:
+			return false, problem.Invalid("batch", fmt.Sprintf("the next batch of the lease, %d", t.Batches+1), strconv.Itoa(batch))
+		case batch > MaxBatches || t.Size+len(plain) > MaxEvents:
+			return false, problem.New(problem.TooLarge, "events: expected at most %d batches and %d bytes for a turn", MaxBatches, MaxEvents)
+		}
+		t.Started, t.Batches, t.Size = true, t.Batches+1, t.Size+len(plain)
+		return true, d.put(ctx, tx, textKey(id, len(t.Holders), t.Batches), t, plain)
+	})
+}
+
+// check checks an event, whose field names begin with prefix, and hides what looks like a secret in the arguments of a
+// tool.
+func (e *Event) check(prefix string) error {
+	invalid := func(field, want, got string) error { return problem.Invalid(prefix+field, want, got) }
+	isTool, hasText := e.Type == TypeTool, e.Type == TypeText || e.Type == TypeThought
+	switch {
+	case !isTool && !hasText && e.Type != TypeStarted && e.Type != TypeAsks:
+		return invalid("type", "started, text, thought, asks or tool", fmt.Sprintf("%.40q", e.Type))
+	case hasText != (e.Text != ""):
+		return invalid("text", "a text beside the types text and thought only", fmt.Sprintf("%d bytes beside the type %s", len(e.Text), e.Type))
+	case isTool != (e.Tool != nil):
+		return invalid("tool", "an object beside the type tool only", "one beside the type "+e.Type+", or none")
+	case !isTool:
+		return nil
+	}
+	t := e.Tool
+	if t.ID == "" || t.Name == "" || len(t.ID) > maxToolName || len(t.Name) > maxToolName {
+		return invalid("tool", fmt.Sprintf("an id and a name of 1 to %d bytes", maxToolName), fmt.Sprintf("%.80q and %.80q", t.ID, t.Name))
+	}
+	switch t.Outcome {
+	case "", call.ToolOK, call.ToolError, call.ToolRefused, call.ToolTimedOut:
+	default:
+		return invalid("tool.outcome", "ok, error, refused, timed out or nothing", fmt.Sprintf("%.40q", t.Outcome))
+	}
+	t.Arguments = substrate.Redact(t.Arguments, call.MaxToolArguments)
+	return nil
+}
+
+func (r *Result) check() error {
+	_, isKnown := failures[r.Failure]
+	switch {
+	case r.Error != "" && (r.Text != "" || r.State != ""):
+		return problem.Invalid("error", "none beside a text or a state", "one")
+	case len(r.Error) > maxError || !utf8.ValidString(r.Error):
+		return problem.Invalid("error", fmt.Sprintf("at most %d bytes", maxError), strconv.Itoa(len(r.Error)))
+	case r.Failure != "" && (r.Error == "" || !isKnown):
+		return problem.Invalid("failure", "unavailable, busy, refused or misconfigured, beside an error", fmt.Sprintf("%.40q", r.Failure))
+	case r.State != "" && r.State != StateAsks:
+		return problem.Invalid("state", StateAsks+" or nothing", fmt.Sprintf("%.40q", r.State))
+	case len(r.Text) > substrate.MaxText:
+		return &problem.Error{Kind: problem.TooLarge, Field: "text", Want: fmt.Sprintf("at most %d bytes", substrate.MaxText), Got: strconv.Itoa(len(r.Text))}
+	}
+	if u := r.Usage; u != nil && min(u.In, u.Out, u.Cached) < 0 {
+		return problem.Invalid("usage", "counts of 0 or more tokens", fmt.Sprintf("%d, %d and %d", u.In, u.Out, u.Cached))
+	}
+	return nil
+}
