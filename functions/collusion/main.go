@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.Step(functions.Collusion, gate.Collusion) }
+func main() { onlambda.ServeStep(functions.Collusion, gate.Collusion) }

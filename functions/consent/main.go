@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.Step(functions.Consent, gate.Consent) }
+func main() { onlambda.ServeStep(functions.Consent, gate.Consent) }

@@ -26,7 +26,7 @@ const (
 const (
 	recordRefusal = "record refusal"
 	recordFailure = "record failure"
-	refused       = "refused"
+	refusedState  = "refused"
 	accepted      = "accepted"
 	failed        = "failed"
 )
@@ -115,9 +115,9 @@ func Gate(steps []gate.Step) Machine {
 	}
 	m.States = append(m.States,
 		named{accepted, State{Type: "Succeed", Comment: "The child is open."}},
-		named{recordRefusal, record("A step said no. Nothing else has changed.", refused)},
-		named{refused, State{Type: "Succeed", Comment: "A refusal is an answer: no alarm counts it."}},
-		named{recordFailure, record("A step could not say. The attempt is over, and holds no slot.", failed)},
+		named{recordRefusal, recordState("A step said no. Nothing else has changed.", refusedState)},
+		named{refusedState, State{Type: "Succeed", Comment: "A refusal is an answer: no alarm counts it."}},
+		named{recordFailure, recordState("A step could not say. The attempt is over, and holds no slot.", failed)},
 		named{failed, State{Type: "Fail", Error: "GateFailed", Cause: "A step broke: its event above says how."}},
 	)
 	return m
@@ -125,7 +125,7 @@ func Gate(steps []gate.Step) Machine {
 
 func step(s gate.Step, next string) State {
 	return State{
-		Type: "Task", Comment: s.Says, Resource: Placeholder(Function(s.Name)),
+		Type: "Task", Comment: s.Description, Resource: Placeholder(Function(s.Name)),
 		InputPath: "$.state", ResultPath: path("$.state"), TimeoutSeconds: taskSeconds, Retry: retries(),
 		Catch: catches(s.Refuses),
 		Next:  next,
@@ -134,18 +134,18 @@ func step(s gate.Step, next string) State {
 
 // catches returns an entry for each kind of refusal, and a last entry for all other errors, because
 // States.ALL must be last.
-func catches(refuses []problem.Kind) (all []catch) {
+func catches(refuses []problem.Kind) (list []catch) {
 	for _, k := range refuses {
-		all = append(all, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
+		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
 	}
-	return append(all, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
+	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
 }
 
-// record returns the state that records the end of an attempt. If it fails, the attempt becomes
+// recordState returns the state that records the end of an attempt. If it fails, the attempt becomes
 // overdue, and its next reader ends it.
-func record(says, next string) State {
+func recordState(comment, next string) State {
 	return State{
-		Type: "Task", Comment: says, Resource: Placeholder(functions.Record.Name), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
+		Type: "Task", Comment: comment, Resource: Placeholder(functions.Record.Name), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
 		Catch: []catch{{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.record", Next: failed}},
 		Next:  next,
 	}

@@ -128,7 +128,7 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 	for name, s := range read(t).States {
 		for _, r := range s.Retry {
 			for _, e := range r.ErrorEquals {
-				if kind, ours := gate.KindOf(e); ours && kind != problem.Unavailable || e == "States.ALL" || e == "States.TaskFailed" {
+				if kind, ours := gate.ParseErrorName(e); ours && kind != problem.Unavailable || e == "States.ALL" || e == "States.TaskFailed" {
 					t.Errorf("%s tries %s again", name, e)
 				}
 			}

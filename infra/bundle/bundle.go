@@ -20,19 +20,19 @@ import (
 )
 
 func Top(dir string) (string, error) {
-	at, err := filepath.Abs(dir)
+	folder, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
-			return at, nil
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder, nil
 		}
-		up := filepath.Dir(at)
-		if up == at {
+		up := filepath.Dir(folder)
+		if up == folder {
 			return "", fmt.Errorf("%s is in no checkout of the project: expected go.mod in it or above it", dir)
 		}
-		at = up
+		folder = up
 	}
 }
 

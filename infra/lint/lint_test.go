@@ -62,7 +62,7 @@ func TestParliamentFindsNothingInThePolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[function] = json.RawMessage(at.Fill(string(doc)))
+		all[function] = json.RawMessage(at.ReplaceNames(string(doc)))
 	}
 	in, err := json.Marshal(all)
 	if err != nil {

@@ -32,19 +32,19 @@ func Document(function string) ([]byte, error) { return files.ReadFile(function 
 // Place is an account and a Region in which the resources of a policy exist.
 type Place struct{ Partition, Region, Account string }
 
-// Fill replaces each name of a resource in a policy or in a [Call] by an ARN. The names in the ARNs
+// ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in the ARNs
 // are not the names of a stage, because tables and keys have generated names. The label of a stream
 // is short, because parliament accepts no label with colons.
-func (p Place) Fill(text string) string {
-	aws, at := "arn:"+p.Partition+":", p.Region+":"+p.Account
+func (p Place) ReplaceNames(text string) string {
+	aws, scope := "arn:"+p.Partition+":", p.Region+":"+p.Account
 	return strings.NewReplacer(
-		"data.Rows.StreamArn", aws+"dynamodb:"+at+":table/rows/stream/2026",
-		"data.Docs.StreamArn", aws+"dynamodb:"+at+":table/docs/stream/2026",
-		"data.Rows.Arn", aws+"dynamodb:"+at+":table/rows", "data.Docs.Arn", aws+"dynamodb:"+at+":table/docs",
+		"data.Rows.StreamArn", aws+"dynamodb:"+scope+":table/rows/stream/2026",
+		"data.Docs.StreamArn", aws+"dynamodb:"+scope+":table/docs/stream/2026",
+		"data.Rows.Arn", aws+"dynamodb:"+scope+":table/rows", "data.Docs.Arn", aws+"dynamodb:"+scope+":table/docs",
 		"data.Blobs.Arn", aws+"s3:::vacancy-dev-blobs",
-		"data.SealKey.Arn", aws+"kms:"+at+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", aws+"kms:"+at+":key/22222222-2222-2222-2222-222222222222",
-		"functions.Tasks.Arn", aws+"sqs:"+at+":vacancy-dev-tasks", "functions.Pushes.Arn", aws+"sqs:"+at+":vacancy-dev-pushes", "functions.Lost.Arn", aws+"sqs:"+at+":vacancy-dev-lost",
-		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+at,
+		"data.SealKey.Arn", aws+"kms:"+scope+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", aws+"kms:"+scope+":key/22222222-2222-2222-2222-222222222222",
+		"functions.Tasks.Arn", aws+"sqs:"+scope+":vacancy-dev-tasks", "functions.Pushes.Arn", aws+"sqs:"+scope+":vacancy-dev-pushes", "functions.Lost.Arn", aws+"sqs:"+scope+":vacancy-dev-lost",
+		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+scope,
 	).Replace(text)
 }
 
@@ -80,7 +80,7 @@ func Calls(function string) ([]Call, error) {
 	if err := json.Unmarshal(doc, &policy); err != nil {
 		return nil, fmt.Errorf("policy of %s: %w", function, err)
 	}
-	var all []Call
+	var list []Call
 	for _, s := range policy.Statement {
 		for _, resource := range s.Resource {
 			call := Call{Function: function, Actions: s.Action, Resource: strings.ReplaceAll(resource, "*", example), Denied: s.Effect == "Deny"}
@@ -89,7 +89,7 @@ func Calls(function string) ([]Call, error) {
 			}
 			for _, keys := range s.keys() {
 				call.Keys = keys
-				all = append(all, call)
+				list = append(list, call)
 			}
 			if s.Effect == "Deny" {
 				continue
@@ -97,11 +97,11 @@ func Calls(function string) ([]Call, error) {
 			call.Denied = true
 			for _, keys := range s.foreign() {
 				call.Keys = keys
-				all = append(all, call)
+				list = append(list, call)
 			}
 		}
 	}
-	return all, nil
+	return list, nil
 }
 
 type statement struct {
@@ -131,7 +131,7 @@ func (s statement) keys() []map[string][]string {
 	for key := range s.Condition["Null"] {
 		required[key] = []string{example}
 	}
-	all := []map[string][]string{required}
+	combinations := []map[string][]string{required}
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		if operator == "Null" {
 			continue
@@ -142,28 +142,28 @@ func (s statement) keys() []map[string][]string {
 				values[i] = strings.ReplaceAll(p, "*", example)
 			}
 			var next []map[string][]string
-			for _, keys := range all {
+			for _, keys := range combinations {
 				if isMulti(operator) {
-					next = append(next, with(keys, key, values))
+					next = append(next, withKey(keys, key, values))
 					continue
 				}
 				for _, v := range values {
-					next = append(next, with(keys, key, []string{v}))
+					next = append(next, withKey(keys, key, []string{v}))
 				}
 			}
-			all = next
+			combinations = next
 		}
 	}
-	return all
+	return combinations
 }
 
-func (s statement) foreign() (all []map[string][]string) {
+func (s statement) foreign() (combinations []map[string][]string) {
 	// Each request breaks one condition.
 	keys := s.keys()[0]
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		for key := range s.Condition[operator] {
 			if operator == "Null" || !isMulti(operator) && !strings.HasSuffix(operator, "IfExists") {
-				all = append(all, with(keys, key, nil))
+				combinations = append(combinations, withKey(keys, key, nil))
 			}
 			if operator == "Null" {
 				continue
@@ -172,13 +172,13 @@ func (s statement) foreign() (all []map[string][]string) {
 			if isMulti(operator) {
 				values = append(values, keys[key]...)
 			}
-			all = append(all, with(keys, key, values))
+			combinations = append(combinations, withKey(keys, key, values))
 		}
 	}
-	return all
+	return combinations
 }
 
-func with(keys map[string][]string, key string, values []string) map[string][]string {
+func withKey(keys map[string][]string, key string, values []string) map[string][]string {
 	keys = maps.Clone(keys)
 	if keys[key] = values; values == nil {
 		delete(keys, key)

@@ -60,7 +60,7 @@ func TestThePoliciesDecideEachCallAsListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		filled := at.Fill(string(doc))
+		filled := at.ReplaceNames(string(doc))
 		role, err := policy.Parse([]byte(filled))
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestThePoliciesDecideEachCallAsListed(t *testing.T) {
 		var used []policy.Use
 		for _, c := range calls(t, function) {
 			for _, action := range c.Actions {
-				r := policy.Request{Action: action, Resource: at.Fill(c.Resource), Context: map[string][]string{}}
+				r := policy.Request{Action: action, Resource: at.ReplaceNames(c.Resource), Context: map[string][]string{}}
 				for key, values := range c.Keys {
 					r.Context[strings.ToLower(key)] = values
 				}

@@ -26,7 +26,7 @@ type Settings struct {
 }
 
 func Names() []string {
-	return slices.Sorted(slices.Values(slices.Concat(setting.Chosen(), setting.SetByDeploy())))
+	return slices.Sorted(slices.Values(slices.Concat(setting.OperatorContexts(), setting.SetByDeploy())))
 }
 
 // Read parses a context: values from cdk.json or, as strings, from the command line. Other tools
@@ -59,7 +59,7 @@ func Read(context map[string]any, region string) (s Settings, err error) {
 		errs = append(errs, fmt.Errorf("context value %w", err))
 	}
 	s = Settings{Values: values, Stored: setting.OmitDefaults(texts), Variables: variables(texts)}
-	if errs = append(errs, s.together()...); errs == nil {
+	if errs = append(errs, s.checkCombinations()...); errs == nil {
 		if s.Limits, err = cost.Derive(choice); err != nil {
 			errs = append(errs, fmt.Errorf("context value %w", err))
 		}
@@ -103,18 +103,18 @@ func variables(texts map[string]string) map[string]string {
 	return told
 }
 
-func (s Settings) together() (errs []error) {
-	says := func(bad bool, text string) {
+func (s Settings) checkCombinations() (errs []error) {
+	reportIf := func(bad bool, text string) {
 		if bad {
 			errs = append(errs, errors.New(text))
 		}
 	}
-	says(s.Domain != "" && s.Certificate == "", "domain: needs context value certificate, the ARN of its certificate in us-east-1")
-	says(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the name that it is for")
-	says(s.Domain != "" && !s.Edge, "domain: needs edge=true, for a Function URL takes no name of one's own")
-	says(s.WAF && !s.Edge, "waf: needs edge=true, for a Function URL takes no web ACL")
-	says(s.EdgeSecretVersion != "" && !s.Edge, "edgeSecretVersion: needs edge=true")
-	says(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that follows it")
+	reportIf(s.Domain != "" && s.Certificate == "", "domain: needs context value certificate, the ARN of its certificate in us-east-1")
+	reportIf(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the name that it is for")
+	reportIf(s.Domain != "" && !s.Edge, "domain: needs edge=true, for a Function URL takes no name of one's own")
+	reportIf(s.WAF && !s.Edge, "waf: needs edge=true, for a Function URL takes no web ACL")
+	reportIf(s.EdgeSecretVersion != "" && !s.Edge, "edgeSecretVersion: needs edge=true")
+	reportIf(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that follows it")
 	return errs
 }
 

@@ -62,7 +62,7 @@ func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_NUMBER}
 	props.DynamoStream = ddb.StreamViewType_NEW_AND_OLD_IMAGES
 	t := ddb.NewTableV2(s, str("Rows"), props)
-	named(t, "Rows")
+	setLogicalID(t, "Rows")
 	return t
 }
 
@@ -87,7 +87,7 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props.DynamoStream = ddb.StreamViewType_KEYS_ONLY
 	props.TimeToLiveAttribute = str("t")
 	t := ddb.NewTableV2(s, str("Docs"), props)
-	named(t, "Docs")
+	setLogicalID(t, "Docs")
 	return t
 }
 
@@ -102,7 +102,7 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 		}),
 		Encryption:                       ddb.TableEncryptionV2_CustomerManagedKey(key, nil),
 		PointInTimeRecoverySpecification: &ddb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes()},
-		DeletionProtection:               flag(in.Settings.Keep),
+		DeletionProtection:               flag(in.Settings.RetainData),
 		RemovalPolicy:                    removal(in.Settings),
 	}
 }
@@ -129,7 +129,7 @@ func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 		}},
 		RemovalPolicy: removalOfEmpty(in.Settings),
 	})
-	named(b, "Blobs")
-	accept(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket, which would need logs in turn.")
+	setLogicalID(b, "Blobs")
+	suppressRule(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket, which would need logs in turn.")
 	return b
 }

@@ -28,18 +28,18 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{
 		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
-		sees: map[string]awscloudfront.OriginRequestPolicy{
+		headerPolicies: map[string]awscloudfront.OriginRequestPolicy{
 			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in),
 			"files": someHeaders(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match"),
 		},
-		kept: map[string]awscloudfront.ICachePolicy{
+		cachePolicies: map[string]awscloudfront.ICachePolicy{
 			functions.Keyed: agentCache(s, in), functions.Public: publicCache(s, in), "cards": cardCache(s, in),
 		},
 	}
 	props := &awscloudfront.DistributionProps{
 		Comment:                str("Vacancy " + in.Settings.Stage),
 		DefaultBehavior:        e.behaviour(functions.Default),
-		ErrorResponses:         forgetErrors(),
+		ErrorResponses:         errorCaching(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
 		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
 	}
@@ -51,7 +51,7 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 		props.WebAclId = webACL(s, in).AttrArn()
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
-	named(d, "Distribution")
+	setLogicalID(d, "Distribution")
 	for _, p := range functions.Paths() {
 		e.add(d, p.Pattern, e.behaviour(p))
 	}
@@ -65,13 +65,13 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 }
 
 type edge struct {
-	stack   awscdk.Stack
-	in      Input
-	f       functionStack
-	sees    map[string]awscloudfront.OriginRequestPolicy
-	kept    map[string]awscloudfront.ICachePolicy
-	headers awscloudfront.ResponseHeadersPolicy
-	origins map[functions.Function]awscloudfront.IOrigin
+	stack          awscdk.Stack
+	in             Input
+	f              functionStack
+	headerPolicies map[string]awscloudfront.OriginRequestPolicy
+	cachePolicies  map[string]awscloudfront.ICachePolicy
+	headers        awscloudfront.ResponseHeadersPolicy
+	origins        map[functions.Function]awscloudfront.IOrigin
 }
 
 func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
@@ -93,17 +93,17 @@ func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 		AllowedMethods:        awscloudfront.AllowedMethods_ALLOW_ALL(),
 		ViewerProtocolPolicy:  awscloudfront.ViewerProtocolPolicy_HTTPS_ONLY,
 		CachePolicy:           awscloudfront.CachePolicy_CACHING_DISABLED(),
-		OriginRequestPolicy:   e.sees[p.Sees],
+		OriginRequestPolicy:   e.headerPolicies[p.HeaderPolicy],
 		ResponseHeadersPolicy: e.headers,
 	}
-	if p.Kept != "" {
-		b.CachePolicy = e.kept[p.Kept]
+	if p.CachePolicy != "" {
+		b.CachePolicy = e.cachePolicies[p.CachePolicy]
 	}
-	if p.Kept != "" && p.Kept != functions.Keyed {
+	if p.CachePolicy != "" && p.CachePolicy != functions.Keyed {
 		b.AllowedMethods = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS()
 	}
 	if b.OriginRequestPolicy == nil || b.CachePolicy == nil {
-		panic(fmt.Sprintf("path %s has the policies %q and %q, of which one is unknown", p.Pattern, p.Sees, p.Kept))
+		panic(fmt.Sprintf("path %s has the policies %q and %q, of which one is unknown", p.Pattern, p.HeaderPolicy, p.CachePolicy))
 	}
 	return b
 }
@@ -133,11 +133,11 @@ func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, ofProtocols(varies)...)
 }
 
-func ofProtocols(kind func(*protocol.Protocol) []string) (all []string) {
+func ofProtocols(kind func(*protocol.Protocol) []string) (values []string) {
 	for _, p := range protocol.All {
-		all = append(all, kind(p)...)
+		values = append(values, kind(p)...)
 	}
-	return all
+	return values
 }
 
 func varies(p *protocol.Protocol) []string { return p.Varies }
@@ -149,7 +149,7 @@ func publicCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, functions.Public, "public answers, as long as Cache-Control allows", 365*86400)
 }
 
-func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, headers ...string) awscloudfront.ICachePolicy {
+func cachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, headers ...string) awscloudfront.ICachePolicy {
 	// The complete query is also part of the cache key. Answers without Cache-Control are not
 	// cached.
 	key := awscloudfront.CacheHeaderBehavior_None()
@@ -158,12 +158,12 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, heade
 	}
 	p := awscloudfront.NewCachePolicy(s, str(logical(name)), &awscloudfront.CachePolicyProps{
 		CachePolicyName: str(in.Settings.Name(name)), Comment: str(comment),
-		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(most)),
+		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(maxTTL)),
 		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: key,
 		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_All(),
 		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
 	})
-	named(p, logical(name))
+	setLogicalID(p, logical(name))
 	return p
 }
 
@@ -191,7 +191,7 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
-	named(p, logical(name))
+	setLogicalID(p, logical(name))
 	return p
 }
 
@@ -205,7 +205,7 @@ func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
-	named(p, "Admin")
+	setLogicalID(p, "Admin")
 	return p
 }
 
@@ -221,18 +221,18 @@ func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPoli
 				AccessControlMaxAge: awscdk.Duration_Days(num(365)), Override: yes()},
 		},
 	})
-	named(p, "Headers")
+	setLogicalID(p, "Headers")
 	return p
 }
 
-func forgetErrors() *[]*awscloudfront.ErrorResponse {
+func errorCaching() *[]*awscloudfront.ErrorResponse {
 	// By default CloudFront caches an error for ten seconds, so a new host or vacant would seem
 	// absent.
-	var all []*awscloudfront.ErrorResponse
+	var responses []*awscloudfront.ErrorResponse
 	for _, status := range []int{400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504} {
-		all = append(all, &awscloudfront.ErrorResponse{HttpStatus: num(status), Ttl: awscdk.Duration_Seconds(num(1))})
+		responses = append(responses, &awscloudfront.ErrorResponse{HttpStatus: num(status), Ttl: awscdk.Duration_Seconds(num(1))})
 	}
-	return &all
+	return &responses
 }
 
 // webACL blocks addresses that send too many requests, and requests that no handler accepts. The
@@ -269,13 +269,13 @@ func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 }
 
 func (e edge) acceptFor(d awscloudfront.Distribution) {
-	accept(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
-	accept(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
+	suppressRule(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
+	suppressRule(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
 	if !e.in.Settings.WAF {
-		accept(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is an option: waf=true.")
+		suppressRule(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is an option: waf=true.")
 	}
 	if e.in.Settings.Domain == "" {
-		accept(d, "AwsSolutions-CFR4", "CloudFront's own name comes with CloudFront's own certificate, whose oldest protocol cannot be chosen. With a domain it is TLS 1.2.")
+		suppressRule(d, "AwsSolutions-CFR4", "CloudFront's own name comes with CloudFront's own certificate, whose oldest protocol cannot be chosen. With a domain it is TLS 1.2.")
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 )
 
 func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
-	turns, _ := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
+	turns, _ := cost.SplitInstances(in.Settings.Limits[functions.Worker.Name])
 	has := map[string]*string{
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_READS":    str(reads(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
+		"VACANCY_READS":    str(readRate(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
 		"VACANCY_PUTS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectWrites), savedObjects)), "VACANCY_GETS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectReads), savedObjects)),
 		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
@@ -74,11 +74,11 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// reads returns the share of reads of one instance, as units-per-second:burst, for registry, search
+// readRate returns the share of readRate of one instance, as units-per-second:burst, for registry, search
 // and graduate, and for requests to gateway without a known key. All shares together are at most
 // half of the limits of both tables, because calls need the rest. If functions have no reserved
 // concurrency, more instances may run, and they read more.
-func reads(s settings.Settings) string {
+func readRate(s settings.Settings) string {
 	const saved = 4       // burst in seconds of the instance's share
 	const revoking = 1.25 // factor for registry, whose revocations may read a quarter more
 	l := s.Limits

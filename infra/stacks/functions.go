@@ -38,11 +38,11 @@ func newFunctions(app constructs.Construct, in Input, d data) functionStack {
 		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret by which the functions recognise the edge")
 	}
 	f.queues = newQueues(f.stack, in)
-	lost, allowed, made := deadLetters(f.stack, in), granted(in.Settings), map[functions.Function]awslambda.Function{}
+	lost, allowed, made := deadLetters(f.stack, in), allGrants(in.Settings), map[functions.Function]awslambda.Function{}
 	for _, row := range functions.All() {
 		made[row] = f.add(in, d, row, allowed, lost)
 		for _, queue := range row.Receives() {
-			receive(f.stack, in, f.queues[queue], queue, made[row])
+			addQueueTrigger(f.stack, in, f.queues[queue], queue, made[row])
 		}
 		if row.Every > 0 {
 			schedule(f.stack, in, row, made[row])
@@ -88,11 +88,11 @@ func (f functionStack) add(in Input, d data, row functions.Function, allowed map
 		// concurrency, the age of tasks and the receives of messages limit these chains instead.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
-	if row.Scheduled() {
+	if row.IsScheduled() {
 		props.RetryAttempts = num(0) // the next run does the work
 	}
 	made := awslambda.NewFunction(f.stack, str(row.Name), props)
-	named(made, logical(row.Name))
+	setLogicalID(made, logical(row.Name))
 	if row.URL {
 		// No AWS signature is required, because envelopes are signed and the function checks the
 		// operator's key.
@@ -122,8 +122,8 @@ func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{PasswordLength: num(48), ExcludePunctuation: yes()},
 		RemovalPolicy:        awscdk.RemovalPolicy_DESTROY,
 	})
-	named(secret, "EdgeSecretValue")
-	accept(secret, "AwsSolutions-SMG4", "vacancy deploy rotates it with each deployment: edge and functions must change in order, which a rotation by schedule cannot do.")
+	setLogicalID(secret, "EdgeSecretValue")
+	suppressRule(secret, "AwsSolutions-SMG4", "vacancy deploy rotates it with each deployment: edge and functions must change in order, which a rotation by schedule cannot do.")
 	return secret
 }
 
@@ -154,7 +154,7 @@ func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Func
 		Description: str("starts the " + row.RuleName()),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(num(row.Every))),
 	})
-	named(rule, id)
+	setLogicalID(rule, id)
 	props := &awseventstargets.LambdaFunctionProps{}
 	if row.Event != "" {
 		var event map[string]any
@@ -172,8 +172,8 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 		Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes(),
 		RetentionPeriod: awscdk.Duration_Days(num(14)),
 	})
-	named(q, "Lost")
-	accept(q, "AwsSolutions-SQS3", "It receives the tamper detector's failures: a person reads it, no function does.")
+	setLogicalID(q, "Lost")
+	suppressRule(q, "AwsSolutions-SQS3", "It receives the tamper detector's failures: a person reads it, no function does.")
 	return q
 }
 
@@ -189,7 +189,7 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 		BatchSize: num(100), BisectBatchOnError: yes(), RetryAttempts: num(10),
 		OnFailure: awslambdaeventsources.NewSqsDlq(lost),
 	})
-	named(m, "RowsChanged")
+	setLogicalID(m, "RowsChanged")
 }
 
 // watchDocs starts the indexer when registrations change: after a thousand changes, or after
@@ -205,5 +205,5 @@ func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
 		BatchSize: num(1000), MaxBatchingWindow: awscdk.Duration_Seconds(num(in.Settings.IndexSeconds)),
 		RetryAttempts: num(3),
 	})
-	named(m, "RegistrationsChanged")
+	setLogicalID(m, "RegistrationsChanged")
 }

@@ -71,7 +71,7 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 		},
 	})
 	m.OverrideLogicalId(str("Gate"))
-	accept(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none; what an execution did and when is in its own history.")
+	suppressRule(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none; what an execution did and when is in its own history.")
 	output(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 
@@ -91,7 +91,7 @@ func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
 		InlinePolicies: &map[string]awsiam.PolicyDocument{
 			"machine": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
-	named(r, "GateRole")
-	accept(r, "AwsSolutions-IAM5", "CloudWatch offers no resource for the delivery of a log, which Step Functions sets up in this role's name.")
+	setLogicalID(r, "GateRole")
+	suppressRule(r, "AwsSolutions-IAM5", "CloudWatch offers no resource for the delivery of a log, which Step Functions sets up in this role's name.")
 	return r
 }

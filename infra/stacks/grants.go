@@ -54,9 +54,9 @@ type grants struct {
 	functions []string // ARNs of Lambda functions that are agents
 }
 
-// starts reports whether a function with the grants starts f, directly or by a message. The steps
+// canStart reports whether a function with the grants canStart f, directly or by a message. The steps
 // of the gate start no function.
-func (g grants) starts(f functions.Function) bool {
+func (g grants) canStart(f functions.Function) bool {
 	return g.thinks && f == functions.Think || g.finds && f == functions.Search ||
 		slices.ContainsFunc(f.Receives(), func(queue string) bool { return slices.Contains(g.sends, queue) })
 }
@@ -66,7 +66,7 @@ func isRecursive(f functions.Function, allowed map[functions.Function]grants) bo
 	var visit func(functions.Function)
 	visit = func(from functions.Function) {
 		for _, to := range functions.All() {
-			if !started[to] && allowed[from].starts(to) {
+			if !started[to] && allowed[from].canStart(to) {
 				started[to] = true
 				visit(to)
 			}
@@ -80,21 +80,21 @@ func isRecursive(f functions.Function, allowed map[functions.Function]grants) bo
 // documents.
 type access struct {
 	operations []string
-	documents  of
+	documents  kinds
 }
 
 // kind is a kind of document, whose partition a grant names.
 type kind interface{ Describe() store.Shape }
 
-// of lists kinds of document.
-type of []kind
+// kinds lists kinds kinds document.
+type kinds []kind
 
-func (o of) patterns() []string {
-	all := make([]string, len(o))
+func (o kinds) patterns() []string {
+	list := make([]string, len(o))
 	for i, k := range o {
-		all[i] = pattern(k.Describe().Partition)
+		list[i] = pattern(k.Describe().Partition)
 	}
-	return all
+	return list
 }
 
 func pattern(partition string) string {
@@ -120,24 +120,24 @@ const (
 	fileKeys     = "workspace:*"
 )
 
-func charging() access {
+func chargeAccess() access {
 	// Debits and refunds update balances and day counters in the commit of the call.
-	return access{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
+	return access{[]string{"UpdateItem"}, kinds{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
-func (g grants) usesFiles() grants {
+func (g grants) withFileAccess() grants {
 	// The function also creates a missing workspace with its key.
 	g.files = []string{"GetObject", "PutObject"}
 	g.opens = append(g.opens, fileKeys)
 	if g.sealsOnly != nil {
 		g.sealsOnly = append(g.sealsOnly, fileKeys)
 	}
-	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, of{workspace.CountDocs}}, access{[]string{"UpdateItem"}, of{locks.NumberDocs}},
-		access{[]string{"PutItem"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}}, access{[]string{"Query"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}})
+	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, kinds{workspace.CountDocs}}, access{[]string{"UpdateItem"}, kinds{locks.NumberDocs}},
+		access{[]string{"PutItem"}, kinds{workspace.Docs, workspace.FileDocs, locks.Docs}}, access{[]string{"Query"}, kinds{workspace.Docs, workspace.FileDocs, locks.Docs}})
 	return g
 }
 
-// granted returns the grants of the functions' roles.
+// allGrants returns the grants of the functions' roles.
 //
 // agent, message and worker create text keys and write call statistics and tasks, and they move
 // money in the commits of calls. message reads no task, agent creates the secret of guests, and
@@ -146,41 +146,43 @@ func (g grants) usesFiles() grants {
 // vacant's record. agent and message also create a software identity if a caller sends the first
 // request of the stage. registry writes its documents and reviews, and accepts cosignatures, but does
 // not write the log. search writes no document.
-func granted(s settings.Settings) map[functions.Function]grants {
-	all := urlGrants(s)
+func allGrants(s settings.Settings) map[functions.Function]grants {
+	byFunction := urlGrants(s)
 	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
-		maps.Copy(all, more)
+		maps.Copy(byFunction, more)
 	}
-	return all
+	return byFunction
 }
 
-// offering and withdrawing return the grants on documents for calls that wait for a worker.
-func offering() access    { return access{[]string{"PutItem"}, of{worker.WaitingDocs, worker.TurnDocs}} }
-func withdrawing() access { return access{[]string{"DeleteItem"}, of{worker.WaitingDocs}} }
+// offerAccess and withdrawing return the grants on documents for calls that wait for a worker.
+func offerAccess() access {
+	return access{[]string{"PutItem"}, kinds{worker.WaitingDocs, worker.TurnDocs}}
+}
+func withdrawAccess() access { return access{[]string{"DeleteItem"}, kinds{worker.WaitingDocs}} }
 
-func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
+func appendActions() []string { return []string{"PutItem", "Query", "GetItem"} }
 
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{operations: operations}} }
-	message := append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}})
+	message := append(writerAccess(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), chargeAccess(), access{[]string{"UpdateItem"}, kinds{task.TurnDocs}})
 	return map[functions.Function]grants{
-		functions.Message: {rows: appends(), docs: append(message, offering(), withdrawing()), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
-			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
-		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys, fileKeys},
+		functions.Message: {rows: appendActions(), docs: append(message, offerAccess(), withdrawAccess()), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
+			sealsOnly: sealContexts(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
+		functions.Admin: {rows: appendActions(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys, fileKeys},
 			files: []string{"GetObject", "PutObject"}, host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index, workspace.Docs.Index}, opens: []string{textKeys}},
-		functions.Registry: {rows: appends(), docs: []access{
-			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
-			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, of{reviews.BookDocs, reviews.RecentDocs}},
-			{[]string{"GetItem"}, of{billing.AccountDocs, billing.LinkDocs}},
-			{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
-			{[]string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
+		functions.Registry: {rows: appendActions(), docs: []access{
+			{[]string{"PutItem"}, kinds{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, kinds{reviews.BookDocs, reviews.RecentDocs}},
+			{[]string{"GetItem"}, kinds{billing.AccountDocs, billing.LinkDocs}},
+			{[]string{"UpdateItem"}, kinds{registry.VenueCountDocs}},
+			{[]string{"GetItem", "Query"}, kinds{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},
-		functions.Search: {docs: []access{{[]string{"GetItem"}, of{registry.RegistrationDocs}}}, indexes: []string{registry.RegistrationDocs.Index}, snapshots: []string{"GetObject"}},
+		functions.Search: {docs: []access{{[]string{"GetItem"}, kinds{registry.RegistrationDocs}}}, indexes: []string{registry.RegistrationDocs.Index}, snapshots: []string{"GetObject"}},
 		functions.Web:    {},
-		functions.Graduate: {rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
-			{[]string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
-			{[]string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
+		functions.Graduate: {rows: appendActions(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
+			{[]string{"PutItem"}, kinds{graduation.StatusDocs, graduation.AttemptWindowDocs}},
+			{[]string{"GetItem"}, kinds{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
 		}},
 	}
 }
@@ -189,19 +191,19 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 // links, bookings and balances, but no usage. Only gateway opens the keys of payments, and it opens
 // no text key. It signs receipts with a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
-	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, indexes: []string{booking.BookingDocs.Index}, docs: append(checkingTokens(), []access{
-		{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
-		{[]string{"DeleteItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
-		{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
-		{[]string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
-		{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
-		{[]string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
-		{[]string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
+	return grants{rows: appendActions(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, indexes: []string{booking.BookingDocs.Index}, docs: append(tokenAccess(), []access{
+		{[]string{"PutItem"}, kinds{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
+		{[]string{"DeleteItem"}, kinds{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
+		{[]string{"PutItem"}, kinds{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
+		{[]string{"DeleteItem"}, kinds{booking.BookingDocs, booking.DueDocs}},
+		{[]string{"UpdateItem"}, kinds{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
+		{[]string{"Query"}, kinds{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.AllDocs}},
+		{[]string{"GetItem"}, kinds{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
 			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.SubjectDocs}},
 	}...), opens: []string{paymentKeys, signingKeys}}
 }
 
-func written(s settings.Settings, reads []string, partitions ...kind) []access {
+func writerAccess(s settings.Settings, reads []string, partitions ...kind) []access {
 	// The function may create a software identity.
 	if s.HostKey != "kms" {
 		partitions = append(partitions, vacants.SelfDocs)
@@ -209,40 +211,40 @@ func written(s settings.Settings, reads []string, partitions ...kind) []access {
 	return []access{{[]string{"PutItem"}, partitions}, {operations: reads}}
 }
 
-func sealed(s settings.Settings, contexts ...string) []string {
+func sealContexts(s settings.Settings, contexts ...string) []string {
 	if s.HostKey != "kms" {
 		contexts = append(contexts, hostIdentity)
 	}
 	return contexts
 }
 
-func checkingTokens() []access {
+func tokenAccess() []access {
 	return []access{
-		{[]string{"PutItem"}, of{billing.SubjectDocs}},
-		{[]string{"Query"}, of{billing.IssuerDocs}},
+		{[]string{"PutItem"}, kinds{billing.SubjectDocs}},
+		{[]string{"Query"}, kinds{billing.IssuerDocs}},
 	}
 }
 
 func agentGrants(s settings.Settings) map[functions.Function]grants {
-	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, task.DispatchedDocs, task.UnfinishedDocs, guests.SecretDocs, billing.DueDocs)
-	agent = append(agent, checkingTokens()...)
-	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
-		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
-	agent = append(agent, offering(), withdrawing(), access{[]string{"Query"}, of{worker.WaitingDocs}}, access{[]string{"PutItem"}, of{worker.SeenDocs}})
+	agent := writerAccess(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, task.DispatchedDocs, task.UnfinishedDocs, guests.SecretDocs, billing.DueDocs)
+	agent = append(agent, tokenAccess()...)
+	agent = append(agent, chargeAccess(), access{[]string{"Query"}, kinds{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, kinds{task.TurnDocs, task.RunningDocs}},
+		access{[]string{"DeleteItem"}, kinds{task.UnfinishedDocs}})
+	agent = append(agent, offerAccess(), withdrawAccess(), access{[]string{"Query"}, kinds{worker.WaitingDocs}}, access{[]string{"PutItem"}, kinds{worker.SeenDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: grants{rows: appends(), docs: append(agent, access{[]string{"DeleteItem"}, of{workspace.Docs, locks.Docs, locks.NumberDocs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
-			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
-		functions.Worker: grants{rows: appends(), docs: []access{
-			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
-			{[]string{"Query"}, of{task.HeadDocs}},
-			{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
-			charging(),
-			{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
-			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
-			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
-			{operations: []string{"GetItem"}}, offering(), withdrawing()},
+		functions.Agent: grants{rows: appendActions(), docs: append(agent, access{[]string{"DeleteItem"}, kinds{workspace.Docs, locks.Docs, locks.NumberDocs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+			sealsOnly: sealContexts(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.withFileAccess(),
+		functions.Worker: grants{rows: appendActions(), docs: []access{
+			{[]string{"PutItem"}, kinds{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
+			{[]string{"Query"}, kinds{task.HeadDocs}},
+			{[]string{"UpdateItem"}, kinds{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
+			chargeAccess(),
+			{[]string{"PutItem"}, kinds{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
+			{[]string{"DeleteItem"}, kinds{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
+			{[]string{"UpdateItem"}, kinds{booking.SlotDocs, booking.CounterDocs}},
+			{operations: []string{"GetItem"}}, offerAccess(), withdrawAccess()},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
-			sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
+			sends: []string{functions.Tasks, functions.Pushes}}.withFileAccess(),
 	}
 }
 
@@ -255,8 +257,8 @@ func thinkGrants(s settings.Settings) grants {
 		owned = append(owned, s.TenantFunctions[owner]...)
 	}
 	return grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: owned, docs: []access{
-		{[]string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},
-		{[]string{"GetItem"}, of{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
+		{[]string{"PutItem", "UpdateItem"}, kinds{spend.VacantDocs}},
+		{[]string{"GetItem"}, kinds{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
 	}}
 }
 
@@ -265,7 +267,7 @@ func thinkGrants(s settings.Settings) grants {
 // writes a parent's successes.
 func stepGrants() map[functions.Function]grants {
 	reads := func(operations []string, partitions ...kind) []access {
-		return []access{{operations, append(of{graduation.StatusDocs}, partitions...)}}
+		return []access{{operations, append(kinds{graduation.StatusDocs}, partitions...)}}
 	}
 	get, looked := []string{"GetItem"}, []string{"Query"}
 	return map[functions.Function]grants{
@@ -273,39 +275,39 @@ func stepGrants() map[functions.Function]grants {
 		functions.RateLimit: {rows: looked, docs: reads(get, graduation.WindowDocs, registry.RegistrationDocs)},
 		functions.Collusion: {rows: looked, docs: reads([]string{"GetItem", "Query"}, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.KinDocs, callstats.CallsDocs, textkeys.KeyDocs),
 			indexes: []string{registry.ManifestDocs.Index}, opens: []string{textKeys}},
-		functions.Commit: {rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.SelfDocs, registry.VenueCountDocs),
-			access{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
-			access{[]string{"PutItem"}, of{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})},
-		functions.Record: {rows: looked, docs: []access{{[]string{"GetItem", "PutItem"}, of{graduation.StatusDocs}}}},
+		functions.Commit: {rows: appendActions(), opens: []string{vacantSeeds}, docs: append(reads(get, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.SelfDocs, registry.VenueCountDocs),
+			access{[]string{"UpdateItem"}, kinds{registry.VenueCountDocs}},
+			access{[]string{"PutItem"}, kinds{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})},
+		functions.Record: {rows: looked, docs: []access{{[]string{"GetItem", "PutItem"}, kinds{graduation.StatusDocs}}}},
 	}
 }
 
 func jobGrants(s settings.Settings) map[functions.Function]grants {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
-		{[]string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
+		{[]string{"GetItem", "PutItem"}, kinds{translog.HeadDocs, signingkey.KeyDocs}}}}
 	if s.HostKey != "kms" { // the identity is sealed in docs
 		checkpointer.opens = []string{hostIdentity}
-		checkpointer.docs = append(checkpointer.docs, access{[]string{"GetItem"}, of{vacants.SelfDocs}})
+		checkpointer.docs = append(checkpointer.docs, access{[]string{"GetItem"}, kinds{vacants.SelfDocs}})
 	}
 	return map[functions.Function]grants{
-		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, files: []string{"DeleteObject"}, docs: []access{
-			{[]string{"DeleteItem"}, of{workspace.FileDocs}}, {[]string{"PutItem"}, of{workspace.CountDocs}},
-			{[]string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
-			{[]string{"UpdateItem"}, of{billing.BalanceDocs}},
-			{[]string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
+		functions.Sweeper: {rows: appendActions(), sends: []string{functions.Tasks}, files: []string{"DeleteObject"}, docs: []access{
+			{[]string{"DeleteItem"}, kinds{workspace.FileDocs}}, {[]string{"PutItem"}, kinds{workspace.CountDocs}},
+			{[]string{"PutItem"}, kinds{textkeys.KeyDocs, due.OffsetDocs}},
+			{[]string{"UpdateItem"}, kinds{billing.BalanceDocs}},
+			{[]string{"DeleteItem"}, kinds{billing.DueDocs, booking.DueDocs}},
 			// These documents complete revocations that a crash interrupted.
-			{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
-			{[]string{"DeleteItem"}, of{billing.AccountDocs, billing.EndingDocs}},
+			{[]string{"PutItem"}, kinds{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
+			{[]string{"DeleteItem"}, kinds{billing.AccountDocs, billing.EndingDocs}},
 			{operations: []string{"Query", "GetItem"}}}},
 		functions.Meter: {rows: []string{"Query"}, folds: true, exports: true, docs: []access{
-			{[]string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},
-			{[]string{"UpdateItem"}, of{usage.SpentDocs}},
-			{[]string{"Query"}, of{usage.OffsetDocs, billing.TenantDocs, usage.All, booking.EventDocs}},
-			{[]string{"GetItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
+			{[]string{"PutItem"}, kinds{usage.AllDocs, usage.OffsetDocs, exports.OffsetDocs}},
+			{[]string{"UpdateItem"}, kinds{usage.SpentDocs}},
+			{[]string{"Query"}, kinds{usage.OffsetDocs, billing.TenantDocs, usage.AllDocs, booking.EventDocs}},
+			{[]string{"GetItem"}, kinds{usage.AllDocs, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
 		functions.Prober: {docs: []access{
-			{[]string{"Query", "DeleteItem"}, of{registry.UnreachedDocs}},
-			{[]string{"GetItem", "UpdateItem"}, of{registry.VenueCountDocs}},
-			{[]string{"GetItem", "PutItem"}, of{registry.UnreachedDocs, registry.RegistrationDocs}}}},
+			{[]string{"Query", "DeleteItem"}, kinds{registry.UnreachedDocs}},
+			{[]string{"GetItem", "UpdateItem"}, kinds{registry.VenueCountDocs}},
+			{[]string{"GetItem", "PutItem"}, kinds{registry.UnreachedDocs, registry.RegistrationDocs}}}},
 		functions.Tamper:       {},
 		functions.Indexer:      {indexes: []string{registry.RegistrationDocs.Index}, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}},
 		functions.Checkpointer: checkpointer,

@@ -14,7 +14,7 @@ func TestEveryFunctionHasGrantsAndEveryGrantAFunction(t *testing.T) {
 	for _, f := range functions.All() {
 		want[f.Name] = true
 	}
-	for f := range granted(settings.Settings{}) {
+	for f := range allGrants(settings.Settings{}) {
 		got[f.Name] = true
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -27,15 +27,15 @@ func administration() awsiam.PolicyStatement {
 }
 
 func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, statements ...awsiam.PolicyStatement) awskms.Key {
-	all := append([]awsiam.PolicyStatement{administration()}, statements...)
-	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &all})
+	policyStatements := append([]awsiam.PolicyStatement{administration()}, statements...)
+	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &policyStatements})
 	props.RemovalPolicy = removalOfEmpty(in.Settings)
 	// A week is the minimum of KMS.
-	if !in.Settings.Keep {
+	if !in.Settings.RetainData {
 		props.PendingWindow = awscdk.Duration_Days(num(7))
 	}
 	k := awskms.NewKey(s, str(id), props)
-	named(k, id)
+	setLogicalID(k, id)
 	return k
 }
 
@@ -63,7 +63,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	verify := boundOnly()
 	verify["StringLike"] = contexts(textKeys)
 	var sealers, openers []string
-	allowed := granted(in.Settings)
+	allowed := allGrants(in.Settings)
 	for _, f := range functions.All() {
 		if allowed[f].seals {
 			sealers = append(sealers, f.Name)
@@ -103,7 +103,7 @@ func contexts(patterns ...string) map[string]any {
 // receipts.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
-	allowed := granted(in.Settings)
+	allowed := allGrants(in.Settings)
 	for _, f := range functions.All() {
 		if slices.Contains(allowed[f].host, "Sign") {
 			signers = append(signers, roleOf(s, in, f.Name))

@@ -15,7 +15,7 @@ const deadQueue = "dead"
 
 // maxReceives is the number of failed receives after which a message becomes a dead letter. With
 // the waits of queue/sqs this takes eight minutes. Messages that only wait for their task are
-// dropped earlier. A message of the queue of tasks may be received queue.MaxRoomWaits times more,
+// dropped earlier. A message of the queue of tasks may be received queue.MaxFullRetries times more,
 // because a turn without room must never become a dead letter. After as many receives, a new
 // message continues the wait of a dispatched task.
 const maxReceives = 20
@@ -29,42 +29,42 @@ const pollerTime = 5 * 60
 
 func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
-	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
-	all := queues{}
+	suppressRule(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
+	byName := queues{}
 	// The template has this order.
 	for _, name := range []string{functions.Tasks, functions.Pushes} {
 		receives := maxReceives
 		if name == functions.Tasks {
-			receives += queue.MaxRoomWaits
+			receives += queue.MaxFullRetries
 		}
-		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
+		byName[name] = newQueue(s, in, name, &awssqs.QueueProps{
 			// A queue hides a message for as long as Lambda and its worker may take.
 			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Hours(num(int(queue.Retention.Hours()))),
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
 		})
 	}
-	return all
+	return byName
 }
 
 func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) awssqs.Queue {
 	props.QueueName = str(in.Settings.Name(name))
 	props.Encryption, props.EnforceSSL = awssqs.QueueEncryption_SQS_MANAGED, yes()
 	q := awssqs.NewQueue(s, str("Queue-"+name), props)
-	named(q, logical(name))
+	setLogicalID(q, logical(name))
 	return q
 }
 
-func receive(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
+func addQueueTrigger(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
 	// Each queue gets only a part of the instances, so hanging receivers of notices stop no turns.
-	tasks, pushes := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
-	batch, most := 1, tasks
+	tasks, pushes := cost.SplitInstances(in.Settings.Limits[functions.Worker.Name])
+	batch, concurrency := 1, tasks
 	if name == functions.Pushes {
-		batch, most = 10, pushes
+		batch, concurrency = 10, pushes
 	}
 	id := logical(name) + "Sent"
 	m := awslambda.NewEventSourceMapping(s, str(id), &awslambda.EventSourceMappingProps{
-		Target: f, EventSourceArn: q.QueueArn(), BatchSize: num(batch), MaxConcurrency: num(most), ReportBatchItemFailures: yes(),
+		Target: f, EventSourceArn: q.QueueArn(), BatchSize: num(batch), MaxConcurrency: num(concurrency), ReportBatchItemFailures: yes(),
 	})
-	named(m, id)
+	setLogicalID(m, id)
 }

@@ -20,8 +20,8 @@ func roleName(s awscdk.Stack, in Input, function string) string {
 	return in.Settings.Name(function) + "-" + *s.Region()
 }
 
-// everyWrite lists all operations that change items, in every API.
-var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
+// writeOperations lists all operations that change items, in every API.
+var writeOperations = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
 
 func newRole(s awscdk.Stack, in Input, d data, f functions.Function, g grants, lost awssqs.IQueue, q queues) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, g), docStatements(d, g), keyStatements(d, g),
@@ -40,8 +40,8 @@ func newRole(s awscdk.Stack, in Input, d data, f functions.Function, g grants, l
 		InlinePolicies: &map[string]awsiam.PolicyDocument{
 			"function": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
-	named(r, logical(f.Name)+"Role")
-	accept(r, "AwsSolutions-IAM5", reasonForStars(f, g))
+	setLogicalID(r, logical(f.Name)+"Role")
+	suppressRule(r, "AwsSolutions-IAM5", reasonForStars(f, g))
 	return r
 }
 
@@ -76,9 +76,9 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if len(g.rows) > 0 {
 		out = append(out, statement("Rows", awsiam.Effect_ALLOW, "dynamodb", g.rows, rows, nil))
 	}
-	denied := slices.Concat(everyWrite[1:], []string{"Scan", "PartiQLSelect"})
+	denied := slices.Concat(writeOperations[1:], []string{"Scan", "PartiQLSelect"})
 	if slices.Contains(g.rows, "Scan") {
-		denied = everyWrite
+		denied = writeOperations
 	}
 	if !slices.Contains(g.rows, "PutItem") {
 		denied = slices.Compact(append([]string{"PutItem"}, denied...))
@@ -98,8 +98,8 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		writes, anywhere = writes || puts, anywhere || puts && partitions[o] == nil
 	}
 	if anywhere { // only think counts the costs of models, and only meter the costs of calls
-		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
-			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(of{spend.VacantDocs, usage.All}.patterns()...)}}))
+		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", writeOperations, docs,
+			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(kinds{spend.VacantDocs, usage.AllDocs}.patterns()...)}}))
 	}
 	if len(g.indexes) > 0 {
 		var patterns []string
@@ -110,16 +110,16 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		out = append(out, statement("Index", awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly(patterns)))
 	}
 	if !writes {
-		out = append(out, statement("DenyDocMutation", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
+		out = append(out, statement("DenyDocMutation", awsiam.Effect_DENY, "dynamodb", writeOperations, docs, nil))
 	}
 	return out
 }
 
 // mergeAccess returns the operations in their order, and the partition patterns of each operation.
 // The patterns are nil if an operation applies to all documents.
-func mergeAccess(all []access) (operations []string, partitions map[string][]string) {
+func mergeAccess(accesses []access) (operations []string, partitions map[string][]string) {
 	partitions = map[string][]string{}
-	for _, a := range all {
+	for _, a := range accesses {
 		for _, o := range a.operations {
 			if !slices.Contains(operations, o) {
 				operations, partitions[o] = append(operations, o), []string{}

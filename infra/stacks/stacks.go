@@ -77,12 +77,12 @@ func output(s awscdk.Stack, name string, value *string, description string) {
 // storedDescription describes the output setting.StoredOutput.
 const storedDescription = "settings other than the defaults, with which the next deployment begins"
 
-func named(c constructs.Construct, id string) {
+func setLogicalID(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))
 }
 
 func removal(s settings.Settings) awscdk.RemovalPolicy {
-	if s.Keep {
+	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN
 	}
 	return awscdk.RemovalPolicy_DESTROY
@@ -92,13 +92,13 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 // are deleted, because they have no data yet and a key costs a dollar a month. Tables cannot be
 // deleted then, because they are protected.
 func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
-	if s.Keep {
+	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
 	}
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-func accept(c constructs.Construct, rule, reason string) {
+func suppressRule(c constructs.Construct, rule, reason string) {
 	cdknag.NagSuppressions_AddResourceSuppressions(c, &[]*cdknag.NagPackSuppression{{Id: str(rule), Reason: str(reason)}}, jsii.Bool(true))
 }
 

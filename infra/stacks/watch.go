@@ -40,13 +40,13 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	return s
 }
 
-func newLogGroup(s awscdk.Stack, in Input, d data, of, name string) {
-	g := awslogs.NewLogGroup(s, str("Log-"+of), &awslogs.LogGroupProps{
+func newLogGroup(s awscdk.Stack, in Input, d data, owner, name string) {
+	g := awslogs.NewLogGroup(s, str("Log-"+owner), &awslogs.LogGroupProps{
 		LogGroupName: str(name), EncryptionKey: d.atRest,
 		// A log group that outlived its stage would block the next stage of that name.
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	named(g, logical(of)+"Log")
+	setLogicalID(g, logical(owner)+"Log")
 	// The CDK has constants for retentions, but CloudFormation has numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }
@@ -56,7 +56,7 @@ func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 		TopicName: str(in.Settings.Name("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
 		MasterKey: d.atRest, EnforceSSL: yes(),
 	})
-	named(t, "Alarms")
+	setLogicalID(t, "Alarms")
 	t.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("Alarms"), Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(str("cloudwatch.amazonaws.com"), nil)},
 		Actions: strs("sns:Publish"), Resources: &[]*string{t.TopicArn()},
@@ -75,15 +75,15 @@ func metric(namespace, name, statistic string, minutes int, dimensions map[strin
 	})
 }
 
-func counted(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
+func logMetric(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
 }
 
-func lambda(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
+func lambdaMetric(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
 }
 
-func queued(in Input, queue, name string) awscloudwatch.Metric {
+func queueMetric(in Input, queue, name string) awscloudwatch.Metric {
 	return metric("AWS/SQS", name, "Maximum", 5, map[string]*string{"QueueName": str(in.Settings.Name(queue))})
 }
 
@@ -99,16 +99,16 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
-// unseen returns 0 if the tamper detector saw a canary in the last day, and otherwise the number of
+// missingCanaries returns 0 if the tamper detector saw a canary in the last day, and otherwise the number of
 // canaries that were due.
-func unseen(in Input) awscloudwatch.IMetric {
+func missingCanaries(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
 		Expression: str("IF(FILL(m2,0)<1,m1,0)"), Period: awscdk.Duration_Minutes(num(day)), Label: str("unseen"),
 		UsingMetrics: &map[string]awscloudwatch.IMetric{
 			"m1": metric("AWS/Events", "Invocations", "Sum", day, rule),
-			"m2": counted(in, "tamper", tamper.SeenMetric, "Sum", day),
+			"m2": logMetric(in, "tamper", tamper.SeenMetric, "Sum", day),
 		},
 	})
 }
@@ -117,16 +117,16 @@ func unseen(in Input) awscloudwatch.IMetric {
 // for all of them, because it means no calls or no failures.
 func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	throttled := func(table *string) awscloudwatch.IMetric {
-		of := map[string]*string{"TableName": table}
-		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, of), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, of))
+		dimensions := map[string]*string{"TableName": table}
+		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, dimensions), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, dimensions))
 	}
 	var refused, stopped []awscloudwatch.IMetric
 	for _, f := range functions.All() {
-		if f.Queues != "" || f.Invoked() { // other functions start f
-			stopped = append(stopped, lambda(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
+		if f.Queues != "" || f.IsInvoked() { // other functions start f
+			stopped = append(stopped, lambdaMetric(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
 		}
 		if f.AlarmsOnThrottle() {
-			refused = append(refused, lambda(in, f.Name, "Throttles", "Sum", 5))
+			refused = append(refused, lambdaMetric(in, f.Name, "Throttles", "Sum", 5))
 		}
 	}
 	machine := map[string]*string{"StateMachineArn": gateARN(s, in)}
@@ -136,42 +136,42 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		least    float64 // threshold of the alarm
 		times    int     // consecutive periods above the threshold
 	}
-	all := []alarm{
-		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
+	definitions := []alarm{
+		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", logMetric(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
 		// The age of a message does not help, because a slow turn has its message for minutes.
 		{"tasks-late", "Tasks have waited for their turns for five minutes: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
 			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.Name(functions.Tasks))}), 1, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --host aws --function worker, then empty the queue.",
-			queued(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
-		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
+			queueMetric(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
+		{"message-slow", "One call of a hundred takes three seconds or more.", logMetric(in, "message", "ms", "p99", 5), 3000, 3},
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
 		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
 		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
 		{"recursion-stopped", "Lambda takes a chain of messages for an endless loop, and stops turns or notifications. Deploy the stage again, which allows it.", sum(5, stopped...), 1, 1},
-		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambda(in, "think", "Throttles", "Sum", 5), 10, 3},
+		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambdaMetric(in, "think", "Throttles", "Sum", 5), 10, 3},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor --host aws.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
 		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify, which names the hours that lack them, and vacancy usage --recount, which corrects them.",
-			counted(in, "meter", "trimmed", "Sum", 5), 1, 1},
+			logMetric(in, "meter", "trimmed", "Sum", 5), 1, 1},
 		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor --host aws.",
-			unseen(in), 3, 1},
+			missingCanaries(in), 3, 1},
 		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
-			lambda(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
+			lambdaMetric(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",
-			queued(in, "lost", "ApproximateNumberOfMessagesVisible"), 1, 1},
+			queueMetric(in, "lost", "ApproximateNumberOfMessagesVisible"), 1, 1},
 	}
 	for _, f := range functions.All() {
 		if f.Alarm.Name != "" {
-			all = append(all, alarm{f.Alarm.Name, f.Alarm.Says, failures(in, f), float64(f.Alarm.Least), 1})
+			definitions = append(definitions, alarm{f.Alarm.Name, f.Alarm.Says, failures(in, f), float64(f.Alarm.Least), 1})
 		}
 	}
-	for _, a := range all {
+	for _, a := range definitions {
 		made := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
 			AlarmName: str(in.Settings.Name(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
 			Threshold: &a.least, ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
 			EvaluationPeriods: num(a.times), TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
 		})
-		named(made, "Alarm"+camel(a.id))
+		setLogicalID(made, "Alarm"+camel(a.id))
 		made.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	}
 }
@@ -181,7 +181,7 @@ func failures(in Input, f functions.Function) awscloudwatch.IMetric {
 	if f.URL {
 		name = "Url5xxCount"
 	}
-	failed := lambda(in, f.Name, name, "Sum", f.Alarm.Minutes)
+	failed := lambdaMetric(in, f.Name, name, "Sum", f.Alarm.Minutes)
 	if !f.Alarm.Missed {
 		return failed
 	}
@@ -193,13 +193,15 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	graph := func(title string, left ...awscloudwatch.IMetric) awscloudwatch.IWidget {
 		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: str(title), Width: num(8), Left: &left})
 	}
-	message := func(name, statistic string) awscloudwatch.IMetric { return counted(in, "message", name, statistic, 5) }
+	message := func(name, statistic string) awscloudwatch.IMetric {
+		return logMetric(in, "message", name, statistic, 5)
+	}
 	units := func(name string) []awscloudwatch.IMetric {
-		var all []awscloudwatch.IMetric
+		var metrics []awscloudwatch.IMetric
 		for _, t := range []*string{d.rows.TableName(), d.docs.TableName()} {
-			all = append(all, metric("AWS/DynamoDB", name, "Sum", 5, map[string]*string{"TableName": t}))
+			metrics = append(metrics, metric("AWS/DynamoDB", name, "Sum", 5, map[string]*string{"TableName": t}))
 		}
-		return all
+		return metrics
 	}
 	gate := func(name string) awscloudwatch.IMetric {
 		return metric("AWS/States", name, "Sum", 5, map[string]*string{"StateMachineArn": gateARN(s, in)})
@@ -212,22 +214,22 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 				graph("Round trips and units of a call", message("trips", "Average"), message("wcu", "Average"), message("rcu", "Average"))},
 			{graph("Write units", units("ConsumedWriteCapacityUnits")...),
 				graph("Read units", units("ConsumedReadCapacityUnits")...),
-				graph("Rows changed or removed", counted(in, "tamper", "tampered", "Sum", 5))},
-			{graph("Admin API and export", counted(in, "admin", "calls", "Sum", 5), counted(in, "export", "calls", "Sum", 5)),
-				graph("Instances", lambda(in, "message", "ConcurrentExecutions", "Maximum", 5), lambda(in, "message", "Throttles", "Sum", 5)),
-				graph("Sweeper and tamper detector", lambda(in, "sweeper", "Errors", "Sum", 5), lambda(in, "tamper", "IteratorAge", "Maximum", 5))},
-			{graph("Registry and search", counted(in, "registry", "calls", "Sum", 5), counted(in, "search", "calls", "Sum", 5)),
-				graph("Milliseconds of a search", counted(in, "search", "ms", "p50", 5), counted(in, "search", "ms", "p99", 5)),
-				graph("Indexer and checkpointer", lambda(in, "indexer", "Errors", "Sum", 5), lambda(in, "indexer", "Duration", "Maximum", 5), lambda(in, "checkpointer", "Errors", "Sum", 5))},
+				graph("Rows changed or removed", logMetric(in, "tamper", "tampered", "Sum", 5))},
+			{graph("Admin API and export", logMetric(in, "admin", "calls", "Sum", 5), logMetric(in, "export", "calls", "Sum", 5)),
+				graph("Instances", lambdaMetric(in, "message", "ConcurrentExecutions", "Maximum", 5), lambdaMetric(in, "message", "Throttles", "Sum", 5)),
+				graph("Sweeper and tamper detector", lambdaMetric(in, "sweeper", "Errors", "Sum", 5), lambdaMetric(in, "tamper", "IteratorAge", "Maximum", 5))},
+			{graph("Registry and search", logMetric(in, "registry", "calls", "Sum", 5), logMetric(in, "search", "calls", "Sum", 5)),
+				graph("Milliseconds of a search", logMetric(in, "search", "ms", "p50", 5), logMetric(in, "search", "ms", "p99", 5)),
+				graph("Indexer and checkpointer", lambdaMetric(in, "indexer", "Errors", "Sum", 5), lambdaMetric(in, "indexer", "Duration", "Maximum", 5), lambdaMetric(in, "checkpointer", "Errors", "Sum", 5))},
 			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut")),
-				graph("Turns of models", counted(in, "think", "calls", "Sum", 5), counted(in, "think", "failed", "Sum", 5), lambda(in, "think", "Throttles", "Sum", 5)),
-				graph("Milliseconds of a turn", counted(in, "think", "ms", "p50", 5), counted(in, "think", "ms", "p99", 5))},
-			{graph("A2A", counted(in, "agent", "calls", "Sum", 5), counted(in, "agent", "refused", "Sum", 5), counted(in, "agent", "failed", "Sum", 5)),
-				graph("A2A in the background", counted(in, "worker", "calls", "Sum", 5), counted(in, "worker", "failed", "Sum", 5), queued(in, deadQueue, "ApproximateNumberOfMessagesVisible")),
-				graph("Seconds in the queue", queued(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), queued(in, functions.Pushes, "ApproximateAgeOfOldestMessage"))},
+				graph("Turns of models", logMetric(in, "think", "calls", "Sum", 5), logMetric(in, "think", "failed", "Sum", 5), lambdaMetric(in, "think", "Throttles", "Sum", 5)),
+				graph("Milliseconds of a turn", logMetric(in, "think", "ms", "p50", 5), logMetric(in, "think", "ms", "p99", 5))},
+			{graph("A2A", logMetric(in, "agent", "calls", "Sum", 5), logMetric(in, "agent", "refused", "Sum", 5), logMetric(in, "agent", "failed", "Sum", 5)),
+				graph("A2A in the background", logMetric(in, "worker", "calls", "Sum", 5), logMetric(in, "worker", "failed", "Sum", 5), queueMetric(in, deadQueue, "ApproximateNumberOfMessagesVisible")),
+				graph("Seconds in the queue", queueMetric(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), queueMetric(in, functions.Pushes, "ApproximateAgeOfOldestMessage"))},
 		},
 	})
-	named(board, "Board")
+	setLogicalID(board, "Board")
 	return board
 }
 

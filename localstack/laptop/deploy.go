@@ -37,7 +37,7 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 		return err
 	}
 	args := append([]string{"deploy", "--stage", name, "--yes", "--no-edge", "--context", "keep=false", "--context", "arch=" + runtime.GOARCH}, chosen...)
-	if err := l.vacancy(ctx, s, args...); err != nil {
+	if err := l.runVacancy(ctx, s, args...); err != nil {
 		return errors.Join(err, l.restartIfStuck(ctx, s, name))
 	}
 	url, err := hostURL(ctx, s, name)
@@ -61,7 +61,7 @@ func environment(s *server.Server) []string {
 	return slices.Concat(env, s.Env(), []string{"VACANCY_HOME=" + operatorHome(s)})
 }
 
-func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
+func (l laptop) runVacancy(ctx context.Context, s *server.Server, args ...string) error {
 	program := filepath.Join(s.Dir, "vacancy")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy-aws")
 	build.Dir = l.top
@@ -111,8 +111,8 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 	if err != nil {
 		return err
 	}
-	stuck := slices.ContainsFunc(stacks, func(one stack) bool {
-		return strings.HasPrefix(one.name, stage.Whole(stageName, "")) && (strings.Contains(one.status, "FAILED") || strings.Contains(one.status, "ROLLBACK"))
+	stuck := slices.ContainsFunc(stacks, func(candidate stack) bool {
+		return strings.HasPrefix(candidate.name, stage.FullName(stageName, "")) && (strings.Contains(candidate.status, "FAILED") || strings.Contains(candidate.status, "ROLLBACK"))
 	})
 	if !stuck {
 		return nil
@@ -132,7 +132,7 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 }
 
 func hostURL(ctx context.Context, s *server.Server, stageName string) (string, error) {
-	name := stage.Whole(stageName, "functions")
+	name := stage.FullName(stageName, "functions")
 	out, err := cloudformation.NewFromConfig(config(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
 		return "", err

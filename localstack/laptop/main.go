@@ -22,7 +22,7 @@ func main() {
 	defer stop()
 	if err := command(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(problem.Of(err).Kind.Row().Exit)
+		os.Exit(problem.AsError(err).Kind.Row().Exit)
 	}
 }
 

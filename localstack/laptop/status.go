@@ -50,7 +50,7 @@ func (l laptop) status(ctx context.Context) error {
 		}
 		fmt.Fprintf(w, "process\t%s\t%d\t%s\tinvocations: %d\n", i.Function, i.PID, state, i.Invocations)
 	}
-	skipped, err := s.Skipped()
+	skipped, err := s.ReadSkipped()
 	if err != nil {
 		return err
 	}
@@ -69,33 +69,33 @@ func config(s *server.Server) aws.Config {
 
 type stack struct{ name, status string }
 
-func stacksOf(ctx context.Context, s *server.Server) (all []stack, err error) {
+func stacksOf(ctx context.Context, s *server.Server) (stacks []stack, err error) {
 	pages := cloudformation.NewDescribeStacksPaginator(cloudformation.NewFromConfig(config(s)), &cloudformation.DescribeStacksInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range page.Stacks {
-			if one.StackStatus == types.StackStatusDeleteComplete {
+		for _, item := range page.Stacks {
+			if item.StackStatus == types.StackStatusDeleteComplete {
 				continue // LocalStack lists deleted stacks, but AWS does not
 			}
-			all = append(all, stack{*one.StackName, string(one.StackStatus)})
+			stacks = append(stacks, stack{*item.StackName, string(item.StackStatus)})
 		}
 	}
-	return all, nil
+	return stacks, nil
 }
 
-func functionsOf(ctx context.Context, s *server.Server) (all []string, err error) {
+func functionsOf(ctx context.Context, s *server.Server) (names []string, err error) {
 	pages := lambda.NewListFunctionsPaginator(lambda.NewFromConfig(config(s)), &lambda.ListFunctionsInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range page.Functions {
-			all = append(all, *one.FunctionName)
+		for _, function := range page.Functions {
+			names = append(names, *function.FunctionName)
 		}
 	}
-	return all, nil
+	return names, nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	name = "laptop" // name of the run
-	port = 4566     // default port in every guide to LocalStack; another one is used if it is taken
+	serverName  = "laptop" // name of the run
+	defaultPort = 4566     // default port in every guide to LocalStack; another one is used if it is taken
 )
 
 // patience limits a start on a loaded machine. On an idle machine a start takes two seconds.
@@ -24,7 +24,7 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := server.Find(l.cache, name)
+	s, err := server.Find(l.cache, serverName)
 	if err == nil && s.Healthy(ctx) == nil {
 		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
 		if s.Plugin != installed.Plugin {
@@ -44,7 +44,7 @@ func (l laptop) start(ctx context.Context, installed *server.Installed) (*server
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
-	o := server.Options{Name: name, Port: port, Detached: true, Freeze: true}
+	o := server.Options{Name: serverName, Port: defaultPort, Detached: true, Freeze: true}
 	s, err := installed.Start(ctx, o)
 	if problem.Is(err, problem.Conflict) {
 		o.Port = 0
@@ -59,7 +59,7 @@ func (l laptop) start(ctx context.Context, installed *server.Installed) (*server
 
 // down ends the server and removes what killed runs left.
 func (l laptop) down() error {
-	s, err := server.Find(l.cache, name)
+	s, err := server.Find(l.cache, serverName)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		fmt.Fprintln(l.out, "was not up")
@@ -75,7 +75,7 @@ func (l laptop) down() error {
 }
 
 func (l laptop) running(ctx context.Context) (*server.Server, error) {
-	s, err := server.Find(l.cache, name)
+	s, err := server.Find(l.cache, serverName)
 	if problem.Is(err, problem.NotFound) {
 		return nil, problem.New(problem.Unavailable, "the server is not up; start it with localstack/up")
 	}

@@ -153,10 +153,10 @@ func (s *Server) ClearFaults(ctx context.Context) error {
 	return s.do(ctx, http.MethodDelete, "/_vacancy/faults", nil, nil)
 }
 
-func (s *Server) Waiting(ctx context.Context) (int, error) {
-	var all []json.RawMessage
-	err := s.do(ctx, http.MethodGet, "/_vacancy/faults", nil, &all)
-	return len(all), err
+func (s *Server) CountFaults(ctx context.Context) (int, error) {
+	var faults []json.RawMessage
+	err := s.do(ctx, http.MethodGet, "/_vacancy/faults", nil, &faults)
+	return len(faults), err
 }
 
 // Moment is the call at which a process is killed.
@@ -173,12 +173,12 @@ func Before(n int) Moment { return Moment{when: "before", call: n} }
 // arrives.
 func After(n int) Moment { return Moment{when: "after", call: n} }
 
-func (m Moment) Of(service, operation string) Moment {
+func (m Moment) ForOperation(service, operation string) Moment {
 	m.service, m.operation = service, operation
 	return m
 }
 
-func (m Moment) On(table string) Moment {
+func (m Moment) ForTable(table string) Moment {
 	m.table = table
 	return m
 }
@@ -207,16 +207,16 @@ type Instance struct {
 }
 
 func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
-	var all []Instance
-	err := s.do(ctx, http.MethodGet, "/_vacancy/instances", nil, &all)
-	return all, err
+	var instances []Instance
+	err := s.do(ctx, http.MethodGet, "/_vacancy/instances", nil, &instances)
+	return instances, err
 }
 
 // skipped matches the log lines that are LocalStack's only sign that it did not create a resource
 // or make an update.
 var skipped = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
-func (s *Server) Skipped() ([]string, error) {
+func (s *Server) ReadSkipped() ([]string, error) {
 	content, err := os.ReadFile(s.Log)
 	if err != nil {
 		return nil, err

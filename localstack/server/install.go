@@ -64,7 +64,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, e
 	return in, err
 }
 
-func present(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -102,14 +102,14 @@ func digest(content []byte, words []string) string {
 
 func sourceDigest() (string, error) {
 	var names []string
-	var all []byte
+	var contents []byte
 	err := fs.WalkDir(plugin.Source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		content, err := plugin.Source.ReadFile(path)
-		names, all = append(names, fmt.Sprintf("%s %d", path, len(content))), append(all, content...)
+		names, contents = append(names, fmt.Sprintf("%s %d", path, len(content))), append(contents, content...)
 		return err
 	})
-	return digest(all, names), err
+	return digest(contents, names), err
 }

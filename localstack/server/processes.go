@@ -25,19 +25,19 @@ const (
 	javaMark   = "-Dvacancy.run="
 )
 
-// of reports whether p belongs to the run in dir. An editor that has a file of the run open does
+// belongsTo reports whether p belongs to the run in dir. An editor that has a file belongsTo the run open does
 // not belong to it.
-func (p process) of(dir string) bool {
+func (p process) belongsTo(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
 }
 
 func processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
-	if err != nil || !present("/proc/self/cmdline") {
+	if err != nil || !fileExists("/proc/self/cmdline") {
 		return fromPS()
 	}
-	var all []process
+	var procs []process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -47,9 +47,9 @@ func processes() ([]process, error) {
 		if err != nil || len(line) == 0 {
 			continue // the process has ended, or is a kernel thread
 		}
-		all = append(all, process{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
+		procs = append(procs, process{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
 	}
-	return all, nil
+	return procs, nil
 }
 
 func fromPS() ([]process, error) {
@@ -61,22 +61,22 @@ func fromPS() ([]process, error) {
 	return parsePS(string(out)), nil
 }
 
-func parsePS(out string) (all []process) {
+func parsePS(out string) (procs []process) {
 	for line := range strings.Lines(out) {
 		words := strings.Fields(line)
 		if len(words) < 2 {
 			continue
 		}
 		if pid, err := strconv.Atoi(words[0]); err == nil && pid > 0 {
-			all = append(all, process{pid, words[1:]})
+			procs = append(procs, process{pid, words[1:]})
 		}
 	}
-	return all
+	return procs
 }
 
 func running(dir string) ([]process, error) {
-	all, err := processes()
-	return slices.DeleteFunc(all, func(p process) bool { return !p.of(dir) }), err
+	procs, err := processes()
+	return slices.DeleteFunc(procs, func(p process) bool { return !p.belongsTo(dir) }), err
 }
 
 // sweep ends every process of the run in dir, including stopped ones, and waits until all have
@@ -110,9 +110,9 @@ func kill(pid int) error {
 	return nil
 }
 
-func pids(all []process) []int {
-	numbers := make([]int, len(all))
-	for i, p := range all {
+func pids(procs []process) []int {
+	numbers := make([]int, len(procs))
+	for i, p := range procs {
 		numbers[i] = p.pid
 	}
 	return numbers

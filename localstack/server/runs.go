@@ -16,7 +16,7 @@ func runs(cache string) string { return filepath.Join(cache, "localstack-runs") 
 // process started the server, so Stop does not wait for its exit.
 func Find(cache, name string) (*Server, error) {
 	dir := filepath.Join(runs(cache), name)
-	r, ok := read(dir)
+	r, ok := readRecord(dir)
 	if !ok {
 		return nil, problem.New(problem.NotFound, "no server %q runs", name)
 	}
@@ -37,7 +37,7 @@ func Clean(cache string) error {
 	}
 	for _, entry := range entries {
 		dir := filepath.Join(runs(cache), entry.Name())
-		if _, ok := read(dir); ok {
+		if _, ok := readRecord(dir); ok {
 			continue
 		}
 		if err := errors.Join(sweep(dir), os.RemoveAll(dir)); err != nil {
@@ -47,17 +47,17 @@ func Clean(cache string) error {
 	return nil
 }
 
-func read(dir string) (record, bool) {
+func readRecord(dir string) (record, bool) {
 	var r record
 	content, err := os.ReadFile(filepath.Join(dir, "run.json"))
 	if err != nil || json.Unmarshal(content, &r) != nil {
 		return record{}, false
 	}
-	all, err := running(dir)
+	procs, err := running(dir)
 	// The system may have reused the number for a process that is not of this run.
-	return r, err == nil && alive(all, r.PID)
+	return r, err == nil && alive(procs, r.PID)
 }
 
-func alive(all []process, pid int) bool {
-	return slices.ContainsFunc(all, func(p process) bool { return p.pid == pid })
+func alive(procs []process, pid int) bool {
+	return slices.ContainsFunc(procs, func(p process) bool { return p.pid == pid })
 }

@@ -72,7 +72,7 @@ func TestCleanEndsWhatAKilledRunLeftAlsoStopped(t *testing.T) {
 	if !ended(function) {
 		t.Error("the stopped process lives")
 	}
-	if present(dir) {
+	if fileExists(dir) {
 		t.Error("the folder is there")
 	}
 }
@@ -84,7 +84,7 @@ func TestCleanLeavesARunThatLives(t *testing.T) {
 	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, server.Process.Pid)
 	must(t, os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644))
 	must(t, Clean(cache))
-	if all, err := processes(); err != nil || !alive(all, server.Process.Pid) || !present(dir) {
+	if all, err := processes(); err != nil || !alive(all, server.Process.Pid) || !fileExists(dir) {
 		t.Errorf("the live run was taken for a dead one: %v", err)
 	}
 	s, err := Find(cache, "alive")
@@ -108,7 +108,7 @@ func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 		t.Errorf("Find() = %v, want NotFound", err)
 	}
 	must(t, Clean(cache))
-	if present(dir) {
+	if fileExists(dir) {
 		t.Error("the folder is there")
 	}
 	all, err := processes()
@@ -135,7 +135,7 @@ func TestProcessBelongsToARunByItsMarksOnly(t *testing.T) {
 		{[]string{"vim", dir}, false},
 		{nil, false},
 	} {
-		if got := (process{1, test.args}).of(dir); got != test.want {
+		if got := (process{1, test.args}).belongsTo(dir); got != test.want {
 			t.Errorf("of(%q) = %v, want %v", test.args, got, test.want)
 		}
 	}

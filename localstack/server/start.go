@@ -55,7 +55,7 @@ type record struct {
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	const tries = 5 // another process may take a free port before it is used
 	for n := 1; ; n++ {
-		s, err := i.begin(ctx, o)
+		s, err := i.launchRun(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -72,9 +72,9 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 // lockPoll is the pause between two attempts to lock.
 const lockPoll = 50 * time.Millisecond
 
-// begin creates the directory and starts the process under a lock. Otherwise a concurrent Clean
+// launchRun creates the directory and starts the process under a lock. Otherwise a concurrent Clean
 // could take this run for a killed one.
-func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
+func (i *Installed) launchRun(ctx context.Context, o Options) (*Server, error) {
 	lock := flock.New(filepath.Join(i.Cache, "localstack-runs.lock"), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return nil, err
@@ -95,14 +95,14 @@ func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
 }
 
 func makeRun(cache, name string) (string, error) {
-	all := runs(cache)
-	if err := os.MkdirAll(all, 0o755); err != nil {
+	parent := runs(cache)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
 	}
 	if name == "" {
-		return os.MkdirTemp(all, "run-")
+		return os.MkdirTemp(parent, "run-")
 	}
-	dir := filepath.Join(all, name)
+	dir := filepath.Join(parent, name)
 	err := os.Mkdir(dir, 0o755)
 	if errors.Is(err, os.ErrExist) {
 		return "", problem.New(problem.Conflict, "the server %q runs already", name)

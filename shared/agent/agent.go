@@ -80,13 +80,13 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 		return problem.Wrap(problem.Unavailable, err, "it cannot listen at %s: %v", o.Listen, err)
 	}
 	defer l.Close()
-	base, err := baseOf(l.Addr(), o.PublicURL)
+	base, err := baseURL(l.Addr(), o.PublicURL)
 	if err != nil {
 		return err
 	}
 	host, err := standalone.Open(standalone.Config{
 		Dir: o.Data, URL: base.String(), AllowLoopback: outbound.IsThisMachine(base.Hostname()), Log: o.Log, Now: time.Now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{kind: func(string) (substrate.Substrate, error) { return answers(a.Answer), nil }},
+		Substrates: substrate.Kinds{kind: func(string) (substrate.Substrate, error) { return newSubstrate(a.Answer), nil }},
 	})
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), nil, next)
 	}
 	return host.Run(ctx, standalone.Running{Public: l, Wrap: guard}, func(ctx context.Context) error {
-		v, err := keep(ctx, host.Vacants, a)
+		v, err := ensureVacant(ctx, host.Vacants, a)
 		if err == nil && o.Ready != nil {
 			o.Ready(base.String() + "/v/" + v.Name + "/")
 		}
@@ -104,12 +104,12 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	})
 }
 
-func baseOf(at net.Addr, public string) (*url.URL, error) {
+func baseURL(addr net.Addr, public string) (*url.URL, error) {
 	if public == "" {
-		if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-			return nil, problem.Invalid("PublicURL", "the URL at which others reach "+at.String(), "none")
+		if tcp, ok := addr.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+			return nil, problem.Invalid("PublicURL", "the URL at which others reach "+addr.String(), "none")
 		}
-		public = "http://" + at.String()
+		public = "http://" + addr.String()
 	}
 	base, ok := standalone.ParseBase(public)
 	if !ok {
@@ -118,13 +118,13 @@ func baseOf(at net.Addr, public string) (*url.URL, error) {
 	return base, nil
 }
 
-// keep creates the agent's vacant or updates it.
-func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
+// ensureVacant creates the agent's vacant or updates it.
+func ensureVacant(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
 	r, err := v.ByName(ctx, vacants.Operator(), a.Name)
 	made := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
 	switch {
 	case made:
-		r, err = v.Create(ctx, vacants.Spec{Name: a.Name, Capability: a.Capability, Substrate: kind})
+		r, err = v.Create(ctx, vacants.CreateSpec{Name: a.Name, Capability: a.Capability, Substrate: kind})
 	case err == nil:
 		substrate := kind
 		r, err = v.Update(ctx, r.ID, vacants.Changes{Capability: &a.Capability, Substrate: &substrate})
@@ -135,7 +135,7 @@ func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, e
 	return r, err
 }
 
-func answers(answer func(context.Context, Call) (string, error)) substrate.Func {
+func newSubstrate(answer func(context.Context, Call) (string, error)) substrate.Func {
 	return func(ctx context.Context, r substrate.Request) (string, error) {
 		c := Call{Text: r.Text(), Caller: r.Caller.String()}
 		if r.ContextID != nil {

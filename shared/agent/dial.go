@@ -26,7 +26,7 @@ type Conn struct {
 // directory of the identity that signs the calls, as `vacancy init` creates it. If the directory
 // does not exist, Dial creates it.
 func Dial(ctx context.Context, as, target string) (*Conn, error) {
-	self, err := identity(ctx, as)
+	self, err := openIdentity(ctx, as)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func Dial(ctx context.Context, as, target string) (*Conn, error) {
 	}
 	former := ""
 	addresses := &filebook.Book{Dir: filepath.Join(self.Dir, "addresses")}
-	if id, err := discovery.Revisit(ctx, addresses, t, time.Now()); err != nil {
+	if id, err := discovery.RecordAddress(ctx, addresses, t, time.Now()); err != nil {
 		return nil, err
 	} else if !id.IsZero() {
 		former = id.String()
@@ -45,7 +45,7 @@ func Dial(ctx context.Context, as, target string) (*Conn, error) {
 	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: web, Now: time.Now, Rand: rand.Reader}, t, former}, nil
 }
 
-func identity(ctx context.Context, as string) (*datadir.Identity, error) {
+func openIdentity(ctx context.Context, as string) (*datadir.Identity, error) {
 	path, err := filepath.Abs(as)
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a path", as)
@@ -59,7 +59,7 @@ func identity(ctx context.Context, as string) (*datadir.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err = home.Make(ctx, filepath.Base(path), bundle)
+	self, err = home.Create(ctx, filepath.Base(path), bundle)
 	if problem.Is(err, problem.Conflict) {
 		return home.Open(filepath.Base(path)) // another process was faster
 	}

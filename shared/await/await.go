@@ -49,10 +49,10 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	return value
 }
 
-// Line returns the next line that a program prints, without white space around it. It fails the
+// ReadLine returns the next line that a program prints, without white space around it. It fails the
 // test after Limit, or if the output ends first. output collects the program's other output and may
 // be nil.
-func Line(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
+func ReadLine(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
 	t.Helper()
 	type result struct {
 		line string

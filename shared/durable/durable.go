@@ -8,9 +8,9 @@ import (
 	"runtime"
 )
 
-// Dir syncs the names in dir, for example of new and renamed files. On Windows it has no effect,
+// SyncDir syncs the names in dir, for example of new and renamed files. On Windows it has no effect,
 // because the file systems journal names.
-func Dir(dir string) error {
+func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -12,13 +12,13 @@ import (
 
 func TestDirSyncsAFolderAndNamesOneThatIsMissing(t *testing.T) {
 	dir := t.TempDir()
-	if err := durable.Dir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		t.Errorf("Dir() = %v", err)
 	}
 	if runtime.GOOS == "windows" {
 		return // nothing is opened there
 	}
-	if err := durable.Dir(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if err := durable.SyncDir(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Dir() of no folder = %v, want that it is missing", err)
 	}
 }

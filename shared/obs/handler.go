@@ -15,22 +15,22 @@ import (
 // Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
-// Failure is the attribute with the reason for which an agent failed.
-const Failure = "failure"
+// AttrFailure is the attribute with the reason for which an agent failed.
+const AttrFailure = "failure"
 
 // CallLine is the message of the line that is written when a call ends.
 const CallLine = "send"
 
 // Attributes of log lines.
 const (
-	Pair      = "pair"      // short ids of a call's caller and vacant, joined by ">"
-	Seq       = "seq"       // number of the call's envelope
-	Operation = "operation" // the caller's request, as its protocol names it
-	Verdict   = "verdict"   // result of a request; the first line with a verdict carries the invocation's counts
-	Status    = "status"    // HTTP status
-	Cut       = "cut"       // reason for which an answer ended early
-	Restored  = "restored"  // time at which a vacant was restored from a backup
-	Floor     = "floor"     // a restored vacant refuses calls signed until this time
+	AttrPair      = "pair"      // short ids of a call's caller and vacant, joined by ">"
+	AttrSeq       = "seq"       // number of the call's envelope
+	AttrOperation = "operation" // the caller's request, as its protocol names it
+	AttrVerdict   = "verdict"   // result of a request; the first line with a verdict carries the invocation's counts
+	AttrStatus    = "status"    // HTTP status
+	AttrCut       = "cut"       // reason for which an answer ended early
+	AttrRestored  = "restored"  // time at which a vacant was restored from a backup
+	AttrFloor     = "floor"     // a restored vacant refuses calls signed until this time
 )
 
 // Config contains the attributes of every line of a process.
@@ -97,7 +97,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	verdict, outcome := judged(attrs, r.Level)
+	verdict, outcome := outcomeOf(attrs, r.Level)
 	for i := len(h.within) - 1; i >= 0; i-- {
 		p := h.within[i]
 		attrs = append(p.attrs[:len(p.attrs):len(p.attrs)], attrs...)
@@ -109,42 +109,42 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	line.AddAttrs(slog.String("stage", h.config.Stage), slog.String("function", h.config.Function))
 	u := UsageOf(ctx)
 	if u != nil {
-		line.AddAttrs(present("request", u.call.Request)...)
-		line.AddAttrs(present("trace", u.call.Trace)...)
+		line.AddAttrs(optionalAttr("request", u.call.Request)...)
+		line.AddAttrs(optionalAttr("trace", u.call.Trace)...)
 	} else {
-		line.AddAttrs(present("version", h.config.Version)...)
+		line.AddAttrs(optionalAttr("version", h.config.Version)...)
 	}
 	line.AddAttrs(attrs...)
 	if u != nil && verdict {
-		if counts, first := u.tell(); first {
+		if counts, first := u.takeCounts(); first {
 			held, ok := h.quiet.take(counts, outcome, r.Time)
 			if !ok {
 				return nil
 			}
 			held.add(counts, outcome)
 			line.Time = time.Time{} // the metrics block contains the time
-			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), h.config.Units, r.Time)...)
+			line.AddAttrs(metrics(u, held, counts.Writes, hasDuration(attrs), h.config.Units, r.Time)...)
 		}
 	}
 	return h.out.Handle(ctx, line)
 }
 
-func present(key, value string) []slog.Attr {
+func optionalAttr(key, value string) []slog.Attr {
 	if value == "" {
 		return nil
 	}
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// judged reports whether a record has a verdict, and the outcome of its request. Level Error means
+// outcomeOf reports whether a record has a verdict, and the outcome of its request. Level Error means
 // failed.
-func judged(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
+func outcomeOf(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
 	status, verdict := 0, ""
 	for _, a := range attrs {
 		switch {
-		case a.Key == Status && a.Value.Kind() == slog.KindInt64:
+		case a.Key == AttrStatus && a.Value.Kind() == slog.KindInt64:
 			status = int(a.Value.Int64())
-		case a.Key == Verdict:
+		case a.Key == AttrVerdict:
 			hasVerdict, verdict = true, a.Value.String()
 		}
 	}
@@ -154,7 +154,7 @@ func judged(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Out
 	return hasVerdict, problem.OutcomeOf(verdict, status)
 }
 
-func timed(attrs []slog.Attr) bool {
+func hasDuration(attrs []slog.Attr) bool {
 	for _, a := range attrs {
 		if a.Key == "ms" && a.Value.Kind() == slog.KindFloat64 {
 			return true
@@ -163,7 +163,7 @@ func timed(attrs []slog.Attr) bool {
 	return false
 }
 
-func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) []slog.Attr {
+func metrics(u *Usage, h suppressed, writes float64, timed, units bool, timestamp time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", h.requests)}
 	if !timed {
@@ -196,14 +196,14 @@ func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) 
 	if h.refused > 0 {
 		names, attrs = append(names, "refused"), append(attrs, slog.Int("refused", h.refused))
 	}
-	return append(attrs, Block(at, names...))
+	return append(attrs, Block(timestamp, names...))
 }
 
 // Block returns the embedded metrics block of a line. The named members must be numbers at the root
 // of the line. They become metrics by stage and function.
-func Block(at time.Time, names ...string) slog.Attr {
+func Block(timestamp time.Time, names ...string) slog.Attr {
 	var b strings.Builder
-	b.WriteString(`{"Timestamp":` + strconv.FormatInt(at.UnixMilli(), 10) +
+	b.WriteString(`{"Timestamp":` + strconv.FormatInt(timestamp.UnixMilli(), 10) +
 		`,"CloudWatchMetrics":[{"Namespace":"` + Namespace + `","Dimensions":[["stage","function"]],"Metrics":[`)
 	for i, name := range names {
 		if i > 0 {

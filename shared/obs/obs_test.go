@@ -33,7 +33,7 @@ func clock() func() time.Time {
 }
 
 func begin(cold bool) (context.Context, *obs.Usage) {
-	return obs.With(context.Background(), obs.Call{Request: request, Trace: trace, Cold: cold, Now: clock()})
+	return obs.WithUsage(context.Background(), obs.Invocation{Request: request, Trace: trace, Cold: cold, Now: clock()})
 }
 
 // logger writes lines like functions/message.
@@ -170,12 +170,12 @@ func TestOneInvocationIsCountedInOneLine(t *testing.T) {
 	log := logger(&b)
 	ctx, u := begin(false)
 	log.LogAttrs(ctx, slog.LevelWarn, "on the way")
-	if u.Logged() {
+	if u.IsLogged() {
 		t.Error("Logged() after a line without a verdict")
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
-	if !u.Logged() {
+	if !u.IsLogged() {
 		t.Error("Logged() = false after the line of the call")
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "start", slog.String("verdict", "ok"))
@@ -266,7 +266,7 @@ func TestUsageTakesCountsFromManyAtOnce(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			u := obs.UsageOf(ctx)
-			u.AskedKMS()
+			u.CountKMSRequest()
 			u.End(u.Begin(), 1, 1)
 		})
 	}
@@ -278,9 +278,9 @@ func TestUsageTakesCountsFromManyAtOnce(t *testing.T) {
 
 func TestWithoutAUsageNothingIsCounted(t *testing.T) {
 	u := obs.UsageOf(context.Background())
-	u.AskedKMS()
+	u.CountKMSRequest()
 	u.End(u.Begin(), 1, 1)
-	if got := fmt.Sprint(u.Counts(), u.Trace(), u.Milliseconds(), u.Logged()); got != "{0 0 0 0}0 false" {
+	if got := fmt.Sprint(u.Counts(), u.Trace(), u.Milliseconds(), u.IsLogged()); got != "{0 0 0 0}0 false" {
 		t.Errorf("a nil Usage says %s", got)
 	}
 }

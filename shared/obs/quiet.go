@@ -25,11 +25,11 @@ type quiet struct {
 
 type quietKind struct {
 	bucket ratelimit.Bucket
-	held   held
+	held   suppressed
 }
 
-// held sums up requests whose lines were suppressed.
-type held struct {
+// suppressed sums up requests whose lines were suppressed.
+type suppressed struct {
 	Counts
 	requests, refused, failed int
 }
@@ -37,9 +37,9 @@ type held struct {
 // take reports whether a request's line may be written, and returns the suppressed requests that
 // the line must summarize. Otherwise the request is added to them. A request that wrote data always
 // gets its line, because the tables' limits bound such requests.
-func (q *quiet) take(c Counts, o problem.Outcome, at time.Time) (h held, ok bool) {
+func (q *quiet) take(c Counts, o problem.Outcome, timestamp time.Time) (h suppressed, ok bool) {
 	if q == nil || c.Writes > 0 {
-		return held{}, true
+		return suppressed{}, true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,17 +47,17 @@ func (q *quiet) take(c Counts, o problem.Outcome, at time.Time) (h held, ok bool
 	if o == problem.Failed {
 		k = &q.kinds[1]
 	}
-	k.bucket.Fill(QuietPerSecond, at)
+	k.bucket.Fill(QuietPerSecond, timestamp)
 	if k.bucket.Spent+1 <= QuietBurst {
 		k.bucket.Spent++
-		h, k.held = k.held, held{}
+		h, k.held = k.held, suppressed{}
 		return h, true
 	}
 	k.held.add(c, o)
-	return held{}, false
+	return suppressed{}, false
 }
 
-func (h *held) add(c Counts, o problem.Outcome) {
+func (h *suppressed) add(c Counts, o problem.Outcome) {
 	h.requests++
 	h.Trips += c.Trips
 	h.Reads += c.Reads

@@ -19,14 +19,14 @@ func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	request := func(status int, level slog.Level, reads, writes float64) {
 		t.Helper()
-		ctx, u := obs.With(context.Background(), obs.Call{Now: func() time.Time { return at }})
+		ctx, u := obs.WithUsage(context.Background(), obs.Invocation{Now: func() time.Time { return at }})
 		u.End(u.Begin(), reads, writes)
 		r := slog.NewRecord(at, level, "request", 0)
-		r.AddAttrs(slog.String(obs.Verdict, "x"), slog.Int(obs.Status, status))
+		r.AddAttrs(slog.String(obs.AttrVerdict, "x"), slog.Int(obs.AttrStatus, status))
 		if err := h.Handle(ctx, r); err != nil {
 			t.Fatal(err)
 		}
-		if !u.Logged() {
+		if !u.IsLogged() {
 			t.Error("a request whose line was held is not told, so another line is written")
 		}
 	}
@@ -75,7 +75,7 @@ func TestLinesOfOthersAreNotLimited(t *testing.T) {
 	log := logger(&out)
 	for range obs.QuietBurst * 2 {
 		ctx, _ := begin(false)
-		log.LogAttrs(ctx, slog.LevelInfo, "step", slog.String(obs.Verdict, "ok"))
+		log.LogAttrs(ctx, slog.LevelInfo, "step", slog.String(obs.AttrVerdict, "ok"))
 	}
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != obs.QuietBurst*2 {
 		t.Errorf("%d lines of %d runs", n, obs.QuietBurst*2)
@@ -90,7 +90,7 @@ func TestUnitsAreMetricsWhereToldAndInEachLine(t *testing.T) {
 		ctx, u := begin(false)
 		u.End(u.Begin(), 3, 2)
 		slog.New(obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "search", Units: units})).
-			LogAttrs(ctx, slog.LevelInfo, "search", slog.String(obs.Verdict, "ok"))
+			LogAttrs(ctx, slog.LevelInfo, "search", slog.String(obs.AttrVerdict, "ok"))
 		_, values := metricsOf(t, out.Bytes())
 		if _, metric := values["rcu"]; metric != units {
 			t.Errorf("with units %t the metrics are %v", units, values)

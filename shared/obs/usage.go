@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Call identifies an invocation.
-type Call struct {
+// Invocation identifies an invocation.
+type Invocation struct {
 	Request string // Lambda's request id
 	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
 	Cold    bool   // whether it is the first invocation of its process
@@ -30,14 +30,14 @@ type Call struct {
 // Usage counts the AWS requests of one invocation. It is safe for concurrent use. A nil Usage does
 // not count.
 type Usage struct {
-	call  Call
+	call  Invocation
 	began time.Time
 
-	mu     sync.Mutex
-	tick   int // logical time that orders starts and ends of requests
-	free   int // tick at which the last counted trip ended
-	counts Counts
-	logged bool // whether the line with the counts was written
+	mu          sync.Mutex
+	tick        int // logical time that orders starts and ends of requests
+	lastTripEnd int // tick at which the last counted trip ended
+	counts      Counts
+	logged      bool // whether the line with the counts was written
 }
 
 // Counts are the counters of a Usage.
@@ -53,7 +53,7 @@ type Step int
 
 type key struct{}
 
-func With(ctx context.Context, c Call) (context.Context, *Usage) {
+func WithUsage(ctx context.Context, c Invocation) (context.Context, *Usage) {
 	u := &Usage{call: c, began: c.Now()}
 	return context.WithValue(ctx, key{}, u), u
 }
@@ -69,9 +69,9 @@ func WithRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// RequestOf returns the id of the request of ctx, which is Lambda's id within an invocation.
+// RequestID returns the id of the request of ctx, which is Lambda's id within an invocation.
 // Outside of a request, it returns "".
-func RequestOf(ctx context.Context) string {
+func RequestID(ctx context.Context) string {
 	if u := UsageOf(ctx); u != nil && u.call.Request != "" {
 		return u.call.Request
 	}
@@ -91,13 +91,13 @@ func WithoutCounts(ctx context.Context) context.Context {
 // QuietLevel returns the level of the line of a request whose call is logged separately: Debug, or
 // Info if no line of the invocation has the counts yet.
 func QuietLevel(ctx context.Context) slog.Level {
-	if u := UsageOf(ctx); u != nil && !u.Logged() {
+	if u := UsageOf(ctx); u != nil && !u.IsLogged() {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug
 }
 
-func Took(d time.Duration) slog.Attr {
+func DurationAttr(d time.Duration) slog.Attr {
 	return slog.Float64("ms", float64(d.Microseconds()/10)/100)
 }
 
@@ -121,14 +121,14 @@ func (u *Usage) End(s Step, reads, writes float64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tick++
-	if int(s) > u.free {
-		u.counts.Trips, u.free = u.counts.Trips+1, u.tick
+	if int(s) > u.lastTripEnd {
+		u.counts.Trips, u.lastTripEnd = u.counts.Trips+1, u.tick
 	}
 	u.counts.Reads += reads
 	u.counts.Writes += writes
 }
 
-func (u *Usage) AskedKMS() {
+func (u *Usage) CountKMSRequest() {
 	if u == nil {
 		return
 	}
@@ -160,7 +160,7 @@ func (u *Usage) Milliseconds() float64 {
 	return math.Round(float64(u.call.Now().Sub(u.began).Microseconds())/10) / 100
 }
 
-func (u *Usage) Logged() bool {
+func (u *Usage) IsLogged() bool {
 	if u == nil {
 		return false
 	}
@@ -169,7 +169,7 @@ func (u *Usage) Logged() bool {
 	return u.logged
 }
 
-func (u *Usage) tell() (c Counts, first bool) {
+func (u *Usage) takeCounts() (c Counts, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	first, u.logged = !u.logged, true

@@ -6,7 +6,7 @@ type ExitCode struct {
 	Meaning string
 }
 
-func Exits() []ExitCode {
+func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitOK, "done"},
 		{ExitFailed, "the operation failed, or verify found damage"},

@@ -41,9 +41,9 @@ var outcomes = func() map[string]Outcome {
 // OutcomeOf returns the outcome for the verdict of a log line. If the verdict is a word of another
 // protocol, the HTTP status decides; a status of 0 means refused.
 func OutcomeOf(verdict string, status int) Outcome {
-	o, known := outcomes[verdict]
+	o, isKnown := outcomes[verdict]
 	switch {
-	case known:
+	case isKnown:
 		return o
 	case status >= http.StatusInternalServerError:
 		return Failed

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Plain returns the message of err without the jargon of Go's network packages: dial tcp, x509,
-// context deadline exceeded, unexpected EOF. Other messages remain unchanged. Plain omits the URL
+// PlainMessage returns the message of err without the jargon of Go's network packages: dial tcp, x509,
+// context deadline exceeded, unexpected EOF. Other messages remain unchanged. PlainMessage omits the URL
 // of a request, because its path and query may contain credentials.
-func Plain(err error) string {
+func PlainMessage(err error) string {
 	if text := plainValue(err); text != "" {
 		return text
 	}
@@ -27,11 +27,11 @@ func Plain(err error) string {
 	case *Error:
 		return e.Error()
 	case *url.Error:
-		return Plain(e.Err)
+		return PlainMessage(e.Err)
 	case *os.SyscallError:
-		return Plain(e.Err)
+		return PlainMessage(e.Err)
 	case *net.OpError:
-		return plainOp(e)
+		return plainOpError(e)
 	case *net.DNSError:
 		if e.IsNotFound {
 			return fmt.Sprintf("the name %s has no address", e.Name)
@@ -41,7 +41,7 @@ func Plain(err error) string {
 		}
 		return fmt.Sprintf("the name servers of this machine give no address for %s now", e.Name)
 	case *tls.CertificateVerificationError:
-		return Plain(e.Err)
+		return PlainMessage(e.Err)
 	case tls.RecordHeaderError:
 		return "it does not speak TLS"
 	case interface{ Timeout() bool }:
@@ -50,8 +50,8 @@ func Plain(err error) string {
 		}
 	case interface{ Unwrap() []error }:
 		var texts []string
-		for _, one := range e.Unwrap() {
-			texts = append(texts, Plain(one))
+		for _, part := range e.Unwrap() {
+			texts = append(texts, PlainMessage(part))
 		}
 		return strings.Join(texts, "; ")
 	}
@@ -80,10 +80,10 @@ func plainValue(err error) string {
 	return ""
 }
 
-func plainOp(e *net.OpError) string {
-	at := "it"
+func plainOpError(e *net.OpError) string {
+	address := "it"
 	if e.Addr != nil {
-		at = e.Addr.String()
+		address = e.Addr.String()
 	}
 	is := func(numbers ...error) bool {
 		for _, n := range numbers {
@@ -95,23 +95,23 @@ func plainOp(e *net.OpError) string {
 	}
 	switch {
 	case e.Op == "proxyconnect":
-		return "the proxy: " + Plain(e.Err)
+		return "the proxy: " + PlainMessage(e.Err)
 	case errors.As(e.Err, new(*net.DNSError)):
-		return Plain(e.Err)
+		return PlainMessage(e.Err)
 	case is(syscall.ECONNREFUSED), e.Net == "unix" && is(syscall.ENOENT):
-		return "nothing listens at " + at
+		return "nothing listens at " + address
 	case e.Op == "dial" && e.Timeout():
-		return "no connection to " + at + " in time"
+		return "no connection to " + address + " in time"
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
-		return "no network leads to " + at
+		return "no network leads to " + address
 	case e.Op == "dial" && is(os.ErrPermission):
-		return "this machine allows no connection to " + at
+		return "this machine allows no connection to " + address
 	case e.Op == "remote error":
-		return "the other side ended TLS: " + Plain(e.Err)
+		return "the other side ended TLS: " + PlainMessage(e.Err)
 	case e.Addr == nil || is(net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED) || e.Timeout():
-		return Plain(e.Err)
+		return PlainMessage(e.Err)
 	}
-	return at + ": " + Plain(e.Err)
+	return address + ": " + PlainMessage(e.Err)
 }
 
 func plainCertificate(err error) string {
@@ -163,7 +163,7 @@ func plainText(err error) string {
 	}
 	if inner := errors.Unwrap(err); inner != nil { // replace the wrapped error's message by its plain one
 		if before, ok := strings.CutSuffix(text, inner.Error()); ok {
-			text = before + Plain(inner)
+			text = before + PlainMessage(inner)
 		}
 	}
 	for _, name := range []string{"net/http: ", "http: ", "http2: ", "tls: ", "x509: ", "HTTP/1.x transport connection broken: "} {

@@ -174,7 +174,7 @@ func TestErrorsOfConnectionsAreInPlainWords(t *testing.T) {
 			t.Errorf("%s: no error", name)
 			continue
 		}
-		got := problem.Plain(tt.err)
+		got := problem.PlainMessage(tt.err)
 		if !regexp.MustCompile(tt.want).MatchString(got) || goWords.MatchString(got) {
 			t.Errorf("%s: Plain(%q) = %q, want %s", name, tt.err, got, tt.want)
 		}

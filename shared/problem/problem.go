@@ -81,8 +81,8 @@ const (
 	NoWorker
 )
 
-// Row contains the public representations of a Kind.
-type Row struct {
+// Forms contains the public representations of a Kind.
+type Forms struct {
 	// Code is the machine-readable `code` member of an error response.
 	Code string
 	// Status is the HTTP status.
@@ -109,7 +109,7 @@ const (
 	ExitCanceled    = 130
 )
 
-var rows = map[Kind]Row{
+var rows = map[Kind]Forms{
 	Internal:         {"internal", http.StatusInternalServerError, -32603, ExitFailed, "internal error"},
 	Usage:            {"usage", http.StatusBadRequest, -32602, ExitUsage, "wrong usage"},
 	Malformed:        {"malformed", http.StatusBadRequest, -32600, ExitUsage, "malformed request"},
@@ -173,7 +173,7 @@ var rows = map[Kind]Row{
 	NoWorker:               {"no_worker", http.StatusInternalServerError, -32055, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
-func (k Kind) Row() Row { return rows[k] }
+func (k Kind) Row() Forms { return rows[k] }
 
 // IsFailure reports whether k means that a vacant failed to answer a call after accepting it,
 // except Deadline.
@@ -236,7 +236,7 @@ func (e *Error) Cause() string {
 	case e.Kind == Canceled && e.Err == context.Canceled:
 		return ""
 	}
-	if text := Plain(e.Err); e.Kind != Deadline || text != timeUp {
+	if text := PlainMessage(e.Err); e.Kind != Deadline || text != timeUp {
 		return text
 	}
 	return ""
@@ -253,32 +253,32 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Within returns err as an error of kind k whose message starts with the place where it was found.
+// WithPlace returns err as an error of kind k whose message starts with the place where it was found.
 // It keeps the field and the hidden cause.
-func Within(k Kind, where string, err error) *Error {
-	e := *Of(err)
+func WithPlace(k Kind, where string, err error) *Error {
+	e := *AsError(err)
 	e.Kind, e.Detail = k, where+": "+e.Text()
 	return &e
 }
 
-// Below returns an error about a value, or about a member of the value, as an error of the
+// AtPath returns an error about a value, or about a member of the value, as an error of the
 // surrounding document, in which path locates the value. NotJSON becomes Malformed, because the
 // document itself is JSON.
-func Below(path string, err error) *Error {
-	e := *Of(err)
-	was := e.Field
+func AtPath(path string, err error) *Error {
+	e := *AsError(err)
+	oldField := e.Field
 	switch {
-	case was == "" || was == "body":
+	case oldField == "" || oldField == "body":
 		e.Field = path
 	case path != "body":
-		e.Field = path + "." + was
+		e.Field = path + "." + oldField
 	}
 	lead, rest, led := strings.Cut(e.Detail, ": ")
 	switch {
 	case e.Detail == "":
 	case led && (lead == "body" || lead == path): // redundant with path
 		e.Detail = path + ": " + rest
-	case led && (was == lead || strings.HasPrefix(was, lead+".")):
+	case led && (oldField == lead || strings.HasPrefix(oldField, lead+".")):
 		e.Detail = path + "." + lead + ": " + rest
 	default:
 		e.Detail = path + ": " + e.Detail
@@ -293,8 +293,8 @@ func Invalid(field, want, got string) *Error {
 	return &Error{Kind: Malformed, Field: field, Want: want, Got: got}
 }
 
-// Of returns the first Error in err's chain, or an Internal error that wraps err.
-func Of(err error) *Error {
+// AsError returns the first Error in err's chain, or an Internal error that wraps err.
+func AsError(err error) *Error {
 	if err == nil {
 		return nil
 	}
@@ -305,4 +305,4 @@ func Of(err error) *Error {
 	return &Error{Kind: Internal, Err: err}
 }
 
-func Is(err error, k Kind) bool { return err != nil && Of(err).Kind == k }
+func Is(err error, k Kind) bool { return err != nil && AsError(err).Kind == k }

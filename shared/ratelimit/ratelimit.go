@@ -13,9 +13,9 @@ type Bucket struct {
 // monotonic clock may stop while a function is frozen. If the wall clock steps back, the bucket
 // does not fill until it has caught up. If it jumps forward, the bucket becomes full.
 func (b *Bucket) Fill(perSecond float64, now time.Time) {
-	at := now.UnixNano()
-	if passed := at - b.at; passed > 0 {
+	nanos := now.UnixNano()
+	if passed := nanos - b.at; passed > 0 {
 		b.Spent = max(0, b.Spent-float64(passed)/1e9*perSecond)
 	}
-	b.at = at
+	b.at = nanos
 }

@@ -15,14 +15,14 @@ type State interface {
 // conditions themselves share it. If own is true, the writes have already been applied. Otherwise
 // err is the first violated condition, or nil if the adapter may apply the writes. Decide returns
 // errors of State unchanged.
-func Decide(writes []Write, at State) (own bool, err error) {
+func Decide(writes []Write, state State) (own bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError
 	var conflict *ConflictError
 	for _, w := range writes {
 		switch w := w.(type) {
 		case Append:
-			row, free, err := at.Held(w.Stream, w.Position)
+			row, free, err := state.Held(w.Stream, w.Position)
 			if err != nil {
 				return false, err
 			}
@@ -33,18 +33,18 @@ func Decide(writes []Write, at State) (own bool, err error) {
 				taken = &TakenError{Stream: w.Stream, Position: w.Position, Occupant: CloneRow(row)}
 			}
 		case Put:
-			doc, err := at.At(w.Key)
+			doc, err := state.At(w.Key)
 			if err != nil {
 				return false, err
 			}
 			if doc.Version > 0 && doc.WriteID == w.WriteID {
 				return true, nil
 			}
-			if conflict == nil && doc.Version != w.If {
+			if conflict == nil && doc.Version != w.IfVersion {
 				conflict = &ConflictError{Key: w.Key, Version: doc.Version}
 			}
 		case Delete:
-			doc, err := at.At(w.Key)
+			doc, err := state.At(w.Key)
 			if err != nil {
 				return false, err
 			}
@@ -52,7 +52,7 @@ func Decide(writes []Write, at State) (own bool, err error) {
 				conflict = &ConflictError{Key: w.Key, Version: doc.Version}
 			}
 		case Add:
-			doc, err := at.At(w.Key)
+			doc, err := state.At(w.Key)
 			if err != nil {
 				return false, err
 			}

@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Follow returns all pages, following their cursors. It ends after the last page or after the first
+// AllPages returns all pages, following their cursors. It ends after the last page or after the first
 // error.
-func Follow[T any](page func(cursor string) (items []T, next string, err error)) iter.Seq2[[]T, error] {
+func AllPages[T any](page func(cursor string) (items []T, next string, err error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for cursor, more := "", true; more; more = cursor != "" {
 			items, next, err := page(cursor)
@@ -19,7 +19,7 @@ func Follow[T any](page func(cursor string) (items []T, next string, err error))
 	}
 }
 
-func Items[T any](pages iter.Seq2[[]T, error]) iter.Seq2[T, error] {
+func Flatten[T any](pages iter.Seq2[[]T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range pages {
 			if err != nil {
@@ -42,13 +42,13 @@ type Lister interface {
 }
 
 func Pages(ctx context.Context, from Lister, r Range, n int) iter.Seq2[[]Doc, error] {
-	return Follow(func(cursor string) ([]Doc, string, error) { return from.Docs(ctx, r, n, cursor) })
+	return AllPages(func(cursor string) ([]Doc, string, error) { return from.Docs(ctx, r, n, cursor) })
 }
 
-func All(ctx context.Context, from Lister, r Range) iter.Seq2[Doc, error] {
-	return Items(Pages(ctx, from, r, MaxPage))
+func Documents(ctx context.Context, from Lister, r Range) iter.Seq2[Doc, error] {
+	return Flatten(Pages(ctx, from, r, MaxPage))
 }
 
 func Streams(ctx context.Context, v View, prefix Stream) iter.Seq2[Stream, error] {
-	return Items(Follow(func(cursor string) ([]Stream, string, error) { return v.Streams(ctx, prefix, MaxPage, cursor) }))
+	return Flatten(AllPages(func(cursor string) ([]Stream, string, error) { return v.Streams(ctx, prefix, MaxPage, cursor) }))
 }

@@ -23,35 +23,35 @@ type Shape struct {
 	Partition, Sort string
 	// Index is the pattern of the sparse index partition that lists the documents. It may be empty.
 	Index string
-	// Of is the kind of owner of a partition.
-	Of Owner
+	// Owner is the kind of owner of a partition.
+	Owner OwnerKind
 	// Verify selects how vacancy verify checks the documents.
-	Verify Verify
+	Verify Verification
 }
 
-// Owner is a kind of owner. The first star of a partition stands for the owner's id or name.
-type Owner uint8
+// OwnerKind is a kind of owner. The first star of a partition stands for the owner's id or name.
+type OwnerKind uint8
 
 // The kinds of owners.
 const (
-	OfHost Owner = iota // the host itself, or another kind of owner
+	OwnedByHost OwnerKind = iota // the host itself, or another kind of owner
 	OfVacant
 	OfAccount
 	OfTenant
 )
 
-// Verify selects how vacancy verify checks a kind of document.
-type Verify uint8
+// Verification selects how vacancy verify checks a kind of document.
+type Verification uint8
 
 // The values of Verify. The export contains exactly the documents that verify reads. Verify must be
 // set: its zero value is invalid.
 const (
-	// Unread skips documents that are secret, short-lived or reproducible.
-	Unread Verify = iota + 1
-	// Alone parses each document of an owner and reports parse errors.
-	Alone
-	// Joined also lets package fsck compare the documents with rows and with other documents.
-	Joined
+	// VerifyNot skips documents that are secret, short-lived or reproducible.
+	VerifyNot Verification = iota + 1
+	// VerifyParse parses each document of an owner and reports parse errors.
+	VerifyParse
+	// VerifyWithRows also lets package fsck compare the documents with rows and with other documents.
+	VerifyWithRows
 )
 
 func (s Shape) Describe() Shape { return s }
@@ -65,7 +65,7 @@ func (s Shape) Key(parts ...string) Key {
 	return Key{Partition: partition, Sort: sort}
 }
 
-func (s Shape) Listed(sort string, parts ...string) Key {
+func (s Shape) IndexKey(sort string, parts ...string) Key {
 	partition, parts := fill(s.Index, parts)
 	if len(parts) > 0 {
 		panic("store: more parts than stars in " + s.Index)
@@ -73,7 +73,7 @@ func (s Shape) Listed(sort string, parts ...string) Key {
 	return Key{Partition: partition, Sort: sort}
 }
 
-func (s Shape) All(parts ...string) Range {
+func (s Shape) Range(parts ...string) Range {
 	partition, parts := fill(s.Partition, parts)
 	if len(parts) > 0 {
 		panic("store: more parts than stars in " + s.Partition)
@@ -88,18 +88,18 @@ func (s Shape) All(parts ...string) Range {
 	return r
 }
 
-func (s Shape) Indexed(parts ...string) Range {
-	return Range{Partition: s.Listed("", parts...).Partition, Index: true}
+func (s Shape) IndexRange(parts ...string) Range {
+	return Range{Partition: s.IndexKey("", parts...).Partition, Index: true}
 }
 
-// Ranges reports whether All or Indexed returns r for some parts.
-func (s Shape) Ranges(r Range) bool {
-	of, whole := s.Partition, s.All
+// HasRange reports whether All or Indexed returns r for some parts.
+func (s Shape) HasRange(r Range) bool {
+	pattern, whole := s.Partition, s.Range
 	if r.Index {
-		of, whole = s.Index, s.Indexed
+		pattern, whole = s.Index, s.IndexRange
 	}
-	parts, ok := match(of, r.Partition)
-	return ok && of != "" && r == whole(parts...)
+	parts, ok := match(pattern, r.Partition)
+	return ok && pattern != "" && r == whole(parts...)
 }
 
 func fill(pattern string, parts []string) (string, []string) {
@@ -126,12 +126,12 @@ func fill(pattern string, parts []string) (string, []string) {
 
 // Parts reverses Key. It returns the part for each star. ok is false if the key has another shape.
 func (s Shape) Parts(k Key) (parts []string, ok bool) {
-	of, ok := match(s.Partition, k.Partition)
+	partitionParts, ok := match(s.Partition, k.Partition)
 	if !ok {
 		return nil, false
 	}
 	sorted, ok := match(s.Sort, k.Sort)
-	return append(of, sorted...), ok
+	return append(partitionParts, sorted...), ok
 }
 
 func (s Shape) Matches(k Key) bool {
@@ -139,7 +139,7 @@ func (s Shape) Matches(k Key) bool {
 	return ok
 }
 
-func (s Shape) Within(partition string) bool {
+func (s Shape) HasPartition(partition string) bool {
 	_, ok := match(s.Partition, partition)
 	return ok
 }
@@ -169,11 +169,11 @@ func match(pattern, text string) (parts []string, ok bool) {
 type Kind[T any] struct {
 	Shape
 	Codec[T]
-	// Own returns the key parts that v implies, or nil if v does not contain them. Parse rejects a
-	// document that is stored under another key. Own may be nil.
-	Own func(v T) []string
-	// Valid returns an error if a decoded document is inconsistent. Valid may be nil.
-	Valid func(d Doc, v T) error
+	// KeyParts returns the key parts that v implies, or nil if v does not contain them. Parse rejects a
+	// document that is stored under another key. KeyParts may be nil.
+	KeyParts func(v T) []string
+	// CheckValue returns an error if a decoded document is inconsistent. CheckValue may be nil.
+	CheckValue func(d Doc, v T) error
 }
 
 // Codec encodes a T in a document.
@@ -195,7 +195,7 @@ type AnyKind struct {
 // Each instantiation of Kind adds its own copy of all methods to the program. Code that does not
 // depend on T is therefore in functions without type parameters.
 func (k *Kind[T]) Any() AnyKind {
-	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
+	s, decode, own, valid := k.Shape, k.Decode, k.KeyParts, k.CheckValue
 	return AnyKind{s, func(d Doc) error {
 		_, err := parse(&s, decode, own, valid, d)
 		return err
@@ -208,7 +208,9 @@ type Reader interface {
 }
 
 // Parse decodes and checks a document. Its errors have kind Damaged and name the document.
-func (k *Kind[T]) Parse(d Doc) (T, error) { return parse(&k.Shape, k.Decode, k.Own, k.Valid, d) }
+func (k *Kind[T]) Parse(d Doc) (T, error) {
+	return parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
+}
 
 func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, valid func(Doc, T) error, d Doc) (T, error) {
 	v, err := decode(d)
@@ -219,17 +221,17 @@ func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, v
 	if err == nil && valid != nil {
 		err = valid(d, v)
 	}
-	if err = s.readable(&d, parts, err); err != nil {
+	if err = s.readError(&d, parts, err); err != nil {
 		var none T
 		return none, err
 	}
 	return v, nil
 }
 
-// readable returns the error for a document that failed to decode or that is stored under another
+// readError returns the error for a document that failed to decode or that is stored under another
 // key than the parts own imply. If own is nil, the key is not checked. The text of a problem
 // reaches clients; the text of another error is only wrapped.
-func (s *Shape) readable(d *Doc, own []string, err error) error {
+func (s *Shape) readError(d *Doc, own []string, err error) error {
 	if err == nil && own != nil && s.Key(own...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")
 	}
@@ -238,37 +240,37 @@ func (s *Shape) readable(d *Doc, own []string, err error) error {
 	case err == nil:
 		return nil
 	case d.Version == 0 && len(d.Data) == 0:
-		return s.missing(d.Key)
+		return s.missingError(d.Key)
 	case errors.As(err, &why):
 		return &problem.Error{Kind: problem.Damaged, Detail: fmt.Sprintf("the %s at %s is not readable: %s", s.Name, d.Key, why.Text()), Err: why.Err}
 	}
 	return problem.Wrap(problem.Damaged, err, "the %s at %s is not readable", s.Name, d.Key)
 }
 
-func (s *Shape) missing(k Key) error {
+func (s *Shape) missingError(k Key) error {
 	return problem.New(problem.Damaged, "the %s at %s is missing", s.Name, k)
 }
 
 func (k *Kind[T]) Check(d Doc) error {
-	_, err := parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
+	_, err := parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	return err
 }
 
 // Get reads a document. If it is absent, Get returns the zero T and a Doc with Version 0.
 func (k *Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
 	if d, err = from.Doc(ctx, key); err == nil && d.Version > 0 {
-		v, err = parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
+		v, err = parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	}
 	return v, d, err
 }
 
-// Need reads a document that must exist. If it is absent, the error has kind Damaged.
-func (k *Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
+// Require reads a document that must exist. If it is absent, the error has kind Damaged.
+func (k *Kind[T]) Require(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
 	if d, err = from.Doc(ctx, key); err == nil && d.Version == 0 {
-		err = k.Shape.missing(key)
+		err = k.Shape.missingError(key)
 	}
 	if err == nil {
-		v, err = parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
+		v, err = parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	}
 	return v, d, err
 }
@@ -280,12 +282,12 @@ func (k *Kind[T]) Put(tx *Tx, d Doc, v T) {
 	if k.Number != nil {
 		d.Number = k.Number(v)
 	}
-	tx.put(k.Name, d, data, err)
+	tx.putEncoded(k.Name, d, data, err)
 }
 
-func (t *Tx) put(name string, d Doc, data []byte, err error) {
+func (t *Tx) putEncoded(name string, d Doc, data []byte, err error) {
 	if err != nil {
-		t.failed = errors.Join(t.failed, problem.Wrap(problem.Internal, err, "the %s at %s", name, d.Key))
+		t.encodeErr = errors.Join(t.encodeErr, problem.Wrap(problem.Internal, err, "the %s at %s", name, d.Key))
 		return
 	}
 	d.Data = data
@@ -294,9 +296,9 @@ func (t *Tx) put(name string, d Doc, data []byte, err error) {
 
 // Each decodes the documents of a range. It ends after the first error.
 func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
-	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
+	s, decode, own, valid := k.Shape, k.Decode, k.KeyParts, k.CheckValue
 	return func(yield func(T, error) bool) {
-		for d, err := range All(ctx, from, r) {
+		for d, err := range Documents(ctx, from, r) {
 			var v T
 			if err == nil {
 				v, err = parse(&s, decode, own, valid, d)
@@ -308,10 +310,10 @@ func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, e
 	}
 }
 
-// JSON returns a codec for JSON objects with a "format" member followed by the members of T.
+// JSONCodec returns a codec for JSONCodec objects with a "format" member followed by the members of T.
 // Unknown members are ignored, because a newer function may have written them while an older one
 // still runs. An incompatible change of members needs a new format number.
-func JSON[T any](format int) Codec[T] {
+func JSONCodec[T any](format int) Codec[T] {
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {
 			err = decodeJSON(format, d.Data, &v)

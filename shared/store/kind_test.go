@@ -19,10 +19,10 @@ type note struct {
 }
 
 var notes = store.Kind[note]{
-	Shape: store.Shape{Name: "note", Partition: "note#*", Sort: "n#*", Index: "notes#*"},
-	Codec: store.JSON[note](3),
-	Own:   func(n note) []string { return []string{n.Of, "1"} },
-	Valid: func(d store.Doc, n note) error {
+	Shape:    store.Shape{Name: "note", Partition: "note#*", Sort: "n#*", Index: "notes#*"},
+	Codec:    store.JSONCodec[note](3),
+	KeyParts: func(n note) []string { return []string{n.Of, "1"} },
+	CheckValue: func(d store.Doc, n note) error {
 		if n.Text == "never" {
 			return errors.New("it never is")
 		}
@@ -32,14 +32,14 @@ var notes = store.Kind[note]{
 
 func TestKeysOfAKindAndTheirParts(t *testing.T) {
 	k := notes.Key("a", "1")
-	if k != (store.Key{Partition: "note#a", Sort: "n#1"}) || notes.Listed("s", "x") != (store.Key{Partition: "notes#x", Sort: "s"}) {
-		t.Errorf("Key() = %v, Listed() = %v", k, notes.Listed("s", "x"))
+	if k != (store.Key{Partition: "note#a", Sort: "n#1"}) || notes.IndexKey("s", "x") != (store.Key{Partition: "notes#x", Sort: "s"}) {
+		t.Errorf("Key() = %v, Listed() = %v", k, notes.IndexKey("s", "x"))
 	}
-	if r := notes.All("a"); r != (store.Range{Partition: "note#a", First: "n#", Last: "n$"}) || !notes.Ranges(r) || !notes.Ranges(notes.Indexed("x")) {
+	if r := notes.Range("a"); r != (store.Range{Partition: "note#a", First: "n#", Last: "n$"}) || !notes.HasRange(r) || !notes.HasRange(notes.IndexRange("x")) {
 		t.Errorf("All() = %+v", r)
 	}
 	for _, r := range []store.Range{{}, {Partition: "note#a"}, {Partition: "note#a", First: "n#"}, {Partition: "notes#x"}, {Partition: "note#a", Index: true}, {Partition: "other"}} {
-		if notes.Ranges(r) {
+		if notes.HasRange(r) {
 			t.Errorf("Ranges(%+v) = true", r)
 		}
 	}
@@ -60,7 +60,7 @@ func TestKeysOfAKindAndTheirParts(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]func(){
-		"too few": func() { notes.Key("a") }, "too many": func() { notes.Key("a", "b", "c") }, "of an index": func() { notes.Listed("s") }, "of a list": func() { notes.All() },
+		"too few": func() { notes.Key("a") }, "too many": func() { notes.Key("a", "b", "c") }, "of an index": func() { notes.IndexKey("s") }, "of a list": func() { notes.Range() },
 	} {
 		func() {
 			defer func() {
@@ -79,7 +79,7 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 	put := func(v note) error {
 		return u.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 			_, d, err := notes.Get(ctx, tx, notes.Key(v.Of, "1"))
-			notes.Put(tx, store.Doc{Key: d.Key, Index: notes.Listed("1", v.Of), Number: 7}, v)
+			notes.Put(tx, store.Doc{Key: d.Key, Index: notes.IndexKey("1", v.Of), Number: 7}, v)
 			return err
 		})
 	}
@@ -87,7 +87,7 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 		if err := put(v); err != nil {
 			t.Fatal(err)
 		}
-		got, d, err := notes.Need(t.Context(), s, notes.Key("a", "1"))
+		got, d, err := notes.Require(t.Context(), s, notes.Key("a", "1"))
 		if err != nil || got != v || d.Number != 7 || d.Index.Sort != "1" {
 			t.Errorf("Need() = %+v, %+v, %v, want %+v", got, d, err, v)
 		}
@@ -98,11 +98,11 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 	if v, d, err := notes.Get(t.Context(), s, notes.Key("b", "1")); err != nil || d.Version != 0 || v != (note{}) {
 		t.Errorf("Get() of an absent one = %+v, %+v, %v", v, d, err)
 	}
-	if _, _, err := notes.Need(t.Context(), s, notes.Key("b", "1")); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "the note at note#b/n#1 is missing") {
+	if _, _, err := notes.Require(t.Context(), s, notes.Key("b", "1")); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "the note at note#b/n#1 is missing") {
 		t.Errorf("Need() of an absent one = %v", err)
 	}
 	var all []string
-	for v, err := range notes.Each(t.Context(), s, notes.All("a")) {
+	for v, err := range notes.Each(t.Context(), s, notes.Range("a")) {
 		all = append(all, fmt.Sprint(v, err))
 	}
 	if want := []string{"{a } <nil>"}; !slices.Equal(all, want) {
@@ -113,7 +113,7 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 // A value that cannot be encoded fails the Update, and no write is committed.
 func TestAnUpdateWithWhatCannotBeWrittenWritesNothing(t *testing.T) {
 	s := memory.New()
-	for name, codec := range map[string]store.Codec[any]{"no JSON": store.JSON[any](1), "no object": store.JSON[any](1)} {
+	for name, codec := range map[string]store.Codec[any]{"no JSON": store.JSONCodec[any](1), "no object": store.JSONCodec[any](1)} {
 		kind := store.Kind[any]{Shape: store.Shape{Name: name, Partition: "p", Sort: "*"}, Codec: codec}
 		value := map[string]any{"no JSON": func() {}, "no object": []int{1}}[name]
 		err := store.Updater{Store: s, Rand: &counting{}}.Update(t.Context(), func(_ context.Context, tx *store.Tx) error {
@@ -181,7 +181,7 @@ func TestAllDocumentsOfARangeAreListedUpToTheFirstError(t *testing.T) {
 	}
 	for most, want := range map[int]string{9: "01234", 2: "0123!", 0: "!"} {
 		got := ""
-		for word, err := range kind.Each(t.Context(), &pages{s, most}, kind.All()) {
+		for word, err := range kind.Each(t.Context(), &pages{s, most}, kind.Range()) {
 			if err != nil {
 				word = "!"
 			}
@@ -192,7 +192,7 @@ func TestAllDocumentsOfARangeAreListedUpToTheFirstError(t *testing.T) {
 		}
 	}
 	got := ""
-	for d := range store.All(t.Context(), &pages{s, 9}, kind.All()) {
+	for d := range store.Documents(t.Context(), &pages{s, 9}, kind.Range()) {
 		if got += d.Key.Sort; got == "01" {
 			break
 		}

@@ -105,7 +105,7 @@ type Doc struct {
 	Expires time.Time // UTC, whole seconds
 }
 
-func (d *Doc) Expired(now time.Time) bool { return !d.Expires.IsZero() && !now.Before(d.Expires) }
+func (d *Doc) IsExpired(now time.Time) bool { return !d.Expires.IsZero() && !now.Before(d.Expires) }
 
 // Direction is the order in which Rows reads.
 type Direction bool
@@ -125,9 +125,9 @@ type Range struct {
 	Index       bool
 }
 
-// Forgetter is a Store that caches facts about its rows. Forget drops the cache. Call it after
+// CacheClearer is a Store that caches facts about its rows. Forget drops the cache. Call it after
 // the store was restored from a backup, which may lack the cached rows.
-type Forgetter interface{ Forget() }
+type CacheClearer interface{ Forget() }
 
 // Store stores rows and documents. All methods are safe for concurrent use. If the context ends, a
 // method returns ErrUnavailable wrapping the context's error; a canceled Commit may or may not have
@@ -217,13 +217,13 @@ type Append struct {
 // Put writes a document if it is at version If. An If of 0 means that the document must be absent.
 // The new version is If+1.
 type Put struct {
-	Key     Key
-	If      uint64
-	WriteID WriteID
-	Data    []byte
-	Number  int64
-	Index   Key
-	Expires time.Time // UTC, whole seconds; zero means never
+	Key       Key
+	IfVersion uint64
+	WriteID   WriteID
+	Data      []byte
+	Number    int64
+	Index     Key
+	Expires   time.Time // UTC, whole seconds; zero means never
 }
 
 // Delete removes a document if it is at version If.
@@ -324,7 +324,7 @@ func Check(writes []Write) error {
 			adds = true
 		}
 		for _, earlier := range writes[:i] {
-			if sameTarget(earlier, w) {
+			if hasSameTarget(earlier, w) {
 				return errors.New("two writes on one stream or document")
 			}
 		}
@@ -373,14 +373,14 @@ func checkWrite(w Write) error {
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
 }
 
-func checkExpires(at time.Time) error {
-	if !at.IsZero() && (at.Nanosecond() != 0 || at.Location() != time.UTC || at.Unix() <= 0) {
-		return fmt.Errorf("expires: expected whole seconds in UTC after 1970, got %v", at)
+func checkExpires(expiry time.Time) error {
+	if !expiry.IsZero() && (expiry.Nanosecond() != 0 || expiry.Location() != time.UTC || expiry.Unix() <= 0) {
+		return fmt.Errorf("expires: expected whole seconds in UTC after 1970, got %v", expiry)
 	}
 	return nil
 }
 
-func sameTarget(a, b Write) bool {
+func hasSameTarget(a, b Write) bool {
 	x, isRow := a.(Append)
 	y, isRowToo := b.(Append)
 	if isRow || isRowToo {

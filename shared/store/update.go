@@ -46,7 +46,7 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 		tx := &Tx{ID: id, store: u.Store, versions: map[Key]uint64{}}
 		err = decide(ctx, tx)
 		if err == nil {
-			err = tx.failed
+			err = tx.encodeErr
 		}
 		if err == nil && len(tx.writes) > 0 {
 			err = u.Commit(ctx, tx.writes...)
@@ -85,8 +85,8 @@ func (u Updater) Backoff(ctx context.Context, try int) error {
 	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
 		return err
 	}
-	most := min(firstBackoff<<min(try, 10), longestBackoff)
-	return errors.Join(ctx.Err(), u.wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(most))))
+	maxWait := min(firstBackoff<<min(try, 10), longestBackoff)
+	return errors.Join(ctx.Err(), u.wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(maxWait))))
 }
 
 func (u Updater) wait(ctx context.Context, d time.Duration) error {
@@ -113,12 +113,12 @@ func IsConflict(err error) bool {
 	return errors.As(err, &conflict) || errors.As(err, &taken)
 }
 
-// Problem wraps a store error in a problem of kind Conflict, TooLarge or Unavailable. It returns
+// AsProblem wraps a store error in a problem of kind Conflict, TooLarge or Unavailable. It returns
 // nil and problems unchanged.
-func Problem(err error) error {
-	var known *problem.Error
+func AsProblem(err error) error {
+	var problemErr *problem.Error
 	switch {
-	case err == nil, errors.As(err, &known):
+	case err == nil, errors.As(err, &problemErr):
 		return err
 	case IsConflict(err):
 		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
@@ -133,10 +133,10 @@ type Tx struct {
 	// ID is the WriteID of all writes of this attempt.
 	ID WriteID
 
-	store    Store
-	versions map[Key]uint64
-	writes   []Write
-	failed   error // joined encoding errors of Kind.Put
+	store     Store
+	versions  map[Key]uint64
+	writes    []Write
+	encodeErr error // joined encoding errors of Kind.Put
 }
 
 // Doc reads a document and records its version for Put and Delete.
@@ -151,7 +151,7 @@ func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
 // Put writes a document at the version that Doc read. If Doc has not read it, the document must be
 // absent. Put ignores the version and WriteID of d.
 func (t *Tx) Put(d Doc) {
-	t.writes = append(t.writes, Put{Key: d.Key, If: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires})
+	t.writes = append(t.writes, Put{Key: d.Key, IfVersion: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires})
 }
 
 // Delete removes a document at the version that Doc read. If Doc has not read the document, or it

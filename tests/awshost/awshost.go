@@ -116,7 +116,7 @@ func (h *Host) Open(tb testing.TB, s store.Store, now func() time.Time, kinds su
 func (h *Host) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
 	tb.Helper()
 	server := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
-	r, err := server.Vacants.Create(tb.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
+	r, err := server.Vacants.Create(tb.Context(), vacants.CreateSpec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -285,7 +285,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		if parent != id {
 			requests = append(requests, request{method: "POST", target: "/v1/manifests", body: m.Blob()})
 		}
-		forged := composite.Request{ParentID: parent, ChildID: id, CapabilityText: "x", SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
+		forged := composite.GraduationRequest{ParentID: parent, ChildID: id, CapabilityText: "x", SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
 		if parent == o.stranger.ID() {
 			if err := forged.SignParent(o.t.Context(), o.stranger); err != nil {
 				o.t.Fatal(err)
@@ -303,7 +303,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 // graduation requests the graduation of something that is not a child.
 func (o *outsiders) graduation(parent, child *identity.Key) request {
 	o.t.Helper()
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "advises"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "advises"}
 	if err := r.SignParent(o.t.Context(), parent); err != nil {
 		o.t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
 	o := newOutsiders(t, k.firm)
 	for _, h := range hosts {
 		h.Clock.Advance(call.MaxSkew + time.Minute)
-		o.now = h.Clock.Now(0)()
+		o.now = h.Clock.NowFunc(0)()
 	}
 	return o
 }
@@ -116,7 +116,7 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 // not count.
 func TestClosedChildrenDoNotCount(t *testing.T) {
 	k := newKeys(t)
-	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
+	other := vacants.CreateSpec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
 	alone, firm := open(t, k, other), open(t, k, other)
 	child := firm.spawn(t, k.firm.ID(), "drafter")
 	o := outside(t, k, alone, firm)
@@ -161,7 +161,7 @@ func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
 	child := firm.spawn(t, k.firm.ID(), "drafter")
-	e := &envelope.Envelope{From: k.firm.ID(), To: child.ID, Seq: 1, Time: firm.Clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	e := &envelope.Envelope{From: k.firm.ID(), To: child.ID, Seq: 1, Time: firm.Clock.NowFunc(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 	send := func() request {
 		hash, err := e.Sign(t.Context(), k.firm)
 		if err != nil {
@@ -191,7 +191,7 @@ func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 }
 
 // ownEvent returns an event that only its actor may read.
-func (h *host) ownEvent(t *testing.T, actor identity.ID, seq uint64) registry.Logged {
+func (h *host) ownEvent(t *testing.T, actor identity.ID, seq uint64) registry.LoggedEvent {
 	t.Helper()
 	if got := h.ask(request{method: "GET", target: fmt.Sprintf("/v1/event/%d", seq)}); got.Status != http.StatusNotFound {
 		t.Errorf("event %d = %d %s for everybody, want 404", seq, got.Status, got.Body)
@@ -204,9 +204,9 @@ func (h *host) ownEvent(t *testing.T, actor identity.ID, seq uint64) registry.Lo
 }
 
 // revocation is the request that made an event.
-func revocation(t *testing.T, e registry.Logged) request {
+func revocation(t *testing.T, e registry.LoggedEvent) request {
 	t.Helper()
-	reason, err := e.Revoked()
+	reason, err := e.ParseRevoke()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,12 +243,12 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A vacant that is not a composite. Its substrate is unreachable.
-	other, err := firm.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
+	other, err := firm.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
 	if err != nil {
 		t.Fatal(err)
 	}
 	firm.Clock.Advance(call.MaxSkew + time.Minute)
-	o.now = firm.Clock.Now(0)()
+	o.now = firm.Clock.NowFunc(0)()
 	second := o.sign(o.second.ID(), k.firm.ID(), 1, "hi", o.now)
 	want := o.sign(o.second.ID(), other.ID, 1, "hi", o.now)
 	got := firm.ask(request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, second)})
@@ -262,7 +262,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 // call is the first call of one hosted vacant to another.
 func (h *host) call(t *testing.T, from, to identity.ID) request {
 	t.Helper()
-	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.Clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.Clock.NowFunc(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 	if err := h.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
 		_, err := e.Sign(t.Context(), s)
 		return err
@@ -275,7 +275,7 @@ func (h *host) call(t *testing.T, from, to identity.ID) request {
 // graduation asks for a child's graduation, signed by both.
 func (h *host) graduation(t *testing.T, parent, child identity.ID) request {
 	t.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "reviews contracts"}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: "reviews contracts"}
 	for id, sign := range map[identity.ID]func(context.Context, identity.Signer) error{parent: r.SignParent, child: r.SignChild} {
 		if err := h.Vacants.Sign(t.Context(), id, func(s identity.Signer) error { return sign(t.Context(), s) }); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestParentAndSiblingsLookIn(t *testing.T) {
 // it is called like any other.
 func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 	k := newKeys(t)
-	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
+	other := vacants.CreateSpec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
 	alone, firm := open(t, k, other), open(t, k, other)
 	child, gone := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "former")
 	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){firm.Vacants.Sink, firm.Vacants.Archive, firm.Vacants.Delete} {
@@ -331,7 +331,7 @@ func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 // asks is a parent's own request for a child.
 func (h *host) asks(t *testing.T, parent *identity.Key, name string, nonce int) request {
 	t.Helper()
-	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.Clock.Now(0)()}
+	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.Clock.NowFunc(0)()}
 	if err := r.Sign(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}

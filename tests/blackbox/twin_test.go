@@ -69,7 +69,7 @@ func (q *queue) SendAfter(ctx context.Context, m string, _ task.Sender, _ time.D
 
 // open makes a host with one public vacant that echoes, the firm, and the extra
 // ones.
-func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
+func open(t *testing.T, k keys, extra ...vacants.CreateSpec) *host {
 	t.Helper()
 	h := &host{Host: memhost.Open(t, func(c *serve.Config) {
 		c.AllowLoopback, c.TrustedHost, c.HoldsIdentity, c.URL, c.Identity = true, true, false, "https://"+authority, k.self
@@ -90,13 +90,13 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	})
 	found := h.OpenSearch(index)
 	agents.Find = found.Find
-	parts := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	parts := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}
-	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0)})
+	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.NowFunc(0)})
 	h.Public = parts.Public()
 	h.key = h.Key(h.Account("guests", 1_000_000), billing.KeyOptions{Tier: billing.Enterprise, Scopes: []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeVacants}})
-	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
+	for _, spec := range append([]vacants.CreateSpec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		_, _, err := h.Vacants.Publish(t.Context(), h.Create(spec).ID, vacants.PublishOptions{})
 		h.Must(err)
 	}
@@ -193,7 +193,7 @@ func checkKept(t *testing.T, r request, s shown) {
 	t.Helper()
 	path, _, _ := strings.Cut(r.target, "?")
 	p := functions.Route(path)
-	if p.Kept != functions.Public {
+	if p.CachePolicy != functions.Public {
 		return
 	}
 	most, ok := keptSeconds[p.Pattern]

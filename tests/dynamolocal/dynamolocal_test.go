@@ -82,7 +82,7 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	address := strings.TrimPrefix(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
+	address := strings.TrimPrefix(await.ReadLine(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
 	if conn, err := net.Dial("tcp", address); err != nil {
 		t.Fatal(err)
 	} else {

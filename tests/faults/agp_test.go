@@ -28,7 +28,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	h := newFixture(t)
 	ctx, still := t.Context(), time.Now()
 	server := h.money(h.Store(h.Endpoint), time.Now)
-	r, err := server.Vacants.Create(ctx, vacants.Spec{Name: "booked", Capability: "is booked", Substrate: "echo"})
+	r, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: "booked", Capability: "is booked", Substrate: "echo"})
 	must(t, err)
 	_, _, err = server.Vacants.Publish(ctx, r.ID, vacants.PublishOptions{Venue: func(v *listing.Venue) error { v.Slug = "booked"; return nil }})
 	must(t, err)
@@ -40,7 +40,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	must(t, err)
 	// As the checkpointer does.
 	keys := signingkey.New(signingkey.Config{Store: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Rand: rand.Reader, Identity: server.Vacants.Self})
-	must(t, keys.Renew(ctx))
+	must(t, keys.RenewIfDue(ctx))
 	counter := &roundtrips.Counter{}
 	counted := h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
 	agents := counted.OpenA2A()

@@ -20,7 +20,7 @@ func (h *fixture) composed(children int) *fixture {
 	h.t.Helper()
 	v := h.Open(h.t, h.Store(h.Endpoint), time.Now, h.kinds()).Vacants
 	name := fmt.Sprintf("of-%d", children)
-	parent, err := v.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "asks others", Substrate: "counting"})
+	parent, err := v.Create(h.t.Context(), vacants.CreateSpec{Name: name, Capability: "asks others", Substrate: "counting"})
 	must(h.t, err)
 	var delegate []string
 	for i := range children {

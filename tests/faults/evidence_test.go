@@ -88,8 +88,8 @@ func TestEvidenceCapacity(t *testing.T) {
 		e, err := (&collusionevidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
 		must(t, err)
 		for _, p := range e.Pairs {
-			if p.A.Responses != collusionevidence.MaxResponses {
-				t.Fatalf("the child has %d responses, want %d", p.A.Responses, collusionevidence.MaxResponses)
+			if p.Child.Responses != collusionevidence.MaxResponses {
+				t.Fatalf("the child has %d responses, want %d", p.Child.Responses, collusionevidence.MaxResponses)
 			}
 		}
 		return counter.ReadUnits(), len(counter.Operations())
@@ -139,7 +139,7 @@ func TestEvidenceCapacityIsBounded(t *testing.T) {
 	if most := float64(collusionevidence.MaxUnits + maxDocumentReads); units > most {
 		t.Errorf("evidence takes %v read units, want at most %v", units, most)
 	}
-	if why := e.Pairs[1].B.Why[gate.Style]; !strings.Contains(why, "too large to read") {
+	if why := e.Pairs[1].Other.Why[gate.Style]; !strings.Contains(why, "too large to read") {
 		t.Errorf("the style of a sibling is missing since %q, want it too large", why)
 	}
 }
@@ -157,8 +157,8 @@ func TestObservationCapacity(t *testing.T) {
 		Now: func() time.Time { return now }, Rand: rand.Reader,
 	})
 	for i := range 60 { // of as many callers
-		now = now.Add(callstats.Every)
-		o.Note(t.Context(), call.Observation{Pair: call.Pair{Caller: identity.ID{byte(i)}, Vacant: identity.ID{1}}, Position: 1 << 20, Time: now})
+		now = now.Add(callstats.WriteInterval)
+		o.Observe(t.Context(), call.Observation{Pair: call.Pair{Caller: identity.ID{byte(i)}, Vacant: identity.ID{1}}, Position: 1 << 20, Time: now})
 	}
 	calls := counter.Calls()
 	if last := calls[len(calls)-1]; last.Operation != "PutItem" || last.WriteUnits > maxObservedUnits {

@@ -62,7 +62,7 @@ func TestFaultInOneRequestOfACall(t *testing.T) {
 	n := 0
 	for _, r := range requests {
 		for _, f := range faultproxy.Faults() {
-			if n++; !storetest.Sampled(n) {
+			if n++; !storetest.InSample(n) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestFaultThatLasts(t *testing.T) {
 				if order == "sent again, released" && f != faultproxy.Late {
 					continue // there is nothing to release
 				}
-				if n++; !storetest.Sampled(n) {
+				if n++; !storetest.InSample(n) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %v, %s", r.name, f, order), func(t *testing.T) {

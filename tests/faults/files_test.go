@@ -30,7 +30,7 @@ type countedBlobs struct {
 	puts, others int
 }
 
-func (c *countedBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (c *countedBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	c.puts++
 	return c.Blobs.Put(ctx, key, body, size, cond)
 }
@@ -110,7 +110,7 @@ func TestALockAndALogConsumeFewWriteUnits(t *testing.T) {
 		"calls": {System: strings.Repeat("call: LS {}\n", 20) + "---\ntext: done"},
 	} {
 		a.Provider, a.System = substrate.KindMock, "```mock\n"+a.System+"\n```"
-		_, err := server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "works", Agent: &a})
+		_, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: name, Capability: "works", Agent: &a})
 		must(t, err)
 	}
 	// measure returns the write units of a dispatch and of its turn.

@@ -40,7 +40,7 @@ func must(tb testing.TB, err error) {
 
 func (f *family) vacant(tb testing.TB) identity.ID {
 	tb.Helper()
-	r, err := f.server.Vacants.Create(tb.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
+	r, err := f.server.Vacants.Create(tb.Context(), vacants.CreateSpec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
 	must(tb, err)
 	return r.ID
 }
@@ -62,7 +62,7 @@ func (f *family) child(tb testing.TB, parent identity.ID, substrate string) iden
 	return r.ID
 }
 
-func (f *family) sign(tb testing.TB, r *composite.Request) {
+func (f *family) sign(tb testing.TB, r *composite.GraduationRequest) {
 	tb.Helper()
 	v := f.server.Vacants
 	must(tb, v.Sign(tb.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(tb.Context(), s) }))
@@ -71,7 +71,7 @@ func (f *family) sign(tb testing.TB, r *composite.Request) {
 
 func (f *family) request(tb testing.TB, parent, child identity.ID) graduation.Submission {
 	tb.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "drafts contracts"}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: "drafts contracts"}
 	f.sign(tb, &r)
 	return graduation.Submission{Request: r}
 }
@@ -88,7 +88,7 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 			parent = f.vacant(t)
 			return parent, f.child(t, parent, "echo")
 		},
-		Sign:      func(t *testing.T, r *composite.Request) { f.sign(t, r) },
+		Sign:      func(t *testing.T, r *composite.GraduationRequest) { f.sign(t, r) },
 		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, f.server.Gate.SetPolicy(t.Context(), "", p)) },
 		Revoke: func(t *testing.T, id identity.ID) {
 			_, _, err := f.server.Vacants.Revoke(t.Context(), id, "test")
@@ -241,10 +241,10 @@ func TestFaultInOneRequestOfAGraduation(t *testing.T) {
 	for _, operation := range slices.Sorted(maps.Keys(requests)) {
 		for nth := 1; nth <= requests[operation]; nth++ {
 			for _, fault := range faultsOf(operation) {
-				if number++; !storetest.Sampled(number) {
+				if number++; !storetest.InSample(number) {
 					continue
 				}
-				if graduated == graduation.MaxOfParent { // in a day
+				if graduated == graduation.MaxAttemptsOfParent { // in a day
 					f.wantWhole(t, clean, parent, graduated)
 					parent, graduated = f.vacant(t), 0
 				}

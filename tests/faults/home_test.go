@@ -36,7 +36,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	h := &fixture{Host: awshost.New(t), t: t, asked: map[string]int{}}
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, h.kinds())
-	r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
+	r, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "counting", Capability: "counts", Substrate: "counting"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (h *fixture) money(s store.Store, now func() time.Time) *serve.Server {
 func (h *fixture) priced(name, substrate string, p price.Price, shards int, most money.Amount) *priced {
 	h.t.Helper()
 	ctx, server := h.t.Context(), h.money(h.Store(h.Endpoint), time.Now)
-	r, err := server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "counts", Substrate: substrate})
+	r, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: name, Capability: "counts", Substrate: substrate})
 	must(h.t, err)
 	_, err = server.Vacants.SetPrice(ctx, r.ID, p)
 	must(h.t, err)
@@ -65,9 +65,9 @@ func (h *fixture) priced(name, substrate string, p price.Price, shards int, most
 		_, err = server.Billing.SetCap(ctx, c.account.ID, most)
 		must(h.t, err)
 	}
-	self, err := server.Vacants.SelfID(ctx)
+	self, err := server.Vacants.HostID(ctx)
 	must(h.t, err)
-	one := claim.Claim{Host: self, Account: c.account.ID, Cap: int64(most)}
+	one := claim.PaymentClaim{Host: self, Account: c.account.ID, Cap: int64(most)}
 	must(h.t, one.Sign(ctx, c.caller.Key, time.Now()))
 	_, err = server.Billing.Link(ctx, c.account.ID, one.String())
 	must(h.t, err)
@@ -117,7 +117,7 @@ func TestPricedCallsConsumeFewWriteUnits(t *testing.T) {
 		units           float64
 	}{
 		{"flat", "counting", price.Price{Flat: 2000}, 0, 200, estimates.PricedCall.WriteUnits},
-		{"by tokens", "counting", price.Price{Flat: 5, In: money.Dollar, Most: 2000}, 0, 200, 11},
+		{"by tokens", "counting", price.Price{Flat: 5, In: money.Dollar, MaxCharge: 2000}, 0, 200, 11},
 		{"a void", "failing", price.Price{Flat: 2000}, 0, 500, 11},
 		{"a free call", "counting", price.Price{Flat: 2000, Free: 5, FreeAddress: 5, FreeAll: 80}, 0, 200, 9},
 		{"under two caps", "counting", price.Price{Flat: 2000}, 100_000, 200, 12},
@@ -190,7 +190,7 @@ func TestFaultInOneRequestOfAPricedCall(t *testing.T) {
 		{"the accept", "TransactWriteItems", 1}, {"the answer", "PutItem", 1},
 	} {
 		for _, f := range faultproxy.Faults() {
-			if n++; !storetest.Sampled(n) {
+			if n++; !storetest.InSample(n) {
 				continue
 			}
 			name := fmt.Sprintf("fault-%d", n)

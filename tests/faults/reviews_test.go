@@ -25,7 +25,7 @@ func TestAReviewConsumesFewUnits(t *testing.T) {
 	h := newFixture(t)
 	ctx := t.Context()
 	server := h.money(h.Store(h.Endpoint), time.Now)
-	r, err := server.Vacants.Create(ctx, vacants.Spec{Name: "rated", Capability: "is rated", Substrate: "echo"})
+	r, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: "rated", Capability: "is rated", Substrate: "echo"})
 	must(t, err)
 	_, _, err = server.Vacants.Publish(ctx, r.ID, vacants.PublishOptions{})
 	must(t, err)

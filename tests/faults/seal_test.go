@@ -54,7 +54,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 	n := 0
 	for _, r := range sealRequests {
 		for _, f := range faultproxy.Faults() {
-			if n++; !storetest.Sampled(n) || f == faultproxy.Hang || f == faultproxy.HangAfter {
+			if n++; !storetest.InSample(n) || f == faultproxy.Hang || f == faultproxy.HangAfter {
 				continue // as long as a client waits, and then like a dropped connection
 			}
 			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 		}
 	}
 	now = now.Add(2 * time.Minute)
-	if sealed, err := translog.CheckRegistry(t.Context(), clean, func(f translog.Fault) { t.Errorf("fault: %+v", f) }); err != nil || sealed != events {
+	if sealed, err := translog.CheckRegistry(t.Context(), clean, func(f translog.Mismatch) { t.Errorf("fault: %+v", f) }); err != nil || sealed != events {
 		t.Errorf("CheckRegistry() = %d, %v, want %d", sealed, err, events)
 	}
 	if s, err := l.Seal(t.Context()); err != nil || s.Epochs != events {

@@ -37,7 +37,7 @@ func (h *fixture) paid(name string, turns int) *fixture {
 		Provider: substrate.KindMock, Price: &models.Price{In: money.Dollar, Out: money.Dollar, Cached: money.Dollar},
 		System: "```mock\n" + strings.Repeat("call: nothing {}\n"+turn, turns-1) + "text: yes\n" + strings.TrimSuffix(turn, "---\n") + "```",
 	}
-	r, err := h.payerOver(h.Store(h.Endpoint)).Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "answers", Agent: agent})
+	r, err := h.payerOver(h.Store(h.Endpoint)).Vacants.Create(h.t.Context(), vacants.CreateSpec{Name: name, Capability: "answers", Agent: agent})
 	must(h.t, err)
 	return &fixture{Host: h.Host, t: h.t, vacant: r.ID, caller: caller.New(h.t, r.ID), asked: h.asked}
 }

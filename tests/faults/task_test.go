@@ -30,7 +30,7 @@ func (h *fixture) a2a(s store.Store) http.Handler {
 
 // web returns the public handler of a process that serves only protocols.
 func web(a *serve.A2A) http.Handler {
-	return serve.Handlers{Agents: a.Agents, Protocols: handlers.Open(a)}.Public()
+	return serve.Handlers{Agents: a.Plain, Protocols: handlers.Open(a)}.Public()
 }
 
 // plain sends a message without a key and returns the answer's body.
@@ -177,7 +177,7 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 	counter.Reset()
 	web(agents).ServeHTTP(httptest.NewRecorder(), in())
 	received := 0
-	for ; received < 2*waits.MaxRoomWaits; received++ {
+	for ; received < 2*waits.MaxFullRetries; received++ {
 		err := agents.Tasks.Work(t.Context(), (*queue)[0])
 		if err == nil {
 			break
@@ -185,10 +185,10 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 		if !errors.Is(err, task.ErrFull) {
 			t.Fatal(err)
 		}
-		now = now.Add(waits.RoomWait)
+		now = now.Add(waits.FullRetryDelay)
 	}
 	const rows = 4 // both rows, each in a transaction
-	if w := counter.WriteUnits() - rows; w != cost.DocsOfTurn || received != waits.MaxRoomWaits {
-		t.Errorf("a turn without room writes %v units and comes again %d times, want %d and %d", w, received, cost.DocsOfTurn, waits.MaxRoomWaits)
+	if w := counter.WriteUnits() - rows; w != cost.DocsOfTurn || received != waits.MaxFullRetries {
+		t.Errorf("a turn without room writes %v units and comes again %d times, want %d and %d", w, received, cost.DocsOfTurn, waits.MaxFullRetries)
 	}
 }

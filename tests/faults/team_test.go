@@ -34,7 +34,7 @@ func TestADispatchConsumesFewWriteUnits(t *testing.T) {
 		price money.Amount
 		units float64 // limit
 	}{{"team-free", 0, 12}, {"team-priced", 2000, 17}} {
-		r, err := server.Vacants.Create(ctx, vacants.Spec{Name: tt.name, Capability: "works", Substrate: "echo", Tenant: "team"})
+		r, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: tt.name, Capability: "works", Substrate: "echo", Tenant: "team"})
 		must(t, err)
 		if tt.price > 0 {
 			_, err = server.Vacants.SetPrice(ctx, r.ID, price.Price{Flat: tt.price})

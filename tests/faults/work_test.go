@@ -31,7 +31,7 @@ func TestAWorkerOfAnotherProcessConsumesFewUnits(t *testing.T) {
 	must(t, err)
 	_, secret, err := calls.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
 	must(t, err)
-	r, err := calls.Vacants.Create(ctx, vacants.Spec{Name: "mole", Capability: "digs", Substrate: substrate.KindWorker, Tenant: "works"})
+	r, err := calls.Vacants.Create(ctx, vacants.CreateSpec{Name: "mole", Capability: "digs", Substrate: substrate.KindWorker, Tenant: "works"})
 	must(t, err)
 	counter := &roundtrips.Counter{}
 	work := h.money(h.Store(h.Endpoint, counter.Option), time.Now).OpenQueuedA2A(serve.Queues{Tasks: &messages{}, Notices: &messages{}}).WorkHandler()
@@ -63,7 +63,7 @@ func TestAWorkerOfAnotherProcessConsumesFewUnits(t *testing.T) {
 	must(t, err)
 	ended := make(chan string, 1)
 	go func() {
-		answer, err := substrate.Fold(remote.Infer(ctx, substrate.Ask(r.ID, r.ID, "dig")))
+		answer, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(r.ID, r.ID, "dig")))
 		if err != nil {
 			answer.Text = err.Error()
 		}
@@ -83,7 +83,7 @@ func TestAWorkerOfAnotherProcessConsumesFewUnits(t *testing.T) {
 	if got := await.Receive(t, "the answer", ended); got != "deeper" {
 		t.Errorf("the answer is %q", got)
 	}
-	if docs, _, err := h.Store(h.Endpoint).Docs(ctx, worker.WaitingDocs.All("works", "live"), 1, ""); err != nil || len(docs) > 0 {
+	if docs, _, err := h.Store(h.Endpoint).Docs(ctx, worker.WaitingDocs.Range("works", "live"), 1, ""); err != nil || len(docs) > 0 {
 		t.Errorf("%d turns wait, %v", len(docs), err)
 	}
 }

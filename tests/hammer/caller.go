@@ -112,7 +112,7 @@ func (c *caller) resolvePending(ctx context.Context) {
 // must be sent again.
 func (c *caller) judge(status int, answer []byte, took time.Duration, err error) (again bool) {
 	if err != nil {
-		c.failed("no_answer", problem.Plain(err))
+		c.failed("no_answer", problem.PlainMessage(err))
 		return true
 	}
 	if status == http.StatusOK {
@@ -128,7 +128,7 @@ func (c *caller) judge(status int, answer []byte, took time.Duration, err error)
 		return false
 	case a.state == "unanswered":
 		c.failed(a.word(status), a.detail)
-		c.request = c.request.Next(&c.env, c.hash)
+		c.request = c.request.After(&c.env, c.hash)
 		return false
 	case a.state == "pending":
 		return true
@@ -158,8 +158,8 @@ func (c *caller) reply(e *envelope.Envelope, err error, took time.Duration) {
 		c.giveUpPair()
 		return
 	}
-	c.request = c.request.Next(&c.env, c.hash)
-	c.response = c.response.Next(e, hash)
+	c.request = c.request.After(&c.env, c.hash)
+	c.response = c.response.After(e, hash)
 	c.answered(c.n, took)
 }
 
@@ -175,7 +175,7 @@ func (c *caller) verify(e *envelope.Envelope) (identity.Hash, error) {
 	case e.IdempotencyKey != envelope.ReplyKey(c.hash):
 		return hash, fmt.Errorf("the answer has the key %.80q, which does not name its request %s", e.IdempotencyKey, c.hash)
 	}
-	return hash, c.response.Fit(e)
+	return hash, c.response.CheckNext(e)
 }
 
 // giveUpPair ends a chain of unknown state and starts another.

@@ -129,7 +129,7 @@ func (s *deployed) askedByTokens(t *testing.T) {
 	for n, at := range []string{s.URL + "/v/" + s.vacant(t).String() + "/text", strings.TrimSuffix(s.GatewayURL, "/") + "/v1/account"} {
 		// Each function asks another issuer, because an issuer is asked once in half a minute.
 		issuer := fmt.Sprintf("https://login%d.invalid", n)
-		if _, err := account.AddIssuer.Call(t.Context(), api, op.Of(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true}})); err != nil {
+		if _, err := account.AddIssuer.Call(t.Context(), api, op.Of(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true}})); err != nil {
 			t.Fatal(err)
 		}
 		token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer, "sub": "ann", "aud": at, "exp": time.Now().Add(time.Hour).Unix()}, nil)
@@ -345,7 +345,7 @@ func TestStockClientsAreAnsweredByTheStage(t *testing.T) {
 	for name, script := range map[string]string{"slow": "text: wait\nwait: 500ms\ntext: \" done\"", "slower": "text: wait\nwait: 20s", "failing": "fail: busy"} {
 		s.agent(t, name, "", object{"provider": "mock", "system": "```mock\n" + script + "\n```"})
 	}
-	if _, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: "echo"}); err != nil {
+	if _, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: "echo"}); err != nil {
 		s.named(t, "echo")
 	}
 	// Cards name the URL at which the clients reach the host. Only agent reads it there.

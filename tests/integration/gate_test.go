@@ -50,7 +50,7 @@ func (s *deployed) composite(t *testing.T) identity.ID {
 func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
 	t.Helper()
 	for range n {
-		c, err := admin.SpawnChild.Call(t.Context(), s.admin(t), admin.About(parent.String(), admin.Spawning{
+		c, err := admin.SpawnChild.Call(t.Context(), s.admin(t), admin.ForVacant(parent.String(), admin.Spawning{
 			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"}))
 		if err != nil {
 			t.Fatalf("spawn: %v", err)
@@ -71,10 +71,10 @@ func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 }
 
 // consent makes the host sign a request for both parties.
-func (s *deployed) consent(t *testing.T, r *composite.Request) {
+func (s *deployed) consent(t *testing.T, r *composite.GraduationRequest) {
 	t.Helper()
 	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
-		signed, err := admin.SignGraduation.Call(t.Context(), s.admin(t), admin.About(id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+		signed, err := admin.SignGraduation.Call(t.Context(), s.admin(t), admin.ForVacant(id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil {
 			t.Fatalf("signing a graduation: %v", err)
 		}
@@ -130,7 +130,7 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 	var got graduation.View
 	await.Until(t, "graduation "+view.ID+" is decided", func() bool {
 		var err error
-		if got, err = admin.GetGraduation.Call(t.Context(), api, admin.Attempt{One: admin.One{Vacant: view.Child.String()}, Position: view.Position}); err != nil {
+		if got, err = admin.GetGraduation.Call(t.Context(), api, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: view.Child.String()}, Position: view.Position}); err != nil {
 			t.Fatal(err)
 		}
 		if got.State == graduation.Open && !slices.Contains(shown, got.Step) && got.Step != "" {
@@ -209,7 +209,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
-			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.About(id.String(), admin.Revocation{Reason: "gone"})); err != nil {
+			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.ForVacant(id.String(), admin.Revocation{Reason: "gone"})); err != nil {
 				t.Fatalf("revoke: %v", err)
 			}
 		},
@@ -251,7 +251,7 @@ func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 // graduated is the outcome of a child's graduation that must be accepted.
 func (s *deployed) graduated(t *testing.T, parent, child identity.ID, capability string) graduation.View {
 	t.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: capability}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: capability}
 	s.consent(t, &r)
 	view, err := s.begin(t, graduation.Submission{Request: r})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.About(parent.String(), op.Raw[plan.Shape](blob))); err != nil {
+	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.ForVacant(parent.String(), op.Raw[plan.Document](blob))); err != nil {
 		t.Fatalf("setting a plan: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func (s *deployed) grown(t *testing.T) {
 
 	// Now the evidence has rows and texts, and a sibling that was called.
 	stranger := s.composite(t)
-	r := composite.Request{ParentID: stranger, ChildID: kids[1], CapabilityText: "echoes"}
+	r := composite.GraduationRequest{ParentID: stranger, ChildID: kids[1], CapabilityText: "echoes"}
 	s.consent(t, &r)
 	view, err := s.begin(t, graduation.Submission{Request: r})
 	if err != nil {
@@ -323,7 +323,7 @@ func (s *deployed) asked(t *testing.T, view *graduation.View, child identity.ID)
 	t.Helper()
 	client := s.registry(t, s.key(t, child))
 	client.URL = s.GraduateURL
-	b, err := client.Raw(t.Context(), "/v1/graduations/"+view.ID, nil)
+	b, err := client.GetRaw(t.Context(), "/v1/graduations/"+view.ID, nil)
 	var told graduation.View
 	if err != nil || json.Unmarshal(b, &told) != nil || told.ID != view.ID {
 		t.Errorf("the child reads of its graduation %s: %s, %v", view.ID, b, err)
@@ -349,7 +349,7 @@ func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 	if err := s.aws.Fault(t.Context(), away); err != nil {
 		t.Fatal(err)
 	}
-	r := composite.Request{ParentID: parent, ChildID: kids[1], CapabilityText: "speaks " + word(t)}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: kids[1], CapabilityText: "speaks " + word(t)}
 	s.consent(t, &r)
 	view, err := s.begin(t, graduation.Submission{Request: r})
 	if err != nil {
@@ -382,10 +382,10 @@ func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
 	local(t)
 	s := shared(t)
 	for function, at := range map[string]server.Moment{
-		"consent":   server.Before(1).Of("dynamodb", ""),
-		"ratelimit": server.Before(1).Of("dynamodb", ""),
-		"collusion": server.Before(1).Of("dynamodb", ""),
-		"commit":    server.After(1).Of("dynamodb", "TransactWriteItems"),
+		"consent":   server.Before(1).ForOperation("dynamodb", ""),
+		"ratelimit": server.Before(1).ForOperation("dynamodb", ""),
+		"collusion": server.Before(1).ForOperation("dynamodb", ""),
+		"commit":    server.After(1).ForOperation("dynamodb", "TransactWriteItems"),
 	} {
 		if testing.Short() && function != "commit" {
 			continue

@@ -46,7 +46,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := docs.Commit(t.Context(), store.Put{Key: d.Key, If: version, WriteID: store.WriteID{byte(version), 1}, Data: data, Number: d.Number, Index: d.Index}); err != nil {
+		if err := docs.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: version, WriteID: store.WriteID{byte(version), 1}, Data: data, Number: d.Number, Index: d.Index}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,7 +111,7 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 			p := s.pair(t, v)
 			what := fmt.Sprintf("killed %s %v", name, at)
 			s.kill(t, "message")
-			if _, err := local(t).Kill(t.Context(), s.function("message"), moment.Of(at.service, at.operation)); err != nil {
+			if _, err := local(t).Kill(t.Context(), s.function("message"), moment.ForOperation(at.service, at.operation)); err != nil {
 				t.Fatal(err)
 			}
 			e := p.Call(what, time.Now())

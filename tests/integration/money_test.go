@@ -126,7 +126,7 @@ func (a *tenant) link(p *pair) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	one := claim.Claim{Host: self, Account: a.account, Cap: 1_000_000}
+	one := claim.PaymentClaim{Host: self, Account: a.account, Cap: 1_000_000}
 	if err := one.Sign(a.t.Context(), p.Key, time.Now()); err != nil {
 		a.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (a *tenant) link(p *pair) {
 // after the commit that accepts it. It returns when the call is due.
 func (a *tenant) undecided(p *pair) (due time.Time) {
 	a.t.Helper()
-	if _, err := a.aws.Kill(a.t.Context(), a.function("message"), server.After(1).Of("dynamodb", "TransactWriteItems")); err != nil {
+	if _, err := a.aws.Kill(a.t.Context(), a.function("message"), server.After(1).ForOperation("dynamodb", "TransactWriteItems")); err != nil {
 		a.t.Fatal(err)
 	}
 	p.post(caller.SendPath, p.Call("is lost", time.Now()))
@@ -374,8 +374,8 @@ func (s *deployed) recount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []usage.Recounted{{Corrected: 1}, {}} {
-		var got usage.Recounted
+	for _, want := range []usage.RecountResult{{Corrected: 1}, {}} {
+		var got usage.RecountResult
 		out, exit := s.vacancy(t, "usage", "--recount", "--host", "aws", "--json")
 		if err := json.Unmarshal(out, &got); err != nil || exit != 0 || got != want {
 			t.Fatalf("usage --recount: exit %d, %v, %s, want %+v", exit, err, out, want)

@@ -46,13 +46,13 @@ func (s *deployed) everything(t *testing.T) {
 
 	api, id := s.admin(t), p.To.String()
 	shown := s.vacant(t).String()
-	_, published := admin.PublishVacant.Call(t.Context(), api, admin.About(shown, admin.Publication{}))
-	_, hidden := admin.UnpublishVacant.Call(t.Context(), api, admin.One{Vacant: shown})
+	_, published := admin.PublishVacant.Call(t.Context(), api, admin.ForVacant(shown, admin.Publication{}))
+	_, hidden := admin.UnpublishVacant.Call(t.Context(), api, admin.VacantRequest{Vacant: shown})
 	if err := errors.Join(published, hidden); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []op.Op[admin.One, admin.Vacant]{admin.PauseVacant, admin.ResumeVacant, admin.SinkVacant, admin.ArchiveVacant} {
-		if _, err := to.Call(t.Context(), api, admin.One{Vacant: id}); err != nil {
+	for _, to := range []op.Op[admin.VacantRequest, admin.Vacant]{admin.PauseVacant, admin.ResumeVacant, admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := to.Call(t.Context(), api, admin.VacantRequest{Vacant: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func (s *deployed) everything(t *testing.T) {
 	}
 	_, listed := admin.ListVacants.Call(t.Context(), api, admin.VacantList{Cursor: "", All: false})
 	_, exported := api.Export(t.Context(), id)
-	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.One{Vacant: id})
+	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.VacantRequest{Vacant: id})
 	_, proved := admin.GetHost.Call(t.Context(), api, admin.Challenged{Challenge: []string{"c2hvdyBtZQ"}})
 	_, set := admin.SetHost.Call(t.Context(), api, op.Of(admin.HostURL{URL: s.URL}))
 	for _, err := range []error{listed, exported, deleted, proved, set} {
@@ -97,7 +97,7 @@ func (s *deployed) sweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := docs.Commit(t.Context(), store.Put{Key: key, If: old.Version, WriteID: store.WriteID{1, byte(old.Version)}, Data: []byte{1, 1, 9, 9}}); err != nil {
+	if err := docs.Commit(t.Context(), store.Put{Key: key, IfVersion: old.Version, WriteID: store.WriteID{1, byte(old.Version)}, Data: []byte{1, 1, 9, 9}}); err != nil {
 		t.Fatal(err)
 	}
 	event := filepath.Join(t.TempDir(), "event.json")
@@ -301,7 +301,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 }
 
 func TestLocalAWSSkippedNothing(t *testing.T) {
-	skipped, err := local(t).Skipped()
+	skipped, err := local(t).ReadSkipped()
 	if err != nil {
 		t.Fatal(err)
 	}

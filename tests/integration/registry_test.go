@@ -117,7 +117,7 @@ func (s *deployed) key(t *testing.T, id identity.ID) *identity.Key {
 }
 
 // halo is the next publication of the vacant, as the reference's SDK sends it.
-func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Halo {
+func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Publication {
 	t.Helper()
 	family := "echo"
 	d := registryclient.Draft{Card: p.card, State: lifecycle.Active, Visibility: v, Family: &family, Declared: []string{p.card.CapabilityText}}
@@ -292,7 +292,7 @@ func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 		want{"create " + name + " --capability " + skill + " --host aws", 0, name},
 		want{"publish " + name + " --tag " + skill + " --host aws", 0, ""},
 	)
-	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: name})
+	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,13 +37,13 @@ func TestAnAnswerOfADeployedVacantIsReviewed(t *testing.T) {
 	run("erase-claim "+name+" 1"+as, "is erased")
 	run("erase-claim "+name+" 1 --host aws", "is erased")
 	run("reputation "+name+" --recount --host aws", "the claims of 1 are erased")
-	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: name})
+	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "search finds the reviewed vacant by its score", func() bool {
 		page, err := s.registry(t, nil).Search(t.Context(), registryclient.Query{Words: skill, MinReputation: 0.001})
-		return err == nil && slices.ContainsFunc(page.Matches, func(m registryclient.HaloMatch) bool { return m.ID == identity.ID(v.ID) })
+		return err == nil && slices.ContainsFunc(page.Matches, func(m registryclient.Match) bool { return m.ID == identity.ID(v.ID) })
 	})
 	s.whole(t)
 }

@@ -268,7 +268,7 @@ func (s *deployed) faultless(t *testing.T) {
 // nothingPlanned requires every planned fault and kill to have happened.
 func (s *deployed) nothingPlanned(t *testing.T) {
 	t.Helper()
-	n, err := s.aws.Waiting(t.Context())
+	n, err := s.aws.CountFaults(t.Context())
 	if err != nil || n != 0 {
 		t.Errorf("%d faults and kills have not happened, %v; want 0", n, err)
 	}

@@ -61,7 +61,7 @@ func (s *deployed) agent(t *testing.T, name, tenant string, agent map[string]any
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: name}); err == nil {
+	if v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name}); err == nil {
 		return v.ID
 	}
 	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "answers", Tenant: tenant, Agent: raw}))
@@ -94,7 +94,7 @@ func (s *deployed) thought(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = s.pair(t, s.agent(t, "mute", "", map[string]any{"provider": "http", "base_url": "https://nobody.invalid/agent", "secret": "key"}))
-	if check, err := admin.CheckVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: "mute"}); err != nil || check.OK {
+	if check, err := admin.CheckVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: "mute"}); err != nil || check.OK {
 		t.Errorf("a check of an agent that is nowhere = %+v, %v; want a failure", check, err)
 	}
 	p.refused("an agent that is nowhere", p.send(p.Call("hello", time.Now())), http.StatusInternalServerError, "substrate_unavailable")

@@ -125,11 +125,11 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	})
 	must(t, err)
 	viewer := definition.Agent{Provider: substrate.KindHTTP, BaseURL: viewing(t), Input: []string{"image/png", "application/json"}}
-	must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: &viewer})))
+	must(t, errorOf(h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "viewer", Capability: "Looks", Agent: &viewer})))
 	all := map[string]string{"echo": "echo", "slow": "slow", "slower": "slower", "failing": "failing", "conformance": "conformance"}
 	maps.Copy(all, more)
 	for name, agent := range all {
-		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
 	}
 	for _, f := range prepare {
 		f(h)

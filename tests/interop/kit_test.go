@@ -27,7 +27,7 @@ func TestA2AKit(t *testing.T) {
 		[]string{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"},
 		[]string{"git", "clone", "--quiet", "https://github.com/a2aproject/a2a-tck", "kit"}, []string{"git", "-C", "kit", "checkout", "--quiet", kitCommit})
 	url := hostIn(t, filepath.Join(t.TempDir(), "host"), nil, func(h *standalone.Host) {
-		r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "root", Capability: "is tested", Substrate: "conformance"})
+		r, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "root", Capability: "is tested", Substrate: "conformance"})
 		must(t, err)
 		must(t, h.Vacants.SetRoot(t.Context(), &r.ID))
 	})

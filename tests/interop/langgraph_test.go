@@ -52,7 +52,7 @@ func TestTemplateOfLangGraph(t *testing.T) {
 		_ = program.Process.Kill()
 		_ = program.Wait() // it was killed
 	})
-	line := await.Line(t, "the agent", bufio.NewReader(lines), problems)
+	line := await.ReadLine(t, "the agent", bufio.NewReader(lines), problems)
 	url, ok := strings.CutPrefix(line, "listening at ")
 	if !ok {
 		t.Fatalf("the agent printed %q", line)

@@ -45,7 +45,7 @@ func mcpHost(t *testing.T) (url, key string) {
 	})
 	must(t, err)
 	for name, agent := range map[string]string{"echo": "echo", "slow": "slow", "late": "late", "failing": "failing", "priced": "echo"} {
-		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
 	}
 	_, _, err = h.Vacants.Publish(t.Context(), priced(t, h, "priced", 2000).ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
 	must(t, err)

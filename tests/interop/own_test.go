@@ -33,7 +33,7 @@ func TestOwnClientCallsEachMethod(t *testing.T) {
 	needsLocalHost(t)
 	key := ""
 	url := hostIn(t, filepath.Join(t.TempDir(), "host"), nil, func(h *standalone.Host) {
-		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: "priced", Capability: "counts", Substrate: "echo"})))
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "priced", Capability: "counts", Substrate: "echo"})))
 		priced(t, h, "priced", 2000)
 		_, key = openAcme(t, h, 0)
 	})
@@ -128,7 +128,7 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	if pieces != "wait| done| done" {
 		t.Errorf("the pieces are %q", pieces)
 	}
-	running, err := slower.Send(ctx, say("canceled", func(q *a2awire.SendRequest) { q.Immediately = true }))
+	running, err := slower.Send(ctx, say("canceled", func(q *a2awire.SendRequest) { q.ReturnImmediately = true }))
 	must(t, err)
 
 	// The four methods of push configurations.

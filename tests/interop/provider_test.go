@@ -67,7 +67,7 @@ func startProvider(t *testing.T, command ...string) *oidcProvider {
 
 func (p *oidcProvider) answer(t *testing.T) string {
 	t.Helper()
-	return await.Line(t, "the provider", p.said, p.problems)
+	return await.ReadLine(t, "the provider", p.said, p.problems)
 }
 
 // obey sends a line, and returns how often the keys were fetched.
@@ -164,7 +164,7 @@ func hostOfAcme(t *testing.T, dir string, now func() time.Time, issuers map[stri
 		_, _, err := h.Vacants.Publish(ctx, priced(t, h, "paid", perCall).ID, vacants.PublishOptions{})
 		must(t, err)
 		for issuer, o := range issuers {
-			o.Cap, o.Most = money.Dollar, money.Dollar
+			o.Cap, o.DailyLimit = money.Dollar, money.Dollar
 			_, err = h.Billing.AddIssuer(ctx, a.ID, issuer, o)
 			must(t, err)
 		}
@@ -205,7 +205,7 @@ func TestTokensOfAProvider(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	t.Run("host", func(t *testing.T) {
 		host, balance := hostOfAcme(t, dir, func() time.Time { return start.Add(time.Duration(ahead.Load())) }, map[string]billing.IssuerOptions{
-			p.URL: {Require: map[string]string{"org": "acme"}, Listed: true},
+			p.URL: {Require: map[string]string{"org": "acme"}, Publish: true},
 		})
 		charged := 0
 		counts := func(t *testing.T, fetches int) {
@@ -412,7 +412,7 @@ func TestTokensOfZitadelsExample(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := p.obey(t, "fetches")
-			host, balance := hostOfAcme(t, filepath.Join(t.TempDir(), "host"), time.Now, map[string]billing.IssuerOptions{tt.issuer: {Anybody: true, Listed: true, Audiences: tt.audiences}})
+			host, balance := hostOfAcme(t, filepath.Join(t.TempDir(), "host"), time.Now, map[string]billing.IssuerOptions{tt.issuer: {AllowAll: true, Publish: true, Audiences: tt.audiences}})
 			refuses(t, host, "encrypted", access, "expected Bearer and a key of this host")
 			if tt.id != "" {
 				refuses(t, host, "an ID token", id, tt.id)

@@ -33,7 +33,7 @@ func newDispatched(t *testing.T) *dispatched {
 	t.Helper()
 	d := &dispatched{queued: newQueued(t)}
 	server := d.Open(t, d.Store(d.Endpoint), time.Now, nil)
-	scribe, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "scribe", Capability: "writes", Substrate: "echo", Tenant: "acme"})
+	scribe, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "scribe", Capability: "writes", Substrate: "echo", Tenant: "acme"})
 	if err == nil {
 		_, err = server.Vacants.SetPrice(t.Context(), scribe.ID, price.Price{Flat: callPrice})
 	}
@@ -115,7 +115,7 @@ func TestADispatchedTaskSurvivesFunctionsThatDie(t *testing.T) {
 	}
 	isWrite := func(at place) bool { return at.After && strings.HasPrefix(at.Call, write) }
 	for i, at := range places(agent) {
-		if storetest.Sampled(i) {
+		if storetest.InSample(i) {
 			t.Run("agent, "+at.String(), func(t *testing.T) {
 				t.Parallel()
 				d := newDispatched(t)
@@ -127,7 +127,7 @@ func TestADispatchedTaskSurvivesFunctionsThatDie(t *testing.T) {
 		}
 	}
 	for i, at := range places(worker) {
-		if storetest.Sampled(i) {
+		if storetest.InSample(i) {
 			t.Run("worker, "+at.String(), func(t *testing.T) {
 				t.Parallel()
 				d := newDispatched(t)

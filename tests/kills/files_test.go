@@ -41,7 +41,7 @@ func (m *mortalBlobs) Head(ctx context.Context, key string) (i blob.Info, err er
 	return i, err
 }
 
-func (m *mortalBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (tag string, err error) {
+func (m *mortalBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (tag string, err error) {
 	err = m.v.step(putBlob, func() (err error) {
 		tag, err = m.Blobs.Put(ctx, key, body, size, cond)
 		return err
@@ -167,7 +167,7 @@ func filing(s *stage) {
 		"shy":   `call: ask_user {"question": "may I?"}`,
 	} {
 		agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\n" + script + "\n```", LockPaths: []string{notes}, Ask: name == "shy"}
-		_, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: name, Capability: "files", Agent: agent})
+		_, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: name, Capability: "files", Agent: agent})
 		s.must(err)
 	}
 }

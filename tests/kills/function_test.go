@@ -43,7 +43,7 @@ func newLambdaTarget(t *testing.T) *lambdaTarget {
 	h := &lambdaTarget{Host: awshost.New(t), vacants: map[string]identity.ID{}}
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	for name, substrate := range map[string]string{"echo": "echo", "failing": unreachable} {
-		r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: name, Substrate: substrate})
+		r, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: name, Substrate: substrate})
 		if err != nil {
 			t.Fatal(err)
 		}

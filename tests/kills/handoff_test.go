@@ -57,7 +57,7 @@ func (h *handed) answers() {
 	if a, err := h.send(message); err != nil || a.State != string(call.Answered) {
 		h.t.Errorf("after the turn = %v, %v\n%s", a, err, worker.f.Log())
 	}
-	_, a, err := h.Open(h.t, h.Store(h.Endpoint), time.Now, nil).Calls.Answered(h.t.Context(), call.Pair{Caller: h.sent.From, Vacant: h.caller.To}, 1)
+	_, a, err := h.Open(h.t, h.Store(h.Endpoint), time.Now, nil).Calls.AnsweredCall(h.t.Context(), call.Pair{Caller: h.sent.From, Vacant: h.caller.To}, 1)
 	if err != nil || a == nil || a.Position != 1 {
 		h.t.Errorf("the first decision is %v, %v, want the only one", a, err)
 	}
@@ -80,7 +80,7 @@ func TestAMessageThatDiesHandingATurnOffLosesNothing(t *testing.T) {
 		t.Fatalf("message does not queue the turn before it accepts: %v", trace)
 	}
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {

@@ -160,7 +160,7 @@ func TestKilledHostLeavesNoDoubt(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in targets) {
 		for i, pt := range sc.points() {
 			at := pt.place
-			if pt.in&in == 0 || !storetest.Sampled(i) {
+			if pt.in&in == 0 || !storetest.InSample(i) {
 				continue
 			}
 			t.Run(at.String(), func(t *testing.T) {
@@ -237,7 +237,7 @@ func started(s *stage) {
 	s.target.start(s.t, nil).stop()
 }
 
-func changed(to op.Op[admin.One, admin.Vacant]) func(*stage, process) {
+func changed(to op.Op[admin.VacantRequest, admin.Vacant]) func(*stage, process) {
 	return func(s *stage, p process) {
 		s.t.Helper()
 		if r, err := p.do(change(to)(s)); err != nil || r.status != 200 {
@@ -351,7 +351,7 @@ func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	s.t.Helper()
 	v := p.(*dev)
-	vacants := decode[admin.Page](s.t, s.get(p, "/v1/admin/vacants")).Vacants
+	vacants := decode[admin.VacantPage](s.t, s.get(p, "/v1/admin/vacants")).Vacants
 	demos := slices.DeleteFunc(vacants, func(v admin.Vacant) bool { return v.Name != "demo" })
 	if len(demos) != 1 {
 		s.t.Fatalf("%d vacants named demo, want 1", len(demos))

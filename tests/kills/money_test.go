@@ -38,9 +38,9 @@ func rich(s *stage) {
 	s.must(err)
 	_, _, err = server.Billing.Credit(s.ctx, a.ID, funds, "first", "")
 	s.must(err)
-	self, err := server.Vacants.SelfID(s.ctx)
+	self, err := server.Vacants.HostID(s.ctx)
 	s.must(err)
-	c := claim.Claim{Host: self, Account: a.ID}
+	c := claim.PaymentClaim{Host: self, Account: a.ID}
 	s.must(c.Sign(s.ctx, s.caller.Key, s.target.now()))
 	s.account, s.claim = a.ID, c.String()
 }

@@ -58,7 +58,7 @@ func newQueued(t *testing.T) *queued {
 	if err := server.Texts.Warm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	echo, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "echo", Capability: "echoes", Substrate: "echo"})
+	echo, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "echo", Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestAnAgentThatDiesLosesNoTask(t *testing.T) {
 		t.Fatalf("agent does not queue before it accepts: %v", trace)
 	}
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAWorkerThatDiesRunsNothingTwice(t *testing.T) {
 		t.Fatalf("worker does not claim a turn before it decides it: %v", trace)
 	}
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestAWorkerThatDiesRunsNothingTwice(t *testing.T) {
 func TestAWorkerThatDiesLosesNoNotice(t *testing.T) {
 	_, _, trace := traces(t)
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {

@@ -33,7 +33,7 @@ func (q *queued) count(n int64) {
 	k := task.RunningDocs.Key("vacant "+q.caller.To.String(), time.Now().UTC().Format(time.DateOnly))
 	_, d, err := task.RunningDocs.Get(q.t.Context(), s, k)
 	if err == nil {
-		err = s.Commit(q.t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{byte(n + 1)}, Number: n})
+		err = s.Commit(q.t.Context(), store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{byte(n + 1)}, Number: n})
 	}
 	if err != nil {
 		q.t.Fatal(err)
@@ -55,7 +55,7 @@ func TestAWorkerThatDiesLosesNoTurnWithoutRoom(t *testing.T) {
 	q.count(0)
 	q.recovers(task.Completed)
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {

@@ -138,7 +138,7 @@ func thinking(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
-	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: substrate.KindMock}})
+	sage, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: substrate.KindMock}})
 	s.must(err)
 	s.caller.To = sage.ID
 }
@@ -150,7 +150,7 @@ func paying(s *stage) {
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
 	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
-	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
+	sage, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	s.must(err)
 	s.caller.To = sage.ID
 }
@@ -161,7 +161,7 @@ func composed(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
-	parent, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	parent, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
 	_, _, err = server.Vacants.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
 	s.must(err)
@@ -179,11 +179,11 @@ func consented(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	v := server.Vacants
-	parent, err := v.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	parent, err := v.Create(s.ctx, vacants.CreateSpec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
 	child, _, err := v.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
 	s.must(err)
-	sub := graduation.Submission{Request: composite.Request{ParentID: parent.ID, ChildID: child.ID, CapabilityText: "drafts contracts"}}
+	sub := graduation.Submission{Request: composite.GraduationRequest{ParentID: parent.ID, ChildID: child.ID, CapabilityText: "drafts contracts"}}
 	s.must(v.Sign(s.ctx, parent.ID, func(k identity.Signer) error { return sub.Request.SignParent(s.ctx, k) }))
 	s.must(v.Sign(s.ctx, child.ID, func(k identity.Signer) error { return sub.Request.SignChild(s.ctx, k) }))
 	s.body, err = sub.Blob()

@@ -35,7 +35,7 @@ func teaming(s *stage) {
 	rich(s)
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	r, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "scribe", Capability: "writes", Substrate: "echo", Tenant: "acme"})
+	r, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "scribe", Capability: "writes", Substrate: "echo", Tenant: "acme"})
 	s.must(err)
 	_, err = server.Vacants.SetPrice(s.ctx, r.ID, price.Price{Flat: callPrice})
 	s.must(err)
@@ -66,7 +66,7 @@ func painting(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
-	_, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "painter", Capability: "paints", Substrate: "http:" + painter.URL})
+	_, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "painter", Capability: "paints", Substrate: "http:" + painter.URL})
 	s.must(err)
 }
 

@@ -108,7 +108,7 @@ func newParted(t *testing.T) (*parted, *caller.Caller) {
 		t.Fatal(err)
 	}
 	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
-	sage, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
+	sage, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestAThinkThatDiesVoidsTheCall(t *testing.T) {
 		t.Fatalf("think reserves and settles nothing: %v", trace)
 	}
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAMessageThatDiesWhileThinkingLeavesNoDoubt(t *testing.T) {
 		t.Fatalf("message does not ask think between its rows: %v", trace)
 	}
 	for i, at := range places(trace) {
-		if !storetest.Sampled(i) {
+		if !storetest.InSample(i) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {

@@ -21,7 +21,7 @@ func offering(s *stage) {
 	rich(s)
 	server, data, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	r, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "mole", Capability: "digs", Substrate: substrate.KindWorker, Tenant: "acme"})
+	r, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "mole", Capability: "digs", Substrate: substrate.KindWorker, Tenant: "acme"})
 	s.must(err)
 	_, s.key, err = server.Billing.MakeKey(s.ctx, s.account, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
 	s.must(err)
@@ -29,9 +29,9 @@ func offering(s *stage) {
 	s.must(err)
 	ctx, die := context.WithCancel(s.ctx)
 	s.t.Cleanup(die)
-	go func() { _, _ = substrate.Fold(remote.Infer(ctx, substrate.Ask(s.caller.Key.ID(), r.ID, "dig"))) }()
+	go func() { _, _ = substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(s.caller.Key.ID(), r.ID, "dig"))) }()
 	await.Until(s.t, "the turn waits", func() bool {
-		found, _, err := data.Docs(s.ctx, worker.WaitingDocs.All("acme", "live"), 1, "")
+		found, _, err := data.Docs(s.ctx, worker.WaitingDocs.Range("acme", "live"), 1, "")
 		return err == nil && len(found) == 1
 	})
 	s.body = []byte(`{"vacant":"` + r.ID.String() + `"}`)

@@ -100,7 +100,7 @@ func deliver(t *testing.T, worker *Function, host *awshost.Host, queue string, t
 func TestAgentAndWorkerAnswerTheSampleEvents(t *testing.T) {
 	host := awshost.New(t)
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
-	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	spec := vacants.CreateSpec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec)))
 	f := run(t, "agent", host)
 	echo := "echo from " + sampleVacant.ID().Short() + ": hello"

@@ -47,7 +47,7 @@ func TestEarlierFunctionsBreakUpgradedDocuments(t *testing.T) {
 	s := host.Store(host.Endpoint)
 	today := run(t, "admin", host)
 	must(t, errorOf(today.Invoke(t.Context(), []byte(functions.UpgradeEvent))))
-	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.Spec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
+	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.CreateSpec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
 	must(t, err)
 	create := func(f *Function) int {
 		t.Helper()

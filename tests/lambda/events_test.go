@@ -140,7 +140,7 @@ func controlEvents() map[string]any {
 
 // sampleHalo is the publication of the samples' vacant at a time, with its
 // address at a host of tests.
-func sampleHalo(at time.Time) registryclient.Halo {
+func sampleHalo(at time.Time) registryclient.Publication {
 	ctx, id := context.Background(), sampleVacant.ID()
 	c, err := card.New(id, "echoes", []string{"echo"}, awshost.URL+"/v/"+id.String()+caller.SendPath)
 	if err == nil {
@@ -192,7 +192,7 @@ func registryEvents() map[string]any {
 // gate: the samples' vacant is to graduate, as the child of their caller.
 func gateEvents() map[string]any {
 	ctx := context.Background()
-	r := composite.Request{ParentID: sampleCaller.ID(), ChildID: sampleVacant.ID(), CapabilityText: "echoes"}
+	r := composite.GraduationRequest{ParentID: sampleCaller.ID(), ChildID: sampleVacant.ID(), CapabilityText: "echoes"}
 	err := errors.Join(r.SignParent(ctx, sampleCaller), r.SignChild(ctx, sampleVacant))
 	sub := graduation.Submission{Request: r}
 	body, failed := sub.Blob()
@@ -207,7 +207,7 @@ func gateEvents() map[string]any {
 	}
 	forged := r
 	forged.CapabilityText = "echoes everything"
-	refused := graduation.Refuse(gate.Consent, forged.Verify())
+	refused := graduation.NewRefusal(gate.Consent, forged.Verify())
 	cause, err := json.Marshal(object{"errorType": refused.Error, "errorMessage": refused.Cause()})
 	if err != nil {
 		panic(err) // two texts
@@ -253,7 +253,7 @@ func jobEvents() map[string]any {
 		"tamper-odd.json":      object{"Records": []any{odd, record("INSERT", "3")}},
 	}
 	for _, f := range functions.All() {
-		if f.Scheduled() {
+		if f.IsScheduled() {
 			all[f.Name+"-schedule.json"] = object{
 				"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
 				"account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "us-east-1",

@@ -142,7 +142,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	// An imported vacant answers nothing that was signed before its import, so
 	// it was imported before the samples were signed.
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
-	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	spec := vacants.CreateSpec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec)))
 	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	first, second, reset := signedSamples()

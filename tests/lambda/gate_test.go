@@ -44,7 +44,7 @@ func (k *kin) child(t *testing.T, name string) identity.ID {
 // request is a graduation request signed by both.
 func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 	t.Helper()
-	r := composite.Request{ParentID: k.parent, ChildID: child, CapabilityText: text}
+	r := composite.GraduationRequest{ParentID: k.parent, ChildID: child, CapabilityText: text}
 	for id, sign := range map[identity.ID]func(identity.Signer) error{
 		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
 		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },

@@ -47,7 +47,7 @@ func TestACanaryIsWrittenAndSeen(t *testing.T) {
 func TestAdminUpgradesDocuments(t *testing.T) {
 	host := awshost.New(t)
 	s := host.Store(host.Endpoint)
-	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.Spec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
+	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.CreateSpec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
 	must(t, err)
 	u := store.Updater{Store: s, Rand: rand.Reader}
 	err = u.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {

@@ -83,7 +83,7 @@ func newShop(t *testing.T, more ...string) *shop {
 	s.key = s.must(s.admin, "POST", "/v1/admin/accounts/acme/keys", sampleOperator, `{"tier":"pro","scopes":["call","agp","read","manage"]}`)["secret"].(string)
 	s.caller = caller.New(t, s.vacant)
 	self := identityOf(t, s.must(s.gateway, "GET", "/v1/account/host", "", "")["host_id"])
-	one := claim.Claim{Host: self, Account: s.account}
+	one := claim.PaymentClaim{Host: self, Account: s.account}
 	must(t, one.Sign(t.Context(), s.caller.Key, time.Now()))
 	s.must(s.gateway, "POST", "/v1/account/links", s.key, fmt.Sprintf(`{"claim":%q}`, one.String()))
 	return s

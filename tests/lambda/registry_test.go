@@ -26,13 +26,13 @@ func registered(t *testing.T) *awshost.Host {
 func registeredAt(t *testing.T, now func() time.Time) *awshost.Host {
 	t.Helper()
 	host := operated(t)
-	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	spec := vacants.CreateSpec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), now, nil).Vacants.Create(t.Context(), spec)))
 	return host
 }
 
 // publish sends a publication of the samples' vacant, and requires a status.
-func publish(t *testing.T, registry *Function, halo registryclient.Halo, status int, says string) {
+func publish(t *testing.T, registry *Function, halo registryclient.Publication, status int, says string) {
 	t.Helper()
 	body, err := json.Marshal(halo)
 	must(t, err)

@@ -108,7 +108,7 @@ func TestADispatchedTaskWaitsForRoom(t *testing.T) {
 	}
 	c.Queues.Show("tasks")
 	m := c.Queues.Receive("tasks", 1, 15*time.Minute)[0]
-	m.Count = queue.MaxRoomWaits
+	m.Count = queue.MaxFullRetries
 	event, err := json.Marshal(object{"Records": []any{sqslocal.Record("tasks", m)}})
 	must(t, err)
 	if reply, err := c.worker.Invoke(t.Context(), event); err != nil || string(reply) != `{"batchItemFailures":[]}` {

@@ -317,7 +317,7 @@ func TestAdminSetsWhatModelsNeed(t *testing.T) {
 func TestThinkAnswersTheSampleEvents(t *testing.T) {
 	host := operated(t)
 	c := newCloud(t, host, host.Endpoint, Options{})
-	spec := vacants.Spec{Name: "sample", Capability: "knows", Agent: &definition.Agent{Provider: "mock"}, Key: sampleVacant}
+	spec := vacants.CreateSpec{Name: "sample", Capability: "knows", Agent: &definition.Agent{Provider: "mock"}, Key: sampleVacant}
 	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), time.Now, mock.Kinds()).Vacants.Create(t.Context(), spec)))
 	for file, want := range map[string]string{
 		"think-turn.json":  `{"text":"hello"}` + "\n" + `{"done":"stop"}` + "\n",

@@ -80,7 +80,7 @@ func measure(b *testing.B, kind string) {
 	}
 	defer cmd.Process.Kill() // it has ended by then, unless something failed
 	var ready struct{ URL string }
-	if err := json.Unmarshal([]byte(await.Line(b, "dev over "+kind, bufio.NewReader(out), nil)), &ready); err != nil {
+	if err := json.Unmarshal([]byte(await.ReadLine(b, "dev over "+kind, bufio.NewReader(out), nil)), &ready); err != nil {
 		b.Fatalf("dev over %s does not start: %v", kind, err)
 	}
 	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{})

@@ -62,7 +62,7 @@ func BenchmarkMCPStreams(b *testing.B) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	var ready struct{ URL string }
-	must(b, json.Unmarshal([]byte(await.Line(b, "dev", bufio.NewReader(out), nil)), &ready))
+	must(b, json.Unmarshal([]byte(await.ReadLine(b, "dev", bufio.NewReader(out), nil)), &ready))
 	vacants := []string{"one", "two"}
 	for _, name := range vacants {
 		must(b, run("create", name, "--capability", "waits", "--substrate", agent.URL).Run())

@@ -51,7 +51,7 @@ func BenchmarkWorkers(b *testing.B) {
 	defer dev.Wait()
 	defer dev.Process.Signal(os.Interrupt)
 	var ready struct{ URL string }
-	must(b, json.Unmarshal([]byte(await.Line(b, "dev", bufio.NewReader(out), nil)), &ready))
+	must(b, json.Unmarshal([]byte(await.ReadLine(b, "dev", bufio.NewReader(out), nil)), &ready))
 	must(b, run("account", "open", "acme").Run())
 	must(b, run("create", "mole", "--capability", "digs", "--substrate", "worker", "--tenant", "acme", "--json").Run())
 	key := func() string {

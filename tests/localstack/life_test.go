@@ -64,7 +64,7 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 		_ = owner.Wait()
 	})
 	var told server.Server
-	if err := json.Unmarshal([]byte(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems)), &told); err != nil {
+	if err := json.Unmarshal([]byte(await.ReadLine(t, "the process that starts a server", bufio.NewReader(out), problems)), &told); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = server.Find(installed.Cache, filepath.Base(told.Dir)); err != nil {

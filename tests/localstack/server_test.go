@@ -117,7 +117,7 @@ func TestClearFaultsForgetsWhatDidNotHappen(t *testing.T) {
 	if err := shared.Fault(t.Context(), server.Fault{Kind: server.Denied, Function: p.name}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := shared.Waiting(t.Context()); n != 1 || err != nil {
+	if n, err := shared.CountFaults(t.Context()); n != 1 || err != nil {
 		t.Errorf("Waiting() = %d, %v, want 1", n, err)
 	}
 	if err := shared.ClearFaults(t.Context()); err != nil {
@@ -147,7 +147,7 @@ func TestKillEndsTheProcessAtTheChosenMoment(t *testing.T) {
 		{"before", "put", server.Before(1), false, false},
 		{"after", "put", server.After(1), true, false},
 		{"between", "put-and-get", server.Before(2), true, false},
-		{"named", "put-and-get", server.After(1).Of("dynamodb", "GetItem").On(p.table), true, true},
+		{"named", "put-and-get", server.After(1).ForOperation("dynamodb", "GetItem").ForTable(p.table), true, true},
 	} {
 		t.Run(test.key, func(t *testing.T) {
 			before := len(p.calls(t))

@@ -5,7 +5,7 @@
 //	func TestACallCostsItsPrice(t *testing.T) {
 //		h := memhost.Open(t)
 //		h.Serve()
-//		shop := h.Create(vacants.Spec{Name: "shop", Capability: "sells", Substrate: "echo"})
+//		shop := h.Create(vacants.CreateSpec{Name: "shop", Capability: "sells", Substrate: "echo"})
 //		_, err := h.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: 2000})
 //		h.Must(err)
 //		buyer := h.Account("buyer", money.Dollar)
@@ -69,9 +69,9 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 	h.Vault, err = local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	h.Must(err)
 	dir := sync.OnceValue(t.TempDir)
-	h.Blobs = func() (blob.Blobs, error) { return files.Open(dir(), h.Clock.Now(0)()) }
+	h.Blobs = func() (blob.Blobs, error) { return files.Open(dir(), h.Clock.NowFunc(0)()) }
 	c := serve.Config{
-		Store: h.Store, Vault: h.Vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0), Rand: rand.Reader, Blobs: h.Blobs,
+		Store: h.Store, Vault: h.Vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: h.Clock.NowFunc(0), Rand: rand.Reader, Blobs: h.Blobs,
 		Charges: true, HoldsIdentity: true,
 	}
 	for _, change := range changes {
@@ -87,14 +87,14 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 // Serve sets Public. Nothing runs in the background before Work is called.
 func (h *Host) Serve() {
 	h.Helper()
-	index, err := bleve.Memory()
+	index, err := bleve.OpenMemory()
 	h.Must(err)
 	h.Cleanup(func() { index.Close() })
 	found := h.OpenSearch(index)
 	h.Agents = h.OpenA2A()
 	h.AGP = h.OpenAGP(h.Agents, found.Find, true)
 	h.Agents.Find = found.Find
-	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(), Metrics: true}.Public()
+	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Plain, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(), Metrics: true}.Public()
 }
 
 // Work runs the background work until the test ends or stop is called.
@@ -116,7 +116,7 @@ func (h *Host) Must(err error) {
 }
 
 // Create creates a vacant.
-func (h *Host) Create(s vacants.Spec) vacants.Record {
+func (h *Host) Create(s vacants.CreateSpec) vacants.Record {
 	h.Helper()
 	r, err := h.Vacants.Create(h.Context(), s)
 	h.Must(err)
@@ -146,10 +146,10 @@ func (h *Host) Key(a billing.Account, o billing.KeyOptions) string {
 // Link has an account pay for a caller, at most limit a day unless it is 0.
 func (h *Host) Link(a billing.Account, caller identity.Signer, limit money.Amount) {
 	h.Helper()
-	self, err := h.Vacants.SelfID(h.Context())
+	self, err := h.Vacants.HostID(h.Context())
 	h.Must(err)
-	c := claim.Claim{Host: self, Account: a.ID, Cap: int64(limit)}
-	h.Must(c.Sign(h.Context(), caller, h.Clock.Now(0)()))
+	c := claim.PaymentClaim{Host: self, Account: a.ID, Cap: int64(limit)}
+	h.Must(c.Sign(h.Context(), caller, h.Clock.NowFunc(0)()))
 	_, err = h.Billing.Link(h.Context(), a.ID, c.String())
 	h.Must(err)
 }
@@ -193,7 +193,7 @@ func (h *Host) Do(method, path, key, body string, headers ...string) Answer {
 // Findings returns what verify finds in a host's data.
 func (h *Host) Findings(s fsck.Source) (found []string) {
 	h.Helper()
-	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Blobs: h.Blobs, Now: h.Clock.Now(0), Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Blobs: h.Blobs, Now: h.Clock.NowFunc(0), Found: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -14,7 +14,7 @@ import (
 func TestACallCostsItsPrice(t *testing.T) {
 	h := memhost.Open(t)
 	h.Serve()
-	shop := h.Create(vacants.Spec{Name: "shop", Capability: "sells", Substrate: "echo"})
+	shop := h.Create(vacants.CreateSpec{Name: "shop", Capability: "sells", Substrate: "echo"})
 	_, err := h.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: 2000})
 	h.Must(err)
 	buyer := h.Account("buyer", money.Dollar)

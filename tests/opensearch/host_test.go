@@ -46,7 +46,7 @@ func (p person) dev(args ...string) (url string, end func()) {
 			cancel() // dev is not ready
 		}
 	}()
-	line := await.Line(p.t, "dev", lines, errs)
+	line := await.ReadLine(p.t, "dev", lines, errs)
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	var ready struct{ URL string }
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {

@@ -88,7 +88,7 @@ func TestTheNodeAndItsFilesEndWithTheProcessThatStartedIt(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	address := strings.TrimPrefix(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
+	address := strings.TrimPrefix(await.ReadLine(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
 	if left, err := filepath.Glob(filepath.Join(files, "opensearch-*")); err != nil || len(left) != 1 {
 		t.Fatalf("the node's files are %v, %v, want one folder", left, err)
 	}

@@ -183,7 +183,7 @@ func TestAdaptersSpeakAsProvidersOwnClientsDo(t *testing.T) {
 			}
 			r := conversation()
 			tt.change(&r)
-			a, err := substrate.Fold(s.Infer(t.Context(), r))
+			a, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-			url := await.Line(t, "the server", bufio.NewReader(out), problems)
+			url := await.ReadLine(t, "the server", bufio.NewReader(out), problems)
 			ctx := t.Context()
 			offer, done, err := mcp.Servers(client())(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
 			if err != nil {
@@ -276,7 +276,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := substrate.Fold(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
+			a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
 			if err != nil || !strings.HasPrefix(a.Text, "look by ") {
 				t.Errorf("the tool as a substrate answers %q, %v", a.Text, err)
 			}

@@ -228,7 +228,7 @@ const (
 	lookSchema   = `{"message":"look"}`
 )
 
-var byTokens = price.Price{Flat: 5000, In: 10 * money.Dollar, Out: 20 * money.Dollar, Most: money.Dollar}
+var byTokens = price.Price{Flat: 5000, In: 10 * money.Dollar, Out: 20 * money.Dollar, MaxCharge: money.Dollar}
 
 // Infer implements substrate.Substrate: it asks the model's server.
 func (w *endings) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -303,17 +303,17 @@ func openEndings(t testing.TB, of reader, turns [][]string) *endings {
 	agents := w.Server.OpenA2A()
 	t.Cleanup(agents.Tasks.Wait)
 	w.tasks = agents.Tasks
-	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
+	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
 
 	ctx := t.Context()
 	w.buyer = w.Account("buyer", 100*money.Dollar)
 	w.key = w.Key(w.buyer, billing.KeyOptions{})
-	look := w.Create(vacants.Spec{By: vacants.Operator(), Name: "look", Capability: "looks", Substrate: "echo"})
+	look := w.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "look", Capability: "looks", Substrate: "echo"})
 	agent := &definition.Agent{Provider: substrate.KindMock, Vacants: []string{look.ID.String()}}
 	if of.open == nil {
 		agent = &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.url}
 	}
-	shop := w.Create(vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "sells", Agent: agent})
+	shop := w.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "sells", Agent: agent})
 	_, err := w.Server.Vacants.SetPrice(ctx, shop.ID, byTokens)
 	w.Must(err)
 	owner := call.AccountOwner(w.buyer.ID, "")
@@ -405,7 +405,7 @@ type ending struct {
 	// costs returns the tokens in and out that the call is charged for; free if they are
 	// negative.
 	costs   func(w *endings) (in, out int)
-	cut     call.Cut
+	cut     call.CutReason
 	asModel bool // an HTTP agent has no such end
 }
 

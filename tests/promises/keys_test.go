@@ -101,8 +101,8 @@ func (w *runs) claimOf(who *identity.Key) string {
 	w.Helper()
 	self, err := w.Server.Vacants.Self(w.Context())
 	w.Must(err)
-	c := claim.Claim{Host: self.ID(), Account: w.buyer.ID}
-	w.Must(c.Sign(w.Context(), who, w.Clock.Now(0)()))
+	c := claim.PaymentClaim{Host: self.ID(), Account: w.buyer.ID}
+	w.Must(c.Sign(w.Context(), who, w.Clock.NowFunc(0)()))
 	return c.String()
 }
 

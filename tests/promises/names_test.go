@@ -116,12 +116,12 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 						t.Fatal("the shop is not at its name")
 					}
 					w.Must(giveUp(w))
-					other, err := w.Server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+					other, err := w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{By: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
 					if taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
 						t.Fatalf("Create() = %v, want success: %t", err, taker.may)
 					}
 					if err != nil {
-						other, err = w.Server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+						other, err = w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{By: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
 						w.Must(err)
 					}
 					if err := w.slug(other.ID, taker.by, "shop"); taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
@@ -153,9 +153,9 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 func (w *runs) tokenFor(audience string) string {
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err := w.Server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{Anybody: true, Cap: 50 * money.Dollar, Most: 50 * money.Dollar, Listed: true})
+	_, err := w.Server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{AllowAll: true, Cap: 50 * money.Dollar, DailyLimit: 50 * money.Dollar, Publish: true})
 	w.Must(err)
-	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "bob", "aud": audience, "exp": w.Clock.Now(0)().AddDate(1, 0, 0).Unix()}, nil)
+	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "bob", "aud": audience, "exp": w.Clock.NowFunc(0)().AddDate(1, 0, 0).Unix()}, nil)
 	w.Must(err)
 	return token
 }

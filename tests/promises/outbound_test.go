@@ -78,8 +78,8 @@ const ownURL = "https://host.example"
 // senders are the places that send requests out of a host, or ask whether one may be sent,
 // with the party that chose the URL. A new one needs a row.
 var senders = map[string]struct {
-	by   string // the argument of outbound.Itself or outbound.Vacant
-	send func(h *reaching, by outbound.Chooser, url string)
+	by   string // the argument of outbound.HostActor or outbound.VacantActor
+	send func(h *reaching, by outbound.URLChooser, url string)
 	why  string // there is no send
 }{
 	"shared/host/substrate/httpagent/httpagent.go Infer": {by: "q.By", send: agent("http:%s")},
@@ -119,9 +119,9 @@ func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
 			if s.send == nil {
 				continue
 			}
-			choosers := map[string]outbound.Chooser{"operator": outbound.Operator, "tenant": outbound.Tenant, "stranger": outbound.Stranger}
+			choosers := map[string]outbound.URLChooser{"operator": outbound.Operator, "tenant": outbound.Tenant, "stranger": outbound.Stranger}
 			if name, static := strings.CutPrefix(s.by, "outbound."); static {
-				maps.DeleteFunc(choosers, func(k string, _ outbound.Chooser) bool { return k != strings.ToLower(name) })
+				maps.DeleteFunc(choosers, func(k string, _ outbound.URLChooser) bool { return k != strings.ToLower(name) })
 			}
 			for who, by := range choosers {
 				t.Run(mode+"/"+at+"/"+who, func(t *testing.T) {
@@ -186,10 +186,10 @@ func TestStrangersHandAgentsLinksToPublicHostsOnly(t *testing.T) {
 			h := open(t, serve.Config{AllowLoopback: true, OwnMachine: true})
 			h.lead("agent.example", netip.MustParseAddr("8.8.8.8"))
 			a := &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "https://agent.example/", Input: []string{"image/png"}}
-			_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
+			_, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
 			h.Must(err)
 			agents := h.OpenA2A()
-			handler := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
+			handler := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
 			ask := func(link string) (said string, dialled int) {
 				quoted, err := json.Marshal(link)
 				h.Must(err)
@@ -359,14 +359,14 @@ func (h *reaching) untilDialled() (context.Context, context.CancelFunc) {
 func (h *reaching) name() string { return fmt.Sprintf("v%d", h.n) }
 
 // setter is the party that sets an agent whose URL by chose.
-func setter(by outbound.Chooser) vacants.Asker {
-	return map[outbound.Chooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}[by]
+func setter(by outbound.URLChooser) vacants.Asker {
+	return map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}[by]
 }
 
 // agent checks an agent of a tenant's vacant that by set.
-func agent(form string) func(*reaching, outbound.Chooser, string) {
-	return func(h *reaching, by outbound.Chooser, url string) {
-		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setter(by)})
+func agent(form string) func(*reaching, outbound.URLChooser, string) {
+	return func(h *reaching, by outbound.URLChooser, url string) {
+		r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setter(by)})
 		h.Must(err)
 		if err := h.Answers.CheckAgent(h.Context(), r.ID); err == nil {
 			h.Error("an agent answers, and there is no network")
@@ -374,9 +374,9 @@ func agent(form string) func(*reaching, outbound.Chooser, string) {
 	}
 }
 
-func servers(h *reaching, by outbound.Chooser, url string) {
+func servers(h *reaching, by outbound.URLChooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp", Required: true}}}
-	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
+	r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
 	h.Must(err)
 	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
 		h.Error("a server answers, and there is no network")
@@ -401,8 +401,8 @@ func (q *queue) SendAfter(_ context.Context, notice string, _ task.Sender, after
 	return nil
 }
 
-func pushes(h *reaching, _ outbound.Chooser, url string) {
-	_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "echoes", Substrate: "echo"})
+func pushes(h *reaching, _ outbound.URLChooser, url string) {
+	_, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "echoes", Substrate: "echo"})
 	h.Must(err)
 	notices := &queue{}
 	a := h.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: notices})
@@ -411,7 +411,7 @@ func pushes(h *reaching, _ outbound.Chooser, url string) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("A2A-Version", "1.0")
 	w := httptest.NewRecorder()
-	serve.Handlers{Message: h.MessageHandler(), Agents: a.Agents, Protocols: handlers.Open(a)}.Public().ServeHTTP(w, r)
+	serve.Handlers{Message: h.MessageHandler(), Agents: a.Plain, Protocols: handlers.Open(a)}.Public().ServeHTTP(w, r)
 	if w.Code != http.StatusOK || len(notices.messages) == 0 {
 		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
 	}
@@ -427,15 +427,15 @@ func elsewhere(h *reaching, url string, with func(*registry.Publication)) regist
 	return receipt
 }
 
-func probes(h *reaching, _ outbound.Chooser, url string) {
+func probes(h *reaching, _ outbound.URLChooser, url string) {
 	elsewhere(h, url, nil)
-	got, err := h.Registry.Reach(h.Context(), registry.Prober(h.Outbound))
+	got, err := h.Registry.Reach(h.Context(), registry.NewProbe(h.Outbound))
 	if err != nil || got.Listed > 0 || got.Silent != 1 {
 		h.Errorf("Reach() = %+v, %v, want one that does not answer", got, err)
 	}
 }
 
-func books(h *reaching, _ outbound.Chooser, url string) {
+func books(h *reaching, _ outbound.URLChooser, url string) {
 	ctx, cancel := h.untilDialled()
 	defer cancel()
 	key := registrytest.Key(h.n)
@@ -455,46 +455,46 @@ func books(h *reaching, _ outbound.Chooser, url string) {
 	_, err = bookings.Confirm(h.Context(), &k, booking.Request{From: "guest", Agent: "guest", Venue: key.ID().String(), Party: 1})
 	h.Must(err)
 	for _, m := range messages.messages {
-		_ = bookings.Work(ctx, m)
+		_ = bookings.HandleMessage(ctx, m)
 	}
 }
 
-func issues(h *reaching, _ outbound.Chooser, url string) {
+func issues(h *reaching, _ outbound.URLChooser, url string) {
 	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
 	h.Must(err)
-	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true})
+	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true})
 	h.Must(err)
 	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": i.Issuer, "sub": "ann", "aud": ownURL, "exp": time.Now().Add(time.Hour).Unix()}, nil)
 	h.Must(err)
 	r := httptest.NewRequest(http.MethodGet, ownURL+"/v1/account", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	if _, err := h.Billing.Admit(h.Context(), r, billing.Demand{}); !problem.Is(err, problem.Unavailable) {
+	if _, err := h.Billing.AuthenticateRequest(h.Context(), r, billing.Demand{}); !problem.Is(err, problem.Unavailable) {
 		h.Errorf("Admit() = %v: an issuer answers, and there is no network", err)
 	}
 }
 
-func calls(h *reaching, _ outbound.Chooser, url string) {
-	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "calls", Substrate: "echo"})
+func calls(h *reaching, _ outbound.URLChooser, url string) {
+	r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "calls", Substrate: "echo"})
 	h.Must(err)
 	key := registrytest.Key(h.n)
 	c, err := card.New(key.ID(), "is elsewhere", []string{"echo"}, url+"/a2a/message/send")
 	h.Must(err)
 	h.Must(c.Sign(h.Context(), key))
-	to, err := discovery.Hosts(h.Outbound, r.ID)(ownURL, &c)
+	to, err := discovery.HostRoute(h.Outbound, r.ID)(ownURL, &c)
 	h.Must(err)
 	if _, _, err := to.Post(h.Context(), c.Endpoint, nil); err == nil {
 		h.Error("a vacant elsewhere answers, and there is no network")
 	}
 }
 
-func pays(h *reaching, _ outbound.Chooser, url string) {
+func pays(h *reaching, _ outbound.URLChooser, url string) {
 	keys := paykeys.New(h.config.Store, h.config.Vault, time.Now, rand.Reader)
 	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
 		_, err := keys.Set(h.Context(), "", name, []string{strings.TrimPrefix(url, "https://")}, []byte(value))
 		h.Must(err)
 	}
 	payments := stripe.New(paykeys.Config{
-		Keys: keys, Client: h.Outbound, Self: h.Vacants.SelfID, Now: time.Now,
+		Keys: keys, Client: h.Outbound, Self: h.Vacants.HostID, Now: time.Now,
 		Base: func(context.Context) (string, error) { return ownURL, nil },
 	})
 	if _, err := payments.Checkout(h.Context(), "acme", 25*money.Dollar, ""); err == nil {

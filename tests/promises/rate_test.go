@@ -100,7 +100,7 @@ func firstEnvelope(w *runs) *envelope.Envelope {
 	signer, err := identity.NewKey(rand.Reader)
 	w.Must(err)
 	id := "m1"
-	e := &envelope.Envelope{From: signer.ID(), To: w.shop.ID, Seq: 1, Time: w.Clock.Now(0)(), IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id}}
+	e := &envelope.Envelope{From: signer.ID(), To: w.shop.ID, Seq: 1, Time: w.Clock.NowFunc(0)(), IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id}}
 	_, err = e.Sign(w.Context(), signer)
 	w.Must(err)
 	return e
@@ -138,7 +138,7 @@ func TestEachNewPairTakesATokenOfThePairRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := openRuns(t, "quota") // the signed path takes no keys
-			web := edge.Limit(edge.Config{PairRate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.Now(0)}, w.Public)
+			web := edge.Limit(edge.Config{PairRate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.NowFunc(0)}, w.Public)
 			for n := range tokens + 1 {
 				path, key, body := post(w, n)
 				got := send(web, path, key, body)
@@ -158,7 +158,7 @@ func TestEachThingThatRunsTakesATokenOfTheRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := openRuns(t, "priced")
-			web := edge.Limit(edge.Config{Rate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.Now(0)}, w.Public)
+			web := edge.Limit(edge.Config{Rate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.NowFunc(0)}, w.Public)
 			things := 0
 			for n := 0; ; n++ {
 				path, key, body := row.post(w, n)

@@ -104,7 +104,7 @@ func openCrowd(t *testing.T) *crowd {
 	must(t, err)
 	var parent *identity.ID
 	for i := range crowdSize {
-		r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: fmt.Sprintf("clerk-%04d", i), Capability: "clauses", Substrate: "echo", Tenant: "acme"})
+		r, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: fmt.Sprintf("clerk-%04d", i), Capability: "clauses", Substrate: "echo", Tenant: "acme"})
 		must(t, err)
 		if i%2 == 0 {
 			_, _, err := server.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
@@ -124,10 +124,10 @@ func openCrowd(t *testing.T) *crowd {
 	for kind, agents := range map[string]*serve.A2A{"local": server.OpenA2A(), "queued": server.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: &queue{}})} {
 		agents.Find = found.Find
 		parts := serve.Handlers{
-			Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
+			Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
 			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Login: server.Login(), Pages: server.Pages(),
 		}
-		parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.Now(0)})
+		parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.NowFunc(0)})
 		c.pages[kind] = parts.Public()
 	}
 	for c.get("local", "/v1/search") > 250 { // one request updates the index for a few seconds only

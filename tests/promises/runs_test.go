@@ -218,9 +218,9 @@ func (w *runs) makeBuyer() {
 	ctx := w.Context()
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err := w.Server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, Anybody: true, Cap: cmp.Or(most, 50*money.Dollar), Most: 50 * money.Dollar})
+	_, err := w.Server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, AllowAll: true, Cap: cmp.Or(most, 50*money.Dollar), DailyLimit: 50 * money.Dollar})
 	w.Must(err)
-	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.Clock.Now(0)().AddDate(1, 0, 0).Unix()}, nil)
+	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.Clock.NowFunc(0)().AddDate(1, 0, 0).Unix()}, nil)
 	w.Must(err)
 	w.link(w.who, most)
 	if strings.HasPrefix(w.column, "suspended") {
@@ -247,13 +247,13 @@ func (w *runs) makeShop() {
 	agent := &definition.Agent{Provider: substrate.KindMock}
 	var err error
 	if w.column == "closed" {
-		boss, err := w.Server.Vacants.Create(ctx, vacants.Spec{Name: "boss", Capability: "leads", Agent: agent, Tenant: tenant})
+		boss, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{Name: "boss", Capability: "leads", Agent: agent, Tenant: tenant})
 		w.Must(err)
 		w.shop, _, err = w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "shop", Capability: "sells", Agent: agent})
 		w.Must(err)
 		return
 	}
-	w.shop, err = w.Server.Vacants.Create(ctx, vacants.Spec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
+	w.shop, err = w.Server.Vacants.Create(ctx, vacants.CreateSpec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
 	w.Must(err)
 	if w.column != "suspended, at a free shop" {
 		p := price.Price{Flat: shopPrice}
@@ -303,7 +303,7 @@ func (w *runs) signed() {
 func (w *runs) envelope() string {
 	id := "m1"
 	e := &envelope.Envelope{
-		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.Clock.Now(0)(), IdempotencyKey: "k",
+		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.Clock.NowFunc(0)(), IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id},
 	}
 	_, err := e.Sign(w.Context(), w.who)
@@ -349,7 +349,7 @@ func (w *runs) tokenCompletion() { w.with(w.token, w.completion) }
 // asked.
 func (w *runs) byAgent(ask func(*runs)) {
 	ctx := w.Context()
-	agent, err := w.Server.Vacants.Create(ctx, vacants.Spec{
+	agent, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{
 		By: vacants.Tenant("buyer"), Name: "agent-" + w.asked.Short(), Capability: "asks", Tenant: "buyer",
 		Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.asked.String()}},
 	})
@@ -476,7 +476,7 @@ func (w *runs) delegation() {
 	name := "boss"
 	if w.column != "closed" {
 		name = "firm"
-		firm, err := w.Server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
+		firm, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
 		w.Must(err)
 		if w.column != "another tenant's" {
 			child, _, err := w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reach: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
@@ -500,7 +500,7 @@ func (w *runs) delegation() {
 // tool has an agent, whom no account pays for, ask the shop by a tool of its model.
 func (w *runs) tool() {
 	ctx := w.Context()
-	asker, err := w.Server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
+	asker, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
 	if err != nil {
 		w.Logf("Create() = %v", err)
 		return

@@ -83,7 +83,7 @@ func main() {
 	defer stop()
 	if err := t.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "realaws:", err)
-		os.Exit(problem.Of(err).Kind.Row().Exit)
+		os.Exit(problem.AsError(err).Kind.Row().Exit)
 	}
 }
 
@@ -185,7 +185,7 @@ func (t *trial) confirm(ctx context.Context) error {
 	}
 	t.destroy = fmt.Sprintf("AWS_REGION=%s go run ./cmd/vacancy destroy --stage %s", t.cloud.Region(), t.stage)
 	for _, short := range stage.Stacks() {
-		name := stage.Whole(t.stage, short)
+		name := stage.FullName(t.stage, short)
 		switch _, err := t.cloud.Stack(ctx, name); {
 		case err == nil:
 			return problem.New(problem.Conflict, "stage %s exists, with the stack %s: use another -stage, or destroy it: %s", t.stage, name, t.destroy)

@@ -92,8 +92,8 @@ func newTown(b *testing.B, n int) *town {
 	r := registry.New(registry.Config{
 		// All were published long ago, or the index would still follow the
 		// changes.
-		Store: memory.New(), Now: func() time.Time { return time.Now().Add(-live.Overlap - time.Hour) }, Rand: rand.Reader,
-		Elsewhere: true,
+		Store: memory.New(), Now: func() time.Time { return time.Now().Add(-live.ReadOverlap - time.Hour) }, Rand: rand.Reader,
+		AllowRemote: true,
 	})
 	w := &town{registry: r, corpus: searchtest.NewCorpus(7), scores: map[identity.ID]float64{}}
 	began := time.Now()
@@ -163,13 +163,13 @@ func (w *town) register(b *testing.B, i int) {
 	p := registrytest.Publication(b, k, registrytest.Draft{Text: e.Capability, At: time.Now().Add(-time.Hour), With: func(p *registry.Publication) {
 		p.Family = &e.ClaimedFamily
 		for _, text := range e.Declared {
-			if len(text) <= registry.MaxDeclaredOf {
+			if len(text) <= registry.MaxDeclaredItem {
 				p.Declared = append(p.Declared, text)
 			}
 		}
 		if len(e.Tags) > 0 {
 			l := registrytest.Listing(b, k, 1, func(l *listing.Listing) {
-				l.Tags, l.Skills, l.Summary, l.Family = distinct(e.Tags), distinct(e.Skills), e.Summary, e.Family
+				l.Tags, l.Skills, l.Summary, l.ModelFamily = distinct(e.Tags), distinct(e.Skills), e.Summary, e.Family
 			})
 			p.Listing = &l
 		}

@@ -42,7 +42,7 @@ func newCaller(w *world, i int, cfg callerConfig) *caller {
 	return c
 }
 
-func (c *caller) now() time.Time { return c.w.clock.Now(c.skew)() }
+func (c *caller) now() time.Time { return c.w.clock.NowFunc(c.skew)() }
 
 func (c *caller) wait(ctx context.Context, d time.Duration) error {
 	if v := c.w.pause(ctx, plain, "waiting"); v != fine {

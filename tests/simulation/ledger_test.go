@@ -41,7 +41,7 @@ func (w *world) openAccount() {
 	w.must(err)
 	w.price = &priced.Price{Version: 1, Flat: price, Free: freeCalls}
 	if w.cfg.tokens {
-		w.price = &priced.Price{Version: 1, In: money.Dollar / 2, Most: price, Free: freeCalls}
+		w.price = &priced.Price{Version: 1, In: money.Dollar / 2, MaxCharge: price, Free: freeCalls}
 	}
 	data, err := priced.VersionDocs.Encode(*w.price)
 	w.must(err)
@@ -67,7 +67,7 @@ func (w *world) link() {
 		return
 	}
 	w.linked = true
-	c := claim.Claim{Host: hostID, Account: w.account.ID}
+	c := claim.PaymentClaim{Host: hostID, Account: w.account.ID}
 	w.must(c.Sign(w.t.Context(), callerKey, w.now()))
 	_, err := w.billingOver(w.truth, w.now).Link(w.t.Context(), w.account.ID, c.String())
 	w.must(err)
@@ -106,7 +106,7 @@ func (w *world) checkMoney(ctx context.Context, s *calltest.Streams, charged int
 		switch r := &s.Requests[i]; {
 		case r.Kind == call.RowReset:
 			resets++
-		case r.PaidBy == call.FreeOfDay:
+		case r.PaidBy == call.PaidByFreeCall:
 			free++
 		}
 	}

@@ -66,7 +66,7 @@ var mutants = []mutant{
 		return r
 	}},
 	{name: "a caller forgets what it sent before", save: func(_ *world, _, st dispatch.State) dispatch.State {
-		st.Old, st.Live = nil, nil
+		st.Overtaken, st.Acceptable = nil, nil
 		st.Sent = st.Sent[max(0, len(st.Sent)-1):]
 		return st
 	}},
@@ -84,7 +84,7 @@ var mutants = []mutant{
 				if err != nil {
 					return err
 				}
-				put.If = d.Version
+				put.IfVersion = d.Version
 				writes = slices.Clone(writes)
 				writes[0] = put
 			}

@@ -202,7 +202,7 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) now() time.Time { return w.clock.Now(0)() }
+func (w *world) now() time.Time { return w.clock.NowFunc(0)() }
 
 // say adds a line to the trace.
 func (w *world) say(format string, args ...any) {

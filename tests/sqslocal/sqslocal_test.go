@@ -76,7 +76,7 @@ func TestAFaultIsNeverDropped(t *testing.T) {
 
 // A turn whose shares have no room waits, however old its message is.
 func TestATurnWithoutRoomIsNeverDropped(t *testing.T) {
-	for refusal, wait := range map[error]time.Duration{task.ErrFull: queue.RoomWait, task.ErrUndecided: queue.UndecidedWait} {
+	for refusal, wait := range map[error]time.Duration{task.ErrFull: queue.FullRetryDelay, task.ErrUndecided: queue.UndecidedWait} {
 		s := sqslocal.Start(t)
 		q := open(s)
 		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
@@ -100,7 +100,7 @@ func TestAWaitingTaskIsNeverDropped(t *testing.T) {
 		count  int
 		isAway bool
 		want   int // messages
-	}{{1, false, 1}, {queue.MaxRoomWaits - 1, false, 1}, {queue.MaxRoomWaits, false, 2}, {queue.MaxRoomWaits, true, 1}} {
+	}{{1, false, 1}, {queue.MaxFullRetries - 1, false, 1}, {queue.MaxFullRetries, false, 2}, {queue.MaxFullRetries, true, 1}} {
 		s := sqslocal.Start(t)
 		q := open(s)
 		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
@@ -113,8 +113,8 @@ func TestAWaitingTaskIsNeverDropped(t *testing.T) {
 		if n := len(s.Waiting("tasks")); n != tt.want || done != (tt.want == 2) {
 			t.Errorf("received %d times, away %t: done %t with %d messages, want %d", tt.count, tt.isAway, done, n, tt.want)
 		}
-		if again := s.Hidden("tasks", m.ID); !done && (again-queue.RoomWait).Abs() > 3*time.Second {
-			t.Errorf("received %d times, away %t: hidden for %v, want %v", tt.count, tt.isAway, again, queue.RoomWait)
+		if again := s.Hidden("tasks", m.ID); !done && (again-queue.FullRetryDelay).Abs() > 3*time.Second {
+			t.Errorf("received %d times, away %t: hidden for %v, want %v", tt.count, tt.isAway, again, queue.FullRetryDelay)
 		}
 	}
 }
@@ -135,12 +135,12 @@ func TestAccountsWaitInLinesOfTheirOwn(t *testing.T) {
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 20 {
-		if got, want := wait("busy"), queue.RoomWait+time.Duration(n)*queue.RoomGap; got != want {
+		if got, want := wait("busy"), queue.FullRetryDelay+time.Duration(n)*queue.FullRetryInterval; got != want {
 			t.Errorf("task %d of an account waits for %v, want %v", n, got, want)
 		}
 	}
 	for n := range 3 {
-		if got, want := wait("other"), queue.RoomWait+time.Duration(n)*2*queue.RoomGap; got != want {
+		if got, want := wait("other"), queue.FullRetryDelay+time.Duration(n)*2*queue.FullRetryInterval; got != want {
 			t.Errorf("task %d of another account waits for %v, want %v", n, got, want)
 		}
 	}
@@ -162,19 +162,19 @@ func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 1000 {
-		want := min(queue.RoomWait+time.Duration(n)*queue.RoomGap, call.MaxQueued+queue.RoomWait)
+		want := min(queue.FullRetryDelay+time.Duration(n)*queue.FullRetryInterval, call.MaxQueued+queue.FullRetryDelay)
 		if again := handle(now, task.ErrFull); again != want {
 			t.Fatalf("message %d is hidden for %v, want %v", n, again, want)
 		}
 	}
-	if again := handle(now.Add(-call.MaxQueued/2), task.ErrFull); again != call.MaxQueued/2+queue.RoomWait {
+	if again := handle(now.Add(-call.MaxQueued/2), task.ErrFull); again != call.MaxQueued/2+queue.FullRetryDelay {
 		t.Errorf("an old message is hidden for %v", again)
 	}
-	if again := handle(now, task.ErrAccountFull); again != queue.RoomWait {
+	if again := handle(now, task.ErrAccountFull); again != queue.FullRetryDelay {
 		t.Errorf("the message of an account is hidden for %v", again)
 	}
-	now = now.Add(call.MaxQueued + queue.RoomGap)
-	if again := handle(now, task.ErrFull); again != queue.RoomWait {
+	now = now.Add(call.MaxQueued + queue.FullRetryInterval)
+	if again := handle(now, task.ErrFull); again != queue.FullRetryDelay {
 		t.Errorf("once the others have failed, a message is hidden for %v", again)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // held is a chat whose agent waits for release before it answers.
 func held(t *testing.T) (c *chat, release func()) {
-	c = newChat(t, vacants.Spec{})
+	c = newChat(t, vacants.CreateSpec{})
 	gate := make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
 		<-gate
@@ -98,7 +98,7 @@ func TestAMessageRunsOnceWhoeverTriesAgain(t *testing.T) {
 
 // A call that is finished later costs no more than the person allowed when it was sent.
 func TestTheBoundOfThePriceStaysWithTheCall(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.setPrice(price.Price{Flat: 2000})
 	c.intercept(func(http.ResponseWriter, *http.Request, []byte) bool { panic(http.ErrAbortHandler) })
 	p := c.tab()
@@ -120,7 +120,7 @@ func TestTheBoundOfThePriceStaysWithTheCall(t *testing.T) {
 
 // A price that came after the page is not paid unasked.
 func TestAPriceThatThePageDoesNotShowIsNotPaid(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	c.setPrice(price.Price{Flat: 2000})
 	p.say("hello")
@@ -133,7 +133,7 @@ func TestAPriceThatThePageDoesNotShowIsNotPaid(t *testing.T) {
 
 // A false word of the host about an answer does not end the chain for good: a reset goes on.
 func TestAChainOfAFalseAnswerIsReset(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	lied := false
 	c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if noStream(w, r) {
@@ -161,7 +161,7 @@ func TestAChainOfAFalseAnswerIsReset(t *testing.T) {
 
 // A vacant that was restored refuses what was signed before. A message that only a stream carried so far is signed again.
 func TestAMessageIsSignedAgainForARestoredVacant(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.say("one")
 	p.heard(1)
@@ -200,7 +200,7 @@ func TestAMessageIsSignedAgainForARestoredVacant(t *testing.T) {
 
 // A connection that dies before a stream begins keeps neither the message nor other tabs.
 func TestAStreamThatNeverBeginsIsLeft(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if strings.Contains(r.URL.Path, "/a2a/") {
 			return false
@@ -216,7 +216,7 @@ func TestAStreamThatNeverBeginsIsLeft(t *testing.T) {
 
 // A page goes on with the key whose message has no outcome yet.
 func TestTheMessageInHandIsFoundAgain(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.say("one")
 	p.heard(1)

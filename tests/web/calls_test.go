@@ -73,7 +73,7 @@ func noStream(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func TestTwoTabsCallOneAfterTheOther(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	a := c.tab()
 	a.say("zero")
 	a.heard(1)
@@ -105,7 +105,7 @@ func TestTheNextTabFinishesTheCallOfAKilledTab(t *testing.T) {
 		"after the answer": `async (real, args) => { const answer = await real(...args); await answer.text(); }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newChat(t, vacants.Spec{})
+			c := newChat(t, vacants.CreateSpec{})
 			p := c.prepared(`{ const real = window.fetch, act = ` + script + `; window.fetch = async (...args) => {
 				if (args[1]?.method !== "POST") return real(...args);
 				await act(real, args);
@@ -137,7 +137,7 @@ func TestTheNextTabFinishesTheCallOfAKilledTab(t *testing.T) {
 }
 
 func TestALostAnswerIsAskedForWithTheSameBytes(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	lost := 0
 	c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if noStream(w, r) {
@@ -160,7 +160,7 @@ func TestALostAnswerIsAskedForWithTheSameBytes(t *testing.T) {
 }
 
 func TestNothingIsSentThatIsNotStored(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	// The browser checks its quota at the first write, and later only now and then: a full database is played.
 	p := c.prepared(`{ const begin = IDBDatabase.prototype.transaction; IDBDatabase.prototype.transaction = function (names, mode, ...more) {
 		if (window.full && mode === "readwrite") throw new DOMException("full", "QuotaExceededError");
@@ -192,7 +192,7 @@ func TestNothingIsSentThatIsNotStored(t *testing.T) {
 	p.verified()
 	c.wasAsked("first", "second")
 
-	denied := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open() { throw new DOMException("access is denied", "SecurityError"); } } });`)
+	denied := newChat(t, vacants.CreateSpec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open() { throw new DOMException("access is denied", "SecurityError"); } } });`)
 	denied.until(`document.querySelector("#talk .copy") !== null`)
 	expect(t, "the page", denied.text("#talk"), "access is denied", "vacancy call http", "not Your message")
 }
@@ -203,7 +203,7 @@ func TestDamagedAnswersAreRefused(t *testing.T) {
 	must(t, err)
 	stranger, err := identity.NewKey(rand.Reader)
 	must(t, err)
-	c := newChat(t, vacants.Spec{Key: key})
+	c := newChat(t, vacants.CreateSpec{Key: key})
 	p := c.tab()
 	p.say("first")
 	p.heard(1)
@@ -256,7 +256,7 @@ func TestDamagedAnswersAreRefused(t *testing.T) {
 func TestClocksThatDiffer(t *testing.T) {
 	for name, minutes := range map[string]int{"ahead": 10, "behind": -10} {
 		t.Run(name, func(t *testing.T) {
-			c := newChat(t, vacants.Spec{})
+			c := newChat(t, vacants.CreateSpec{})
 			p := c.prepared(fmt.Sprintf(`{ const real = Date.now; Date.now = () => real() + %d; }`, minutes*60_000))
 			for i := range 2 {
 				p.until(`document.querySelector("#message") !== null`)
@@ -266,7 +266,7 @@ func TestClocksThatDiffer(t *testing.T) {
 			p.verified()
 		})
 	}
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.prepared(`{ const real = Date.now; Date.now = () => real() + 7200_000; }`)
 	p.until(`document.querySelector("#message") !== null`)
 	p.say("hello")
@@ -276,7 +276,7 @@ func TestClocksThatDiffer(t *testing.T) {
 // A page corrects its clock once in a turn. A host that names another time again cannot make it
 // sign on and on.
 func TestAClockIsCorrectedOnce(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	var asked atomic.Int64
 	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if !noStream(w, r) {
@@ -294,7 +294,7 @@ func TestAClockIsCorrectedOnce(t *testing.T) {
 
 // A page reads receipts of its own host only, because it signs the read.
 func TestAReceiptElsewhereIsNotShown(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	for i, address := range []string{"//elsewhere.example/v1/account/receipts/1", "https://elsewhere.example/v1/account/receipts/1", "/v1/account", "x/v1/account/receipts/1", "/v1/account/receipts/1"} {
 		c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
@@ -320,7 +320,7 @@ func TestAReceiptElsewhereIsNotShown(t *testing.T) {
 
 // Another program with the same key moves the chain. The page asks before it resets the chain.
 func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.settings()
 	p.click("#exportable")
@@ -348,7 +348,7 @@ func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 }
 
 func TestASlowVacantIsWaitedFor(t *testing.T) {
-	c := newChat(t, vacants.Spec{Work: 5 * time.Minute})
+	c := newChat(t, vacants.CreateSpec{Work: 5 * time.Minute})
 	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool { return noStream(w, r) })
 	release := make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
@@ -374,7 +374,7 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 
 // A stream does not say when its answer is due, so the page asks.
 func TestAStreamIsWaitedForWithALimit(t *testing.T) {
-	c := newChat(t, vacants.Spec{Work: 2 * time.Minute})
+	c := newChat(t, vacants.CreateSpec{Work: 2 * time.Minute})
 	release := make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
 		<-release
@@ -391,7 +391,7 @@ func TestAStreamIsWaitedForWithALimit(t *testing.T) {
 
 // A failed call is told once, and the next one goes on.
 func TestAFailedCall(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.play(func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) })
 	p := c.tab()
 	p.say("fail")
@@ -405,7 +405,7 @@ func TestAFailedCall(t *testing.T) {
 
 // Also an answer with a price comes in pieces. At its end it names its receipt.
 func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100})
 	release := make(chan bool)
 	c.play(func(_ string, w http.ResponseWriter) {
@@ -442,7 +442,7 @@ func (p *page) receipt() {
 
 // A receipt that the host did not sign for this call is shown as such.
 func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.setPrice(price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 100})
 	var mu sync.Mutex
 	var first string // the first receipt
@@ -527,7 +527,7 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 
 // Texts of vacants are texts, whatever they contain.
 func TestHostileAnswers(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	long := strings.Repeat("w", 16<<10)
 	texts := map[string]string{
 		"script": `<script>document.title = "ran"</script><img src=x onerror="document.title='ran'">`,
@@ -561,7 +561,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 func TestPagesThatCannotCallShowTheCommand(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.profile.open(c.url + "/web/vacants/elsewhere")
 	p.until(`document.querySelector("#talk .copy") !== null`)
 	if got := p.text("#talk"); !strings.Contains(got, "lives at another host") || !strings.Contains(got, `vacancy call 'https://example.org/$(touch%20x)/a2a/message/send' hello`) && !strings.Contains(got, `vacancy call 'https://example.org/$(touch x)/a2a/message/send' hello`) {
@@ -593,7 +593,7 @@ func (p *page) exported() *identity.Key {
 }
 
 func TestThePageOfKeys(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	keys := c.profile.open(c.url + "/web/keys")
 	keys.until(`document.querySelector("#keys").textContent.includes("has no keys")`)
 	p := c.tab()
@@ -636,7 +636,7 @@ func TestThePageOfKeys(t *testing.T) {
 // What a person allows to pay bounds each way of a call.
 func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 	for most, want := range map[string]string{"": "max_price=2000", "0.001": "max_price=1000", "0": "max_price=0"} {
-		c := newChat(t, vacants.Spec{})
+		c := newChat(t, vacants.CreateSpec{})
 		c.setPrice(price.Price{Flat: 2000})
 		p := c.tab()
 		p.settings()

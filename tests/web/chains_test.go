@@ -60,18 +60,18 @@ func exported(t *testing.T, entries int) []byte {
 	t.Helper()
 	key, parent, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	b := datadir.Bundle{Key: key, Agent: []byte(`{"model": "m"}`)}
-	must(t, b.MakeCard(t.Context(), "translate ZH↔EN"))
+	must(t, b.SignCard(t.Context(), "translate ZH↔EN"))
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, Added: []string{"\uffee", "😀", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
 	must(t, errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)))
 	b.Manifest = &m
-	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("alice", key.ID()))
+	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.GenesisPayload("alice", key.ID()))
 	for i := range entries {
 		if _, err := e.Sign(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 		b.Logbook = append(b.Logbook, e)
-		e = logbook.Next(&e, logbook.KindKeyExported, at.Add(time.Duration(i)*time.Millisecond), logbook.KeyExported("https://host/ü\u202e"))
+		e = logbook.Next(&e, logbook.KindKeyExported, at.Add(time.Duration(i)*time.Millisecond), logbook.KeyExportedPayload("https://host/ü\u202e"))
 	}
 	for n := range byte(2) {
 		target := keyOf(t, 10+n).ID()
@@ -79,7 +79,7 @@ func exported(t *testing.T, entries int) []byte {
 		if _, err := call.Sign(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		b.Chains = append(b.Chains, dispatch.State{Self: key.ID(), Target: target, Sent: []envelope.Envelope{call}, Signed: at})
+		b.Chains = append(b.Chains, dispatch.State{Self: key.ID(), Target: target, Sent: []envelope.Envelope{call}, LastSigned: at})
 	}
 	return b.AppendExport(nil, "alice", at)
 }

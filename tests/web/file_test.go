@@ -14,7 +14,7 @@ import (
 
 // A page sends a file to an agent that takes files, and says which files it does not send.
 func TestAFileIsSentWithAMessage(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	plain := newProfile(t, c.url).open(c.url + "/web/vacants/demo")
 	plain.until(`document.querySelector("#message") !== null`)
 	plain.eval(`document.querySelector("#file") === null || Promise.reject("a file button")`, nil)

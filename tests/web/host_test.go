@@ -79,7 +79,7 @@ func (h *hosted) serve(listener net.Listener, wrap func(http.Handler) http.Handl
 // publish creates a vacant and publishes it, which is an event.
 func (h *hosted) publish(name string) identity.ID {
 	h.t.Helper()
-	made, err := h.Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "Echoes " + name, Substrate: "echo"})
+	made, err := h.Vacants.Create(h.t.Context(), vacants.CreateSpec{Name: name, Capability: "Echoes " + name, Substrate: "echo"})
 	if err == nil {
 		_, _, err = h.Vacants.Publish(h.t.Context(), made.ID, vacants.PublishOptions{})
 	}

@@ -19,7 +19,7 @@ func (p *page) markdown(source string) (html string) {
 
 // Markdown becomes elements, and what is not Markdown stays as it was written.
 func TestAnswersAreMarkdown(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	link := func(href, text, more string) string {
 		return `<a href="` + href + `" target="_blank" rel="noopener noreferrer nofollow">` + text + `</a>` + more
@@ -82,7 +82,7 @@ func TestAnswersAreMarkdown(t *testing.T) {
 
 // An answer of 1 MB, or one that is nested deeply, is shown whole, with a bounded number of elements.
 func TestLargeMarkdownIsShownWhole(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	steps := ""
 	for i := range 1000 {
@@ -131,7 +131,7 @@ func encode(t *testing.T, text string) string {
 
 // An answer is shown as Markdown, and so after a reload; it can be copied as it was written, and loads nothing.
 func TestAnAnswerInMarkdown(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	const answer = "## Letters\n\nUse **one** of:\n\n1. [the docs](https://example.org/docs)\n2. ![a cat](https://example.org/cat.png)\n3. <img src=https://example.org/x.png onerror=\"globalThis.hacked=1\">\n\n```sh\nrm -rf \"$X\"\n```\n\n| a | b |\n|---|---|\n\n> \u202eevil and [bad](javascript:globalThis.hacked=1) \u0645\u0631\u062d\u0628\u0627"
 	c.play(func(_ string, w http.ResponseWriter) { reply(w, answer) })
 	// A test has no clipboard of its own.

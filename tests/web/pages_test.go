@@ -26,7 +26,7 @@ func directory(t *testing.T) *hosted {
 		h.publish(fmt.Sprintf("agent-%02d", i))
 	}
 	for name, capability := range map[string]string{"hostile": hostile + strings.Repeat("W", 4000), "hidden": "Is found by its address only"} {
-		made, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: strings.ReplaceAll(capability, "\u202e", ""), Substrate: "echo"})
+		made, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: strings.ReplaceAll(capability, "\u202e", ""), Substrate: "echo"})
 		if err == nil && name == "hostile" {
 			_, _, err = h.Vacants.Publish(t.Context(), made.ID, vacants.PublishOptions{})
 		}
@@ -120,7 +120,7 @@ func TestPagesHaveThePolicy(t *testing.T) {
 
 // A page whose program or whose storage does not come says so.
 func TestAPageSaysWhatDoesNotWork(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.eval(`document.querySelector(".unloaded") === null || Promise.reject("unloaded")`, nil)
 	block := func(w http.ResponseWriter, r *http.Request) bool {
@@ -144,7 +144,7 @@ func TestAPageSaysWhatDoesNotWork(t *testing.T) {
 		t.Errorf("the faults are %q", faults)
 	}
 
-	silent := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open: () => new EventTarget() } });`)
+	silent := newChat(t, vacants.CreateSpec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open: () => new EventTarget() } });`)
 	silent.until(`document.querySelector("#talk .copy") !== null`)
 	expect(t, "the page", silent.text("#talk"), "its storage does not answer", "vacancy call http")
 }
@@ -152,7 +152,7 @@ func TestAPageSaysWhatDoesNotWork(t *testing.T) {
 // The pages work at https://localhost, as at http://127.0.0.1.
 func TestPagesWorkByHTTPSOnLoopback(t *testing.T) {
 	h := newHTTPSHost(t)
-	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "Echoes", Substrate: "echo"}); err != nil {
+	if _, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "Echoes", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	p := newProfile(t, h.url).open("about:blank")

@@ -19,7 +19,7 @@ import (
 // priced is a chat whose calls cost money, after its one free call, and an account of its host.
 func priced(t *testing.T) (*chat, billing.Account) {
 	t.Helper()
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100})
 	return c, c.account("acme", 3000)
 }

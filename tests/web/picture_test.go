@@ -27,7 +27,7 @@ func TestPictureOfAPage(t *testing.T) {
 		}
 		return
 	}
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.view(760, "light")
 	p.say("hello")

@@ -53,7 +53,7 @@ func TestReviewsVerifyByGo(t *testing.T) {
 // A person reviews an answer on the page, once.
 func TestAPersonReviewsAnAnswerOnThePage(t *testing.T) {
 	t.Parallel()
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.say("hi")
 	p.heard(1)

@@ -208,7 +208,7 @@ func TestStopEndsEachPhaseOfATurn(t *testing.T) {
 	} {
 		t.Run(phase.name, func(t *testing.T) {
 			t.Parallel()
-			c := newChat(t, vacants.Spec{})
+			c := newChat(t, vacants.CreateSpec{})
 			s := stopping{c, c.prepared(gates)}
 			p := s.page
 			p.until(`document.querySelector("#message") !== null`)
@@ -237,7 +237,7 @@ func TestStopEndsEachPhaseOfATurn(t *testing.T) {
 // What a page shows during a turn moves Stop only by the pieces of an answer, and a press on Stop
 // counts though they move it.
 func TestAPressOnStopCountsThoughThePageMoves(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	gate := make(chan bool)
 	defer close(gate)
 	c.play(func(_ string, w http.ResponseWriter) {
@@ -273,7 +273,7 @@ func TestAPressOnStopCountsThoughThePageMoves(t *testing.T) {
 
 // A second submission during a turn sends nothing, and its text stays in the field.
 func TestAFormThatIsSubmittedTwiceSendsOnce(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.until(`!document.querySelector("#send").disabled`)
 	p.eval(`{ const [form, field] = [document.querySelector("#say"), document.querySelector("#message")];

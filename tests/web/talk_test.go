@@ -35,7 +35,7 @@ type chat struct {
 }
 
 // newChat serves a chat until the test ends.
-func newChat(t *testing.T, spec vacants.Spec) *chat {
+func newChat(t *testing.T, spec vacants.CreateSpec) *chat {
 	t.Helper()
 	c := &chat{hosted: newHost(t)}
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -235,7 +235,7 @@ func (p *page) verified() {
 }
 
 func TestTalkCallsAndVerifies(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.tab()
 	p.say("hello")
 	p.hears(1, "You said: hello")
@@ -267,7 +267,7 @@ func TestTalkCallsAndVerifies(t *testing.T) {
 
 // Enter sends a message, except with Shift, while a word is composed, and on a touch screen.
 func TestEnterSends(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	p := c.prepared(`{ const real = window.matchMedia; window.matchMedia = (query) => (window.touch && query === "(pointer: coarse)" ? { matches: true } : real.call(window, query)); }`)
 	// press reports whether the page leaves a key to the browser, which then begins a line.
 	press := func(key string) (breaks bool) {
@@ -304,7 +304,7 @@ func TestEnterSends(t *testing.T) {
 
 // A vacant's page with its scripts has at most 110 KB in 12 requests.
 func TestThePageOfAVacantIsSmall(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	if _, _, err := c.Vacants.Publish(t.Context(), c.id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ type exchanges struct {
 // remembering is a chat whose agent has a memory. The texts of the memory are the answers.
 func remembering(t *testing.T) *chat {
 	t.Helper()
-	c := newChat(t, vacants.Spec{})
+	c := newChat(t, vacants.CreateSpec{})
 	agent := c.definition()
 	agent.Memory = true
 	c.update(agent)
@@ -389,7 +389,7 @@ func TestAContextOfOthersShowsNothing(t *testing.T) {
 	c := remembering(t)
 	agent := c.definition()
 	agent.Memory = true
-	if _, err := c.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "Repeats what you say", Agent: &agent}); err != nil {
+	if _, err := c.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "other", Capability: "Repeats what you say", Agent: &agent}); err != nil {
 		t.Fatal(err)
 	}
 	p := c.tab()

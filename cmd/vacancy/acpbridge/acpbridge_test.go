@@ -278,7 +278,7 @@ func TestServersOfTheEditorAreOfferedToTheOwnersAgent(t *testing.T) {
 	f := openFixture(t)
 	f.agent = "pup"
 	var got []string
-	f.Vacants.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
+	f.Vacants.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		for _, s := range servers {
 			got = append(got, fmt.Sprint(s.Name, " ", s.URL, " ", by == outbound.Tenant))
 		}
@@ -287,7 +287,7 @@ func TestServersOfTheEditorAreOfferedToTheOwnersAgent(t *testing.T) {
 		}})
 		return offer, func() {}, nil
 	}
-	f.Create(vacants.Spec{By: vacants.Operator(), Name: "pup", Capability: "looks", Tenant: "acme", Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: look {}\n---\ntext: {result}\n```"}})
+	f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "pup", Capability: "looks", Tenant: "acme", Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: look {}\n---\ntext: {result}\n```"}})
 	e := connect(t, f.config(f.key, true))
 	capabilities, _ := e.ask("initialize", map[string]any{"protocolVersion": 1})["agentCapabilities"].(map[string]any)
 	if servers, _ := capabilities["mcpCapabilities"].(map[string]any); servers["http"] != true {

@@ -176,7 +176,7 @@ func requestError(err error) *acp.RequestError {
 	if errors.As(err, &r) {
 		return r
 	}
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	r = acp.NewInternalError(nil)
 	switch p.Kind {
 	case problem.Usage, problem.Malformed:

@@ -62,7 +62,7 @@ func (a talker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			}
 			return
 		case last == "ask":
-			if yield(substrate.Asks{}, nil) && yield(substrate.Text("which color?"), nil) {
+			if yield(substrate.Question{}, nil) && yield(substrate.Text("which color?"), nil) {
 				yield(substrate.Stop, nil)
 			}
 			return
@@ -101,7 +101,7 @@ func openFixture(t *testing.T) *fixture {
 	f.Serve()
 	f.Work()
 	f.acme = f.Account("acme", money.Dollar)
-	f.fox = f.Create(vacants.Spec{By: vacants.Operator(), Name: "fox", Capability: "talks", Substrate: "talker", Tenant: "acme"})
+	f.fox = f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "fox", Capability: "talks", Substrate: "talker", Tenant: "acme"})
 	f.key = f.Key(f.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead}})
 	return f
 }

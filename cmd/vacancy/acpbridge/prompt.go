@@ -245,7 +245,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 		defer stop()
 		// If the host does not answer, the task ends by itself. The client does not get its result.
 		if _, err := b.Agent.Cancel(canceling, id); err != nil {
-			b.Note("task %s was not canceled at its host: %s", id, problem.Of(err).Text())
+			b.Note("task %s was not canceled at its host: %s", id, problem.AsError(err).Text())
 		}
 	}
 	s.mu.Lock()
@@ -268,7 +268,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	case b.isOver():
 		return "", problem.New(problem.Canceled, "the client has gone; the task goes on at the agent's host")
 	case err != nil:
-		failure, reason = problem.Of(err).Text(), acp.StopReasonRefusal
+		failure, reason = problem.AsError(err).Text(), acp.StopReasonRefusal
 	case state == task.Canceled:
 		return acp.StopReasonCancelled, nil
 	case state == task.Failed, state == task.Rejected:
@@ -288,7 +288,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 		s.waiting, s.steps = t.task.ID, t.steps
 	}
 	if answer != nil {
-		switch a2awire.Cut(answer) {
+		switch a2awire.IncompleteReason(answer) {
 		case "length", "budget":
 			reason = acp.StopReasonMaxTokens
 		case "canceled":

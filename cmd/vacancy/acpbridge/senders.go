@@ -108,11 +108,11 @@ func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) b
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	_, res, err := s.Caller.Print(ctx, s.Target, envelope.Message{Role: envelope.RoleUser, Parts: []string{m.Text}, MessageID: &m.ID, ContextID: &m.Context})
+	_, res, err := s.Caller.SignRequest(ctx, s.Target, envelope.Message{Role: envelope.RoleUser, Parts: []string{m.Text}, MessageID: &m.ID, ContextID: &m.Context})
 	if err != nil {
 		return err
 	}
-	sent, message := res.RequestHash, a2awire.SignedMessage(&res.Request)
+	sent, message := res.RequestHash, a2awire.EnvelopeMessage(&res.Request)
 	message.Task = m.Task
 	var t task.Task
 	var last a2awire.Answer // end of the turn, which is passed on once it is verified
@@ -130,7 +130,7 @@ func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) b
 	}
 	var reply *envelope.Envelope
 	if answer != nil {
-		reply, _ = a2awire.Signed(answer) // without one, the next message asks for the fate of the call
+		reply, _ = a2awire.ParseEnvelope(answer) // without one, the next message asks for the fate of the call
 	}
 	if reply == nil {
 		if err == nil {

@@ -96,7 +96,7 @@ type Result struct {
 	Session string
 	Text    string
 	Written []string // files below the root that the agent wrote through this program, sorted
-	Why     substrate.Done
+	Why     substrate.FinishReason
 	Usage   *substrate.Usage // nil if the agent reports none
 }
 
@@ -134,7 +134,7 @@ func Start(ctx context.Context, o Options) (a *Agent, err error) {
 	}
 	log, err := sessionlog.Open(a.o.Root, string(a.session), a.o.Now)
 	if err != nil {
-		a.o.Note("warning: the session is not logged below %s: %s", a.o.Root, problem.Plain(err))
+		a.o.Note("warning: the session is not logged below %s: %s", a.o.Root, problem.PlainMessage(err))
 	}
 	a.log.Store(log)
 	return a, nil
@@ -158,7 +158,7 @@ func (a *Agent) start() error {
 	_ = out.Close()
 	if err != nil {
 		_ = stdout.Close()
-		return problem.Wrap(problem.Usage, err, "the agent's program does not start: %s", problem.Plain(err))
+		return problem.Wrap(problem.Usage, err, "the agent's program does not start: %s", problem.PlainMessage(err))
 	}
 	a.stdin, a.stdout = stdin, stdout
 	release := procgroup.Guard(cmd)

@@ -126,7 +126,7 @@ func TestAnAgentThatDoesNotStartIsAnError(t *testing.T) {
 		"noise": "the agent wrote more than 100 lines that are not messages of ACP",
 	} {
 		_, err := Start(t.Context(), options(t, kind, t.TempDir()))
-		if err == nil || problem.Of(err).Text() != want {
+		if err == nil || problem.AsError(err).Text() != want {
 			t.Errorf("%s: Start = %v, want %s", kind, err, want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestAnAgentThatMisbehavesEndsItsPromptOnly(t *testing.T) {
 		"line 10485760": {problem.SubstrateTooLarge, "the agent wrote a line of 10 MiB or more"},
 	} {
 		a := open(t, options(t, "agent", t.TempDir()))
-		if _, err := a.Prompt(t.Context(), prompt, ignore); !problem.Is(err, want.kind) || !strings.HasPrefix(problem.Of(err).Text(), want.text) {
+		if _, err := a.Prompt(t.Context(), prompt, ignore); !problem.Is(err, want.kind) || !strings.HasPrefix(problem.AsError(err).Text(), want.text) {
 			t.Errorf("%s: Prompt = %v", prompt, err)
 		}
 	}

@@ -171,7 +171,7 @@ func fileError(path string, err error) error {
 	case errors.As(err, &link):
 		err = link.Err
 	}
-	return refuse("%.300s: %s", path, problem.Plain(err))
+	return refuse("%.300s: %s", path, problem.PlainMessage(err))
 }
 
 // resourceNotFound is the code of the error of a missing file.

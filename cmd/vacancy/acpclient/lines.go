@@ -166,7 +166,7 @@ func (a *Agent) update(params json.RawMessage) bool {
 		return true
 	}
 	if t.text.Len()+len(e.Text) > substrate.MaxText {
-		t.fail(substrate.TooLarge(t.text.Len() + len(e.Text)))
+		t.fail(substrate.TooLargeError(t.text.Len() + len(e.Text)))
 		return true
 	}
 	a.mu.Lock()

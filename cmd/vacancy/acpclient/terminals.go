@@ -133,7 +133,7 @@ func (r requests) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest)
 	}
 	if err := t.cmd.Start(); err != nil {
 		kill()
-		return none, refuse("command: %.300s does not start: %s", q.Command, problem.Plain(err))
+		return none, refuse("command: %.300s does not start: %s", q.Command, problem.PlainMessage(err))
 	}
 	release := procgroup.Guard(t.cmd)
 	pool.count++

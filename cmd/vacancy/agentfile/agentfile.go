@@ -71,7 +71,7 @@ func Read(file string, o Options) (File, error) {
 		}
 	}
 	if err != nil {
-		return f, problem.Within(kindOf(err), file, err)
+		return f, problem.WithPlace(kindOf(err), file, err)
 	}
 	f.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	return f, nil
@@ -81,7 +81,7 @@ func kindOf(err error) problem.Kind {
 	if errors.Is(err, fs.ErrNotExist) {
 		return problem.NotFound
 	}
-	if k := problem.Of(err).Kind; k != problem.Internal {
+	if k := problem.AsError(err).Kind; k != problem.Internal {
 		return k
 	}
 	return problem.Usage
@@ -103,18 +103,18 @@ type reader struct {
 func (o Options) read(dir, name string) (f File, err error) {
 	r := &reader{program: o.Program}
 	if r.beside, err = os.OpenRoot(dir); err != nil {
-		return f, asText(err)
+		return f, unwrapPathError(err)
 	}
 	defer r.beside.Close()
 	if o.Root != "" {
 		if r.root, err = os.OpenRoot(o.Root); err != nil {
-			return f, asText(err)
+			return f, unwrapPathError(err)
 		}
 		defer r.root.Close()
 	}
 	doc, err := readText(r.beside, filepath.ToSlash(name))
 	if err != nil {
-		return f, asText(err)
+		return f, unwrapPathError(err)
 	}
 	front, persona, err := split(doc)
 	if err != nil {
@@ -133,9 +133,9 @@ func (o Options) read(dir, name string) (f File, err error) {
 	return File{Agent: a, Settings: r.settingNames, ApprovalMode: r.approval}, a.Check()
 }
 
-// asText unwraps the error of a failed file operation, so that the message does not repeat the
+// unwrapPathError unwraps the error of a failed file operation, so that the message does not repeat the
 // path.
-func asText(err error) error {
+func unwrapPathError(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
 		return &problem.Error{Kind: kindOf(err), Detail: pathError.Err.Error(), Err: err}
@@ -144,7 +144,7 @@ func asText(err error) error {
 }
 
 func split(doc []byte) (front, body []byte, err error) {
-	doc = bytes.ReplaceAll(canon.TrimMark(doc), []byte("\r\n"), []byte("\n"))
+	doc = bytes.ReplaceAll(canon.TrimByteOrderMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
 	if ok {
 		// The closing line may be the first or the last line after the opening one.
@@ -164,13 +164,13 @@ func split(doc []byte) (front, body []byte, err error) {
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
-	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).onOff, "ask": (*reader).onOff,
-	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
+	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).parseOnOff, "ask": (*reader).parseOnOff,
+	"tools": (*reader).parseTools, "allowed_tools": (*reader).parseTools, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
 	"lock_paths":    (*reader).folders,
 	"approval_mode": (*reader).approvalMode, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
-	"name": (*reader).name, "color": (*reader).unused,
+	"name": (*reader).name, "color": (*reader).warnUnused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
 	"input":       (*reader).input,
@@ -231,7 +231,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	}
 	a, err = definition.Parse(b)
 	if err != nil {
-		return a, problem.Within(problem.Usage, "settings", err)
+		return a, problem.WithPlace(problem.Usage, "settings", err)
 	}
 	if a.Tier != "" {
 		return a, nil
@@ -298,7 +298,7 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 func (r *reader) dropBudgets(m members) {
 	var a definition.Agent
 	b, err := json.Marshal(m)
-	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.Costs("") {
+	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.HasCost("") {
 		return // definition.Parse reports errors
 	}
 	for _, key := range []string{"budget", "daily_budget"} {
@@ -322,7 +322,7 @@ func (m members) setSubstrate(text string) error {
 		delete(m, "fallback_model")
 		return nil
 	}
-	agent, ok := definition.Of(spec)
+	agent, ok := definition.DefaultAgent(spec)
 	if !ok {
 		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", text))
 	}
@@ -357,7 +357,7 @@ func (r *reader) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
+func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: no provider of this host has it; it is not used", key)
 	return nil
 }
@@ -365,7 +365,7 @@ func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 // approvalMode takes a setting that only programs on this machine have.
 func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
 	if r.program == "" {
-		return r.unused(nil, key, value)
+		return r.warnUnused(nil, key, value)
 	}
 	modes := []string{"default", "auto_edit", "yolo", "plan"}
 	if json.Unmarshal(value, &r.approval) != nil || !slices.Contains(modes, r.approval) {
@@ -429,7 +429,7 @@ func (r *reader) format(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) onOff(a members, key string, value json.RawMessage) error {
+func (r *reader) parseOnOff(a members, key string, value json.RawMessage) error {
 	switch string(value) {
 	case `"on"`, "true": // the YAML parser treats on and off as strings
 		a[key] = json.RawMessage("true")
@@ -460,8 +460,8 @@ func (r *reader) input(a members, key string, value json.RawMessage) error {
 	return err
 }
 
-// allowed parses tools and allowed_tools, which have the same meaning.
-func (r *reader) allowed(a members, key string, value json.RawMessage) error {
+// parseTools parses tools and allowed_tools, which have the same meaning.
+func (r *reader) parseTools(a members, key string, value json.RawMessage) error {
 	tools, err := listOf(key, value)
 	if err != nil {
 		return err
@@ -636,12 +636,12 @@ func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) s
 			out.WriteString(line)
 			continue
 		}
-		out.WriteString(r.included(in, dir, name, within) + "\n")
+		out.WriteString(r.readInclude(in, dir, name, within) + "\n")
 	}
 	return out.String()
 }
 
-func (r *reader) included(in *os.Root, dir, name string, within []string) string {
+func (r *reader) readInclude(in *os.Root, dir, name string, within []string) string {
 	skipped := func(why string) string { return "<!-- @" + strings.ReplaceAll(name, "--", "- -") + ": " + why + " -->" }
 	places := []struct {
 		root *os.Root

@@ -142,7 +142,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nprovider: echo":      "model: expected none",
 	} {
 		_, err := read(t, front, "x", agentfile.Options{})
-		if p := problem.Of(err); err == nil || p.Kind != problem.Usage || !strings.Contains(p.Text(), want) || !strings.Contains(p.Text(), "clerk.md") {
+		if p := problem.AsError(err); err == nil || p.Kind != problem.Usage || !strings.Contains(p.Text(), want) || !strings.Contains(p.Text(), "clerk.md") {
 			t.Errorf("%q: %v, want a usage error that says %q and names the file", front, err, want)
 		}
 	}
@@ -252,7 +252,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 	for settings, want := range map[string]string{
 		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, bedrock, gemini, mistral or openai beside a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
-		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)
 		}
 	}
@@ -284,7 +284,7 @@ func FuzzRead(f *testing.F) {
 		got, err := agentfile.Read(path, agentfile.Options{Root: root})
 		if err == nil {
 			err = got.Agent.Check()
-		} else if k := problem.Of(err).Kind; k != problem.Usage && k != problem.TooLarge && k != problem.Malformed && k != problem.NotJSON {
+		} else if k := problem.AsError(err).Kind; k != problem.Usage && k != problem.TooLarge && k != problem.Malformed && k != problem.NotJSON {
 			t.Errorf("Read() = %v of kind %s", err, k)
 			return
 		} else {

@@ -90,7 +90,7 @@ func TestWhatIsWrongInAFileForAProgramIsNamed(t *testing.T) {
 		"budget: much": "budget: expected dollars", "modle: x": "did you mean model?", "model: [a]": "model: expected",
 	} {
 		root := folder(t, map[string]string{"a.md": "---\n" + settings + "\n---\n"})
-		if _, err := Read(filepath.Join(root, "a.md"), Options{Root: root, Program: Claude}); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), want) {
+		if _, err := Read(filepath.Join(root, "a.md"), Options{Root: root, Program: Claude}); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: Read = %v, want %s", settings, err, want)
 		}
 	}

@@ -60,7 +60,7 @@ func Read(dir string) (*Assembly, error) {
 		}
 		found[id] = s
 	}
-	return &Assembly{dir, ordered(found)}, nil
+	return &Assembly{dir, sortStacks(found)}, nil
 }
 
 func readJSON(path string, into any) error {
@@ -74,8 +74,8 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// ordered sorts stacks by name and puts each stack after the stacks that it needs.
-func ordered(stacks map[string]Stack) []Stack {
+// sortStacks sorts stacks by name and puts each stack after the stacks that it needs.
+func sortStacks(stacks map[string]Stack) []Stack {
 	var ids []string
 	for id := range stacks {
 		ids = append(ids, id)

@@ -45,9 +45,9 @@ func Parse(b []byte) (Template, error) {
 	if err := json.Unmarshal(b, &t.sections); err != nil {
 		return t, problem.Wrap(problem.Damaged, err, "a template is not JSON")
 	}
-	all, _ := t.sections["Resources"].(map[string]any)
+	resources, _ := t.sections["Resources"].(map[string]any)
 	delete(t.sections, "Resources")
-	for id, v := range all {
+	for id, v := range resources {
 		r, ok := v.(map[string]any)
 		if !ok {
 			return t, problem.New(problem.Damaged, "resource %q of a template is not an object", id)
@@ -66,15 +66,15 @@ func Parse(b []byte) (Template, error) {
 func Compare(before, after Template) []Change {
 	var out []Change
 	for _, id := range slices.Sorted(maps.Keys(union(before.resources, after.resources))) {
-		b, was := before.resources[id]
+		b, hasBefore := before.resources[id]
 		a, is := after.resources[id]
 		switch {
-		case !was:
+		case !hasBefore:
 			out = append(out, Change{Verb: Create, Resource: id, Type: a.Type})
 		case !is:
 			out = append(out, Change{Verb: Remove, Resource: id, Type: b.Type})
 		default:
-			names := append(differing(b.Properties, a.Properties), differing(b.rest, a.rest)...)
+			names := append(differingKeys(b.Properties, a.Properties), differingKeys(b.rest, a.rest)...)
 			if b.Type != a.Type {
 				names = append(names, "Type")
 			}
@@ -84,7 +84,7 @@ func Compare(before, after Template) []Change {
 			}
 		}
 	}
-	for _, name := range differing(before.sections, after.sections) {
+	for _, name := range differingKeys(before.sections, after.sections) {
 		out = append(out, Change{Verb: Update, Resource: name})
 	}
 	return out
@@ -129,7 +129,7 @@ func Losses(before, after Template) []Loss {
 		case a.Type != b.Type:
 			why = "would become a " + a.Type
 		default:
-			why = replaced(b, a)
+			why = replacedFile(b, a)
 		}
 		if why != "" {
 			out = append(out, Loss{id, b.Type, why})
@@ -138,31 +138,31 @@ func Losses(before, after Template) []Loss {
 	return out
 }
 
-// replaced returns the reason why a data resource would be replaced, or "".
-func replaced(before, after resource) string {
+// replacedFile returns the reason why a data resource would be replacedFile, or "".
+func replacedFile(before, after resource) string {
 	var names []string
 	for name, absent := range fixed[before.Type] {
-		if !reflect.DeepEqual(or(before.Properties[name], absent), or(after.Properties[name], absent)) {
+		if !reflect.DeepEqual(withDefault(before.Properties[name], absent), withDefault(after.Properties[name], absent)) {
 			names = append(names, name)
 		}
 	}
-	if retyped(before, after) {
+	if changesKeyType(before, after) {
 		names = append(names, "AttributeDefinitions")
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
 		return "would be replaced, for a new " + strings.Join(names, ", ")
 	}
-	for _, region := range listed(before.Properties["Replicas"], "Region") {
-		if !slices.ContainsFunc(listed(after.Properties["Replicas"], "Region"), func(r any) bool { return reflect.DeepEqual(r, region) }) {
+	for _, region := range memberValues(before.Properties["Replicas"], "Region") {
+		if !slices.ContainsFunc(memberValues(after.Properties["Replicas"], "Region"), func(r any) bool { return reflect.DeepEqual(r, region) }) {
 			return fmt.Sprintf("would lose its replica in %v", region)
 		}
 	}
 	return ""
 }
 
-// retyped reports whether the type of a key attribute changes, for a table or its indexes.
-func retyped(before, after resource) bool {
+// changesKeyType reports whether the type of a key attribute changes, for a table or its indexes.
+func changesKeyType(before, after resource) bool {
 	types := map[any]any{}
 	defs, _ := after.Properties["AttributeDefinitions"].([]any)
 	for _, d := range defs {
@@ -183,10 +183,10 @@ func retyped(before, after resource) bool {
 	return false
 }
 
-func listed(list any, member string) []any {
+func memberValues(list any, member string) []any {
 	var out []any
-	all, _ := list.([]any)
-	for _, v := range all {
+	items, _ := list.([]any)
+	for _, v := range items {
 		if o, ok := v.(map[string]any); ok {
 			out = append(out, o[member])
 		}
@@ -194,17 +194,17 @@ func listed(list any, member string) []any {
 	return out
 }
 
-func or(v, absent any) any {
+func withDefault(v, absent any) any {
 	if v == nil {
 		return absent
 	}
 	return v
 }
 
-func differing(a, b map[string]any) []string {
+func differingKeys(a, b map[string]any) []string {
 	var out []string
 	for name := range union(a, b) {
-		if !same(a[name], b[name]) {
+		if !isEqualJSON(a[name], b[name]) {
 			out = append(out, name)
 		}
 	}
@@ -213,24 +213,24 @@ func differing(a, b map[string]any) []string {
 }
 
 func union[V any](a, b map[string]V) map[string]V {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]V{}
+	merged := maps.Clone(a)
+	if merged == nil {
+		merged = map[string]V{}
 	}
-	maps.Copy(all, b)
-	return all
+	maps.Copy(merged, b)
+	return merged
 }
 
-// same compares two JSON values. CloudFormation returns '?' for characters outside of ASCII, so '?'
+// isEqualJSON compares two JSON values. CloudFormation returns '?' for characters outside of ASCII, so '?'
 // equals any such character.
-func same(a, b any) bool {
+func isEqualJSON(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
-	return reflect.DeepEqual(ascii(a), ascii(b))
+	return reflect.DeepEqual(replaceNonASCII(a), replaceNonASCII(b))
 }
 
-func ascii(v any) any {
+func replaceNonASCII(v any) any {
 	switch v := v.(type) {
 	case string:
 		return strings.Map(func(r rune) rune {
@@ -242,20 +242,20 @@ func ascii(v any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = ascii(v[i])
+			out[i] = replaceNonASCII(v[i])
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name := range v {
-			out[name] = ascii(v[name])
+			out[name] = replaceNonASCII(v[name])
 		}
 		return out
 	}
 	return v
 }
 
-func (t Template) Kept(id string) bool {
+func (t Template) IsRetained(id string) bool {
 	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
 	return policy == "Retain" || policy == "RetainExceptOnCreate"
 }

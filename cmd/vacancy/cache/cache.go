@@ -50,7 +50,7 @@ const lockPoll = 50 * time.Millisecond
 // of Build are returned unchanged.
 func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
-	if i.whole(folder) {
+	if i.isComplete(folder) {
 		return folder, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -61,13 +61,13 @@ func (i Install) In(ctx context.Context, cache string) (folder string, err error
 		return "", err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if i.whole(folder) { // another process built it while this one waited
+	if i.isComplete(folder) { // another process built it while this one waited
 		return folder, nil
 	}
 	return folder, i.build(cache, folder)
 }
 
-func (i Install) whole(folder string) bool {
+func (i Install) isComplete(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, i.Proof))
 	return err == nil
 }
@@ -92,7 +92,7 @@ func (i Install) build(cache, folder string) error {
 	if err := i.Build(dir); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if !i.whole(dir) {
+	if !i.isComplete(dir) {
 		return errors.Join(problem.New(problem.Internal, "%s was installed without its %s", i.Name, i.Proof), os.RemoveAll(dir))
 	}
 	return os.Rename(dir, folder)

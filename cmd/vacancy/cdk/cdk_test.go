@@ -59,7 +59,7 @@ func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 			path(t, test.scripts)
 			cache := t.TempDir()
 			_, err := cdk.Install(t.Context(), cache, io.Discard)
-			if !problem.Is(err, test.kind) || !strings.Contains(problem.Of(err).Text(), test.want) {
+			if !problem.Is(err, test.kind) || !strings.Contains(problem.AsError(err).Text(), test.want) {
 				t.Errorf("Install() = %v, want %v saying %q", err, test.kind, test.want)
 			}
 			left, err := filepath.Glob(filepath.Join(cache, "aws-cdk-*"))

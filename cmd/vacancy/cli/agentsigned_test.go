@@ -50,7 +50,7 @@ func tampering(t *testing.T, with func([]byte) []byte) string {
 	})
 	s.Start()
 	t.Cleanup(s.Close)
-	host.Create(vacants.Spec{Name: "echo", Capability: "Repeats", Substrate: "echo"})
+	host.Create(vacants.CreateSpec{Name: "echo", Capability: "Repeats", Substrate: "echo"})
 	return url + "/v/echo"
 }
 

@@ -24,7 +24,7 @@ import (
 // Seams contains the parts of the command line that programs and tests may replace.
 type Seams = kit.Seams
 
-// Run runs one command line and returns its exit code, which is one of problem.Exits. env has the
+// Run runs one command line and returns its exit code, which is one of problem.ExitCodes. env has the
 // form of os.Environ. An interrupt cancels the command, and a second interrupt ends the process.
 // Programs pass zero Seams.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
@@ -44,7 +44,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Version:       kit.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          a.KnownCommand,
+		Args:          a.CheckCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) },
@@ -88,7 +88,7 @@ registry or gate answers the operations of these parts with 404.`,
 	}, exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
 	setHelp(a, root)
 	knownHelp(root)
-	kit.Complete(root)
+	kit.SetArguments(root)
 	complete(a, root)
 	return root
 }

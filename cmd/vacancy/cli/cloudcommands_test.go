@@ -32,7 +32,7 @@ func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
-	names := strings.Join(setting.Chosen(), ", ")
+	names := strings.Join(setting.OperatorContexts(), ", ")
 	for bad, want := range map[string]string{
 		"x": "NAME=VALUE with one of " + names, "=x": "NAME=VALUE", "edeg=false": "--context: expected one of " + names,
 		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of " + names, "Keep=true": "one of " + names,
@@ -111,7 +111,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}
-	if standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
+	if standalone.FileExists(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record of the stage is still there")
 	}
 	server.Always("GetResources", `{"ResourceTagMappingList":[]}`)
@@ -168,7 +168,7 @@ func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
 		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
 	})
 	s.fails(problem.ExitConflict, "not deleted: Role (AWS::IAM::Role): it is in use", "destroy", "--stage", "dev", "--yes")
-	if !standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
+	if !standalone.FileExists(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record went before the stacks did")
 	}
 }

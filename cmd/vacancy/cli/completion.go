@@ -35,9 +35,9 @@ func complete(a *kit.App, root *cobra.Command) {
 		if c.Flags().Lookup("stage") != nil {
 			_ = c.RegisterFlagCompletionFunc("stage", n.stageNames)
 		}
-		for flag, known := range flagValues {
+		for flag, completion := range flagValues {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, known)
+				_ = c.RegisterFlagCompletionFunc(flag, completion)
 			}
 		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
@@ -64,7 +64,7 @@ func complete(a *kit.App, root *cobra.Command) {
 }
 
 // flagValues completes flags of several commands whose values come from a table.
-var flagValues = map[string]cobra.CompletionFunc{"substrate": substrateKinds, "scope": listed(billing.Scopes())}
+var flagValues = map[string]cobra.CompletionFunc{"substrate": substrateKinds, "scope": completeList(billing.Scopes())}
 
 func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	kinds := standalone.SubstrateKinds()
@@ -76,12 +76,12 @@ func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-func listed[T ~string](known []T) cobra.CompletionFunc {
+func completeList[T ~string](candidates []T) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) (values []string, _ cobra.ShellCompDirective) {
 		before := word[:strings.LastIndexByte(word, ',')+1]
-		for _, one := range known {
-			if !slices.Contains(strings.Split(before, ","), string(one)) {
-				values = append(values, before+string(one))
+		for _, candidate := range candidates {
+			if !slices.Contains(strings.Split(before, ","), string(candidate)) {
+				values = append(values, before+string(candidate))
 			}
 		}
 		return values, cobra.ShellCompDirectiveNoFileComp
@@ -116,8 +116,8 @@ func contextOf(cmd *cobra.Command) context.Context {
 func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) < 2 && n.Begin(cmd) == nil {
 		// If the account cannot be read, ids stays empty.
-		_ = n.WithAccount(contextOf(cmd), whereOf(cmd), kit.OptionalArgument(args), func(c op.Client, of accounts.One) error {
-			keys, err := accounts.ListKeys.Call(contextOf(cmd), c, of)
+		_ = n.WithAccount(contextOf(cmd), whereOf(cmd), kit.OptionalArgument(args), func(c op.Client, ref accounts.One) error {
+			keys, err := accounts.ListKeys.Call(contextOf(cmd), c, ref)
 			for i := range keys.Keys {
 				if k := &keys.Keys[i]; k.Revoked.IsZero() {
 					ids = append(ids, k.ID+"\t"+k.Name)
@@ -152,8 +152,8 @@ func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]strin
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	known, _ := h.Names()
-	return known, cobra.ShellCompDirectiveNoFileComp
+	identities, _ := h.Names()
+	return identities, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -161,8 +161,8 @@ func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.She
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	known, _ := records.Names()
-	return known, cobra.ShellCompDirectiveNoFileComp
+	stages, _ := records.Names()
+	return stages, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (n names) chainEnds(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -75,7 +75,7 @@ esac
 	for name, shorts := range map[string][]string{"edged": stage.Stacks(), "alone": {"data", "watch", "functions"}} {
 		artifacts, needs := map[string]any{}, []string{}
 		for _, short := range shorts {
-			whole := stage.Whole("dev", short)
+			whole := stage.FullName("dev", short)
 			artifacts[whole] = map[string]any{"type": "aws:cloudformation:stack", "dependencies": needs, "properties": map[string]string{"templateFile": short + ".json"}}
 			needs = []string{whole}
 			template := golden(a.t, short)
@@ -196,7 +196,7 @@ func (a *account) have(url string, statuses map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for short, status := range statuses {
-		name := stage.Whole("dev", short)
+		name := stage.FullName("dev", short)
 		outputs := map[string]string{"Rows": "rows-1", "Docs": "docs-1", "SealKey": "key-1"}
 		switch short {
 		case "functions":

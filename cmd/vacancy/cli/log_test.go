@@ -39,7 +39,7 @@ type loggedHost struct {
 func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
 	t.Helper()
 	s := memory.New()
-	reg := registry.New(registry.Config{Store: s, Now: time.Now, Rand: rand.Reader, Elsewhere: true})
+	reg := registry.New(registry.Config{Store: s, Now: time.Now, Rand: rand.Reader, AllowRemote: true})
 	l, err := translog.OfRegistry(translog.Config{
 		Store: s, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return key, nil },

@@ -147,12 +147,12 @@ func writeSettings(b *strings.Builder) {
 
 func writeOperations(b *strings.Builder) {
 	b.WriteString("\n## Operations\n\nThe operator may use all operations. `vacancy openapi`, and `/v1/openapi.json` of a host, describe their bodies, answers and errors.\n")
-	all := operations.All()
-	slices.SortFunc(all, func(x, y op.Spec) int {
+	specs := operations.All()
+	slices.SortFunc(specs, func(x, y op.Spec) int {
 		return cmp.Or(strings.Compare(x.Path, y.Path), strings.Compare(x.Method, y.Method))
 	})
 	var rows [][]string
-	for _, s := range all {
+	for _, s := range specs {
 		rows = append(rows, []string{s.Method + " " + s.Path, s.Doc, s.Access.Who()})
 	}
 	writeTable(b, []string{"Operation", "What it does", "Who may use it"}, rows)
@@ -175,7 +175,7 @@ func writeErrors(b *strings.Builder) {
 	writeTable(b, []string{"Code", "HTTP", "JSON-RPC", "Exit", "Meaning"}, rows)
 	b.WriteString("\n## Exit codes\n")
 	rows = nil
-	for _, e := range problem.Exits() {
+	for _, e := range problem.ExitCodes() {
 		rows = append(rows, []string{fmt.Sprint(e.Code), e.Meaning})
 	}
 	writeTable(b, []string{"Exit", "Meaning"}, rows)
@@ -183,12 +183,12 @@ func writeErrors(b *strings.Builder) {
 
 func writeDocuments(b *strings.Builder) {
 	b.WriteString("\n## Stored documents\n\nA key consists of a partition and a sort key; a star stands for a variable part. `verify` checks that a document can be decoded (reads it), or compares it with rows and other documents. It does not check documents that are secret, short-lived, or can be rebuilt.\n")
-	owners := map[store.Owner]string{store.OfHost: "the host", store.OfVacant: "a vacant", store.OfAccount: "an account", store.OfTenant: "a tenant"}
-	checks := map[store.Verify]string{store.Unread: "", store.Alone: "reads it", store.Joined: "compares it"}
+	owners := map[store.OwnerKind]string{store.OwnedByHost: "the host", store.OfVacant: "a vacant", store.OfAccount: "an account", store.OfTenant: "a tenant"}
+	checks := map[store.Verification]string{store.VerifyNot: "", store.VerifyParse: "reads it", store.VerifyWithRows: "compares it"}
 	var rows [][]string
 	for _, k := range documents.All() {
 		s := k.Describe()
-		rows = append(rows, []string{s.Partition + " " + s.Sort, s.Name, owners[s.Of], checks[s.Verify]})
+		rows = append(rows, []string{s.Partition + " " + s.Sort, s.Name, owners[s.Owner], checks[s.Verify]})
 	}
 	slices.SortStableFunc(rows, func(x, y []string) int { return strings.Compare(x[0], y[0]) })
 	writeTable(b, []string{"Key", "Document", "Owner", "verify"}, rows)
@@ -231,7 +231,7 @@ func writeLimits(b *strings.Builder) {
 		{"nested composites in a call", plan.MaxDepth},
 		{"calls that one call of a composite causes", plan.MaxCalls},
 		{"graduations of a parent in 24 hours that a policy may allow", gate.MaxLimit},
-		{"price of a call", price.Max},
+		{"price of a call", price.MaxPrice},
 		{"price of a booking", price.MaxBooking},
 		{"fee of a host, in basis points", price.MaxFee},
 		{"minimum payment by card", billing.MinPayment},
@@ -251,8 +251,8 @@ func writeLimits(b *strings.Builder) {
 
 type size int
 
-func limit(most any) string {
-	switch n := most.(type) {
+func limit(value any) string {
+	switch n := value.(type) {
 	case size:
 		switch {
 		case n >= 1<<20 && n%(1<<20) == 0:
@@ -270,5 +270,5 @@ func limit(most any) string {
 		}
 		return fmt.Sprintf("%d s", n/time.Second)
 	}
-	return fmt.Sprint(most)
+	return fmt.Sprint(value)
 }

@@ -19,7 +19,7 @@ func exitCodesTopic() *cobra.Command {
 	}
 	var b strings.Builder
 	b.WriteString("A command ends with one of these codes. With --json an error also carries the\nword in its member \"code\".\n")
-	for _, e := range problem.Exits() {
+	for _, e := range problem.ExitCodes() {
 		fmt.Fprintf(&b, "\n%5d  %s\n", e.Code, e.Meaning)
 		if len(words[e.Code]) > 0 {
 			fmt.Fprintf(&b, "       %s\n", strings.Join(words[e.Code], ", "))

@@ -30,8 +30,8 @@ func (e *OpenError) Error() string { return e.Err.Error() }
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// Blind returns the facts about a stage if Open failed with err.
-func Blind(stage string, err error) doctor.Facts {
+// CannotRead returns the facts about a stage if Open failed with err.
+func CannotRead(stage string, err error) doctor.Facts {
 	var none *OpenError
 	if !errors.As(err, &none) {
 		none = &OpenError{doctor.Unreachable, err}

@@ -15,9 +15,9 @@ import (
 // failed after data was created.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
-		name := stage.Whole(stageName, short)
+		name := stage.FullName(stageName, short)
 		s, err := c.Stack(ctx, name)
-		if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+		if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
 			continue
 		}
 		if err != nil {

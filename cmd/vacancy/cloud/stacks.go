@@ -25,12 +25,12 @@ const (
 	statusDeleted    = "DELETE_COMPLETE"
 )
 
-func (s Stack) Busy() bool {
+func (s Stack) IsBusy() bool {
 	// A change set that awaits a decision does not change the stack yet.
 	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != statusReview
 }
 
-func (s Stack) Deployed() bool {
+func (s Stack) IsDeployed() bool {
 	// A stack whose creation failed has no resources.
 	return s.Status != "" && s.Status != statusReview && s.Status != statusRolledBack
 }
@@ -53,9 +53,11 @@ type Event struct {
 	At       time.Time
 }
 
-func (e Event) OfStack() bool { return e.Type == "AWS::CloudFormation::Stack" && e.Resource == e.Stack }
+func (e Event) IsStackEvent() bool {
+	return e.Type == "AWS::CloudFormation::Stack" && e.Resource == e.Stack
+}
 
-func (e Event) Failed() bool { return strings.HasSuffix(e.Status, "_FAILED") }
+func (e Event) IsFailure() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
 // cancelled lists the reasons of resources that failed only because another resource failed. They
 // do not reveal the cause.
@@ -66,10 +68,10 @@ var cancelled = []string{"resource creation cancelled", "resource update cancell
 func Cause(events []Event) (Event, bool) {
 	var found Event
 	for _, e := range events {
-		if !e.Failed() || slices.Contains(cancelled, strings.ToLower(e.Reason)) {
+		if !e.IsFailure() || slices.Contains(cancelled, strings.ToLower(e.Reason)) {
 			continue
 		}
-		if !e.OfStack() {
+		if !e.IsStackEvent() {
 			return e, true
 		}
 		if found.ID == "" {
@@ -89,29 +91,29 @@ type Watch interface {
 // AwaitStack waits until CloudFormation has finished with a stack. It returns the stack and its
 // events. A deleted stack has the status DELETE_COMPLETE. AwaitStack passes each new event to show.
 func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show func(Event)) (Stack, []Event, error) {
-	var all []Event
+	var history []Event
 	for {
 		s, err := c.Stack(ctx, stack)
 		if problem.Is(err, problem.NotFound) {
 			s, err = Stack{ID: stack, Name: stack, Status: statusDeleted}, nil
 		}
 		if err != nil {
-			return s, all, err
+			return s, history, err
 		}
 		// Events are read after the status, so that the last ones are included.
 		events, err := watch.Next(ctx)
 		if err != nil {
-			return s, all, err
+			return s, history, err
 		}
 		for _, e := range events {
 			show(e)
 		}
-		all = append(all, events...)
-		if !s.Busy() {
-			return s, all, nil
+		history = append(history, events...)
+		if !s.IsBusy() {
+			return s, history, nil
 		}
 		if err := Wait(ctx, pollTime); err != nil {
-			return s, all, err
+			return s, history, err
 		}
 	}
 }
@@ -123,9 +125,9 @@ const pollTime = 2 * time.Second
 func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {
 	var found [][]byte
 	for _, short := range stage.Stacks() {
-		name := stage.Whole(stageName, short)
+		name := stage.FullName(stageName, short)
 		s, err := c.Stack(ctx, name)
-		if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+		if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
 			continue
 		}
 		if err != nil {

@@ -158,7 +158,7 @@ func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 			"consent: log lines":      {cost.LogBytes, attempts / float64(1<<20)},
 			"transitions of the gate": {cost.Transitions, attempts * 4},
 		}},
-		"Scheduled()": {cost.Scheduled(s, list), map[string]amount{
+		"Scheduled()": {cost.ScheduledRuns(s, list), map[string]amount{
 			"meter: runs":                   {cost.LambdaRequests, 1440 * 30.4},
 			"meter: compute":                {cost.LambdaArm, 1440 * 30.4 * 0.2 * 0.125}, // 200 ms
 			"meter: reads":                  {cost.ReadUnits, 1440 * 30.4 * 3},

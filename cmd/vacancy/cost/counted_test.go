@@ -66,7 +66,7 @@ func oneCall(t *testing.T, text string) *counted {
 		must(t, err)
 		e := from.Call(text, time.Now())
 		body := caller.Body(e)
-		ctx, _ := obs.With(t.Context(), obs.Call{Request: request, Trace: trace, Cold: true, Now: time.Now})
+		ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: request, Trace: trace, Cold: true, Now: time.Now})
 		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(ctx)
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()

@@ -92,7 +92,7 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 		d.Lines = append(d.Lines, line)
 	}
 	d.USD = Sum(d.Lines)
-	d.open(s, l)
+	d.addUnbounded(s, l)
 	return d
 }
 
@@ -127,7 +127,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	switch {
 	case f.Queued:
 		tasks, notices := messages(s)
-		waits := n * linesOfRoom / queue.RoomGap.Seconds()
+		waits := n * linesOfRoom / queue.FullRetryInterval.Seconds()
 		starts := tasks + waits + notices
 		requests := requestsOfMessage*tasks + requestsOfWait*waits + requestsOfMessage*notices
 		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requests*aDay,
@@ -186,7 +186,7 @@ const linesOfRoom = 2
 const requestsOfWait = 2
 
 // pushedOfUnit limits the bytes that notifications send per write unit of docs. A task sends at
-// most push.BytesOfTask. For these, it writes its texts, and three documents in one transaction for
+// most push.MaxTaskBytes. For these, it writes its texts, and three documents in one transaction for
 // each try (limits_test.go).
 const pushedOfUnit = 4200
 
@@ -197,7 +197,7 @@ const DocsOfTurn = 12
 // messages returns the maximum numbers of messages per second. A background turn is one task. Each
 // turn with a push configuration sends notices when it begins and when it ends. All of them write
 // docs. While a turn runs, each of its push configurations is checked repeatedly, at intervals of
-// at least push.FirstLook.
+// at least push.FirstCheckInterval.
 func messages(s Shape) (tasks, notices float64) {
 	const noticesOfTurn, docsOfPushedTurn = 2, 6
 	for _, t := range s.Tables {
@@ -208,7 +208,7 @@ func messages(s Shape) (tasks, notices float64) {
 	}
 	for _, name := range []string{functions.Agent.Name, functions.Worker.Name} {
 		if f, ok := s.Function(name); ok && f.Reserved != nil {
-			notices += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstLook.Seconds()
+			notices += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstCheckInterval.Seconds()
 		}
 	}
 	return tasks, notices
@@ -219,12 +219,12 @@ func messages(s Shape) (tasks, notices float64) {
 func (d *Day) step(f Function, s Shape, l List, b Bounds) {
 	parents := b.parents(s)
 	attempts := parents * b.Attempts
-	of := "%s parents x %s attempts"
+	format := "%s parents x %s attempts"
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(parents), number(b.Attempts)),
+		l.line(f.Name+": requests", LambdaRequests, attempts, "", format, number(parents), number(b.Attempts)),
 		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each takes all the time that it may",
-			of+" x %d s x %d MB", number(parents), number(b.Attempts), f.Seconds, f.MemoryMB),
-		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", of+" x (%s + %d bytes)",
+			format+" x %d s x %d MB", number(parents), number(b.Attempts), f.Seconds, f.MemoryMB),
+		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", format+" x (%s + %d bytes)",
 			number(parents), number(b.Attempts), number(b.LineBytes), logOverhead))
 }
 
@@ -240,15 +240,15 @@ func (d *Day) gate(s Shape, l List, b Bounds) {
 }
 
 func (d *Day) table(t Table, l List) {
-	one := func(kind string, item Item, ceiling *int) {
+	addLine := func(kind string, item Item, ceiling *int) {
 		if ceiling == nil {
 			d.Unbounded = append(d.Unbounded, fmt.Sprintf("%s has no ceiling for %ss", t.Name, kind))
 			return
 		}
 		d.Lines = append(d.Lines, l.line(t.Name+": "+kind+"s", item, float64(*ceiling)*aDay, "", "%d units a second x 86,400 s", *ceiling))
 	}
-	one("write", WriteUnits, t.Write)
-	one("read", ReadUnits, t.Read)
+	addLine("write", WriteUnits, t.Write)
+	addLine("read", ReadUnits, t.Read)
 }
 
 // data adds the costs that a day's reads and writes have on the same day: notifications, log lines
@@ -323,7 +323,7 @@ func (d *Day) blobs(s Shape, l List) {
 
 func round(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
 
-func (d *Day) open(s Shape, l List) {
+func (d *Day) addUnbounded(s Shape, l List) {
 	if s.Edge {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
 			"CloudFront: %s and %s, answers from its cache included; it has no ceiling, and the functions behind it are bounded as above",

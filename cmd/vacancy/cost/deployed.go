@@ -90,7 +90,7 @@ func (s *Shape) readFunction(r resource) error {
 		return err
 	}
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
-	f, ok := functions.Named(name)
+	f, ok := functions.Find(name)
 	if !ok {
 		// A function of another release is not in the table, so its memory is unknown.
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})

@@ -54,24 +54,24 @@ const callsASecond = "calls"
 // leastOfQueue is the minimum concurrency that Lambda allows for a queue.
 const leastOfQueue = 2
 
-// OfQueues divides the instances of worker into those that run turns and those that push events.
-func OfQueues(instances int) (tasks, pushes int) {
+// SplitInstances divides the instances of worker into those that run turns and those that push events.
+func SplitInstances(instances int) (tasks, pushes int) {
 	pushes = max(leastOfQueue, instances/4)
 	return max(leastOfQueue, instances-pushes), pushes
 }
 
-// mostThinking returns the maximum limit of think for a limit of message. Some instances of message
+// maxThinkInstances returns the maximum limit of think for a limit of message. Some instances of message
 // must remain for other calls.
-func mostThinking(message int) int { return max(1, message-2) }
+func maxThinkInstances(message int) int { return max(1, message-2) }
 
 func shares() []share {
-	all := []share{{callsASecond, 1, 41}}
+	list := []share{{callsASecond, 1, 41}}
 	for _, f := range functions.All() {
 		if f.Instances > 0 {
-			all = append(all, share{f.Name, f.Instances, f.Share})
+			list = append(list, share{f.Name, f.Instances, f.Share})
 		}
 	}
-	return all
+	return list
 }
 
 // ceilings contains, for each table limit, the units per second that a call per second needs, and
@@ -97,15 +97,15 @@ func (l Limits) ObjectShare(limit string) float64 {
 	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
 }
 
-func (c Choice) limits(of map[string]int) Limits {
+func (c Choice) limits(counts map[string]int) Limits {
 	l := Limits{}
 	for _, s := range shares() {
 		if s.name != callsASecond {
-			l[s.name] = min(of[s.name], mostConcurrency)
+			l[s.name] = min(counts[s.name], mostConcurrency)
 		}
 	}
 	for _, t := range ceilings {
-		l[t.name] = min(max(t.least, int(math.Round(t.ofACall*float64(of[callsASecond])))), mostUnits)
+		l[t.name] = min(max(t.least, int(math.Round(t.ofACall*float64(counts[callsASecond])))), mostUnits)
 	}
 	return l
 }
@@ -118,7 +118,7 @@ const (
 	mostUnits       = 40_000
 )
 
-func most(name string) int {
+func maximum(name string) int {
 	if isCeiling(name) {
 		return mostUnits
 	}
@@ -132,11 +132,11 @@ func isCeiling(name string) bool {
 // Derive divides c.WorstDay among the shares, using the prices of c.Region. If c.WorstDay is too
 // low, the error is of kind Invalid and names the minimum.
 func Derive(c Choice) (Limits, error) {
-	prices, of := PricesIn(c.Region), map[string]int{}
+	prices, counts := PricesIn(c.Region), map[string]int{}
 	for _, s := range shares() {
-		of[s.name] = s.least
+		counts[s.name] = s.least
 	}
-	day := func() float64 { return WorstDay(c.planned(c.limits(of)), prices, DefaultBounds()).USD }
+	day := func() float64 { return WorstDay(c.plannedShape(c.limits(counts)), prices, DefaultBounds()).USD }
 	least := day()
 	if c.WorstDay < least {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(least), prices.Region, least),
@@ -145,33 +145,33 @@ func Derive(c Choice) (Limits, error) {
 	// A hundred calls are priced, because the rounding of limits distorts the price of a single
 	// call.
 	const many = 100
-	derived := maps.Clone(of)
+	derived := maps.Clone(counts)
 	for _, s := range shares() {
 		if s.percent > 0 {
-			of[s.name] = s.least + many
+			counts[s.name] = s.least + many
 			each := (day() - least) / many
-			of[s.name] = s.least
+			counts[s.name] = s.least
 			derived[s.name] += int((c.WorstDay - least) * s.percent / 100 / each)
 		}
 	}
-	derived[functions.Think.Name] = min(derived[functions.Think.Name], mostThinking(derived[functions.Message.Name]))
+	derived[functions.Think.Name] = min(derived[functions.Think.Name], maxThinkInstances(derived[functions.Message.Name]))
 	// Because of rounding, some money is left over or slightly too much is spent.
-	for of = derived; day() <= c.WorstDay && of[callsASecond] < mostUnits; {
-		of[callsASecond]++
+	for counts = derived; day() <= c.WorstDay && counts[callsASecond] < mostUnits; {
+		counts[callsASecond]++
 	}
 	for day() > c.WorstDay {
-		of[callsASecond]--
+		counts[callsASecond]--
 	}
-	l := c.limits(of)
+	l := c.limits(counts)
 	maps.Copy(l, c.Set)
 	if n := l[functions.Worker.Name]; n < functions.Worker.Instances {
 		return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at least, two for each of its queues", functions.Worker.Name, functions.Worker.Instances), fmt.Sprintf("%s:%d", functions.Worker.Name, n))
 	}
-	if most := mostThinking(l[functions.Message.Name]); l[functions.Think.Name] > most {
+	if maxThink := maxThinkInstances(l[functions.Message.Name]); l[functions.Think.Name] > maxThink {
 		if _, set := c.Set[functions.Think.Name]; set {
-			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", functions.Think.Name, most), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
+			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", functions.Think.Name, maxThink), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
 		}
-		l[functions.Think.Name] = most
+		l[functions.Think.Name] = maxThink
 	}
 	return l, nil
 }
@@ -189,8 +189,8 @@ func ReadLimits(text string) (Limits, error) {
 		switch {
 		case !slices.Contains(LimitNames(), name):
 			errs = append(errs, fmt.Errorf("expected NAME:NUMBER with one of %s, got %.80q", strings.Join(LimitNames(), ", "), pair))
-		case err != nil || n < 1 || n > most(name):
-			errs = append(errs, fmt.Errorf("expected %s:NUMBER with 1 to %d, got %.80q", name, most(name), pair))
+		case err != nil || n < 1 || n > maximum(name):
+			errs = append(errs, fmt.Errorf("expected %s:NUMBER with 1 to %d, got %.80q", name, maximum(name), pair))
 		default:
 			set[name] = n
 		}
@@ -221,7 +221,7 @@ func ChoiceOf(v setting.Values, region string) (Choice, error) {
 	}, nil
 }
 
-func (l Limits) Reserved() (n int) {
+func (l Limits) ReservedConcurrency() (n int) {
 	for name, v := range l {
 		if !isCeiling(name) {
 			n += v
@@ -230,9 +230,9 @@ func (l Limits) Reserved() (n int) {
 	return n
 }
 
-// planned returns the shape that the templates of a stage with limits l will have. A test compares
+// plannedShape returns the shape that the templates of a stage with limits l will have. A test compares
 // it with the templates.
-func (c Choice) planned(l Limits) Shape {
+func (c Choice) plannedShape(l Limits) Shape {
 	s := Shape{Keys: 3, Alarms: alarms(), Edge: c.Edge, Transitions: transitionsOfGate}
 	if c.SoftwareKey {
 		s.Keys--

@@ -46,7 +46,7 @@ func TestMoreMoneyBuysMore(t *testing.T) {
 func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
 	_, err := cost.Derive(cost.Choice{WorstDay: 1, Edge: true, Dashboard: true})
 	var least int
-	if p := problem.Of(err); p.Kind != problem.Malformed {
+	if p := problem.AsError(err); p.Kind != problem.Malformed {
 		t.Fatalf("Derive(1 USD) = %v (%v), want Malformed", err, p.Kind)
 	}
 	if _, scan := fmt.Sscanf(err.Error(), "worstDay: expected at least %d,", &least); scan != nil {
@@ -74,7 +74,7 @@ func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
 			t.Errorf("%s is %d, was %d", name, after[name], n)
 		}
 	}
-	if got, want := after.Reserved(), before.Reserved()+50-before["message"]; got != want {
+	if got, want := after.ReservedConcurrency(), before.ReservedConcurrency()+50-before["message"]; got != want {
 		t.Errorf("Reserved() = %d, want %d", got, want)
 	}
 }
@@ -92,7 +92,7 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 		must(t, err)
 		l, err := cost.Derive(cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true, Set: set})
 		if tt.most == 0 {
-			if p := problem.Of(err); p == nil || p.Field != "limits" {
+			if p := problem.AsError(err); p == nil || p.Field != "limits" {
 				t.Errorf("$%v with %q = %v, want a refusal of limits", tt.day, tt.set, err)
 			}
 			continue
@@ -130,7 +130,7 @@ func TestNotificationsSendNoMoreThanTheWorstDaySays(t *testing.T) {
 	most := day.Lines[at].Units * (1 << 30) / 86_400
 	for size := 1 << 10; size < 16<<20; size += 1 << 10 {
 		const unitsOfTry = 6 // three documents in a transaction
-		sent := float64(push.BytesOfTask(size))
+		sent := float64(push.MaxTaskBytes(size))
 		if got := sent / (float64(size)/1024 + unitsOfTry*sent/float64(2*size)); got > most {
 			t.Fatalf("a task of %d bytes sends %.0f bytes a unit, want at most %.0f", size, got, most)
 		}

@@ -84,7 +84,7 @@ func compute(f Function) Item {
 
 func gigabytes(f Function) float64 { return float64(f.MemoryMB) / 1024 }
 
-func (m Model) Kept(l List, n float64) []Line {
+func (m Model) RowStorage(l List, n float64) []Line {
 	// The rows of a call are never deleted, so their cost recurs each month.
 	gb := n * 2 * m.RowBytes / gib
 	return []Line{
@@ -125,10 +125,10 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// Scheduled returns the monthly lines of the functions that a schedule starts often enough to
+// ScheduledRuns returns the monthly lines of the functions that a schedule starts often enough to
 // matter. WorstDay omits these lines, because it includes the limits of those functions and of the
 // tables.
-func Scheduled(s Shape, l List) (lines []Line) {
+func ScheduledRuns(s Shape, l List) (lines []Line) {
 	for _, row := range functions.All() {
 		f, ok := s.Function(row.Name)
 		if !ok || f.Runs == 0 || row.Idle == (functions.Idle{}) {

@@ -43,7 +43,7 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	log, err := server.OpenLog(nil)
 	must(t, err)
 	agents := server.OpenA2A()
-	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
+	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
 	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read = append(read, functions.Route(r.URL.Path).To.Name)
 		api.ServeHTTP(w, r)

@@ -122,7 +122,7 @@ func ReadPrices(b []byte, l List) (List, error) {
 	}
 	out := List{Region: in.Region, Taken: in.Taken, Prices: maps.Clone(l.Prices)}
 	for item, p := range in.Prices {
-		known, ok := l.Prices[item]
+		listPrice, ok := l.Prices[item]
 		if !ok {
 			names := slices.Sorted(maps.Keys(l.Prices))
 			return List{}, problem.Invalid("prices", fmt.Sprintf("items of %v", names), fmt.Sprintf("%.40q", item))
@@ -130,7 +130,7 @@ func ReadPrices(b []byte, l List) (List, error) {
 		if !(p.USD >= 0 && p.USD < 1e6) || !(p.Per > 0 && p.Per <= 1e12) {
 			return List{}, problem.Invalid(string(item), "usd from 0 and per above 0", fmt.Sprintf("%v per %v", p.USD, p.Per))
 		}
-		out.Prices[item] = Price{USD: p.USD, Per: p.Per, Unit: known.Unit}
+		out.Prices[item] = Price{USD: p.USD, Per: p.Per, Unit: listPrice.Unit}
 	}
 	return out, nil
 }

@@ -42,8 +42,8 @@ func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
 }
 
 func TestTheWorstDayOfTheDefaultsIsBounded(t *testing.T) {
-	if got := cost.DefaultBounds().Attempts; got != graduation.MaxOfParent {
-		t.Errorf("DefaultBounds() = %v attempts of a parent's children, want the gate's %d", got, graduation.MaxOfParent)
+	if got := cost.DefaultBounds().Attempts; got != graduation.MaxAttemptsOfParent {
+		t.Errorf("DefaultBounds() = %v attempts of a parent's children, want the gate's %d", got, graduation.MaxAttemptsOfParent)
 	}
 	s := deployed(t)
 	d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())

@@ -46,9 +46,9 @@ func PricesIn(region string) List {
 	if region == "" || region == l.Region {
 		return l
 	}
-	more, known := surcharges[region]
+	more, isKnown := surcharges[region]
 	l.Basis = "the prices of us-east-1 with the surcharge of " + region
-	if !known {
+	if !isKnown {
 		more, l.Basis = highestSurcharge, fmt.Sprintf("the prices of us-east-1 with the highest surcharge of any Region, because the surcharge of %s is not known", region)
 	}
 	l.Region, l.Prices = region, maps.Clone(l.Prices)

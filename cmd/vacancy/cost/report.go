@@ -32,8 +32,8 @@ func Estimate(s Shape, l List, n float64) Report {
 	m := DefaultModel()
 	r := Report{
 		Region: l.Region, Taken: l.Taken, Basis: l.Basis, Model: m, Shape: s, CallCount: n,
-		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
-		Month: sum(append(Month(s, l), Scheduled(s, l)...)), EveryHour: sum(EveryHour(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
+		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.RowStorage(l, n)),
+		Month: sum(append(Month(s, l), ScheduledRuns(s, l)...)), EveryHour: sum(EveryHour(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
 	}
 	r.BeforeTransfer = r.Direct.USD
 	for _, line := range r.Direct.Lines {

@@ -75,14 +75,14 @@ func (s *Shape) add(f functions.Function, arm bool, reserved *int) {
 	runs := 0
 	if f.Every > 0 {
 		runs = 24 * 60 / f.Every
-		if !f.Scheduled() {
+		if !f.IsScheduled() {
 			runs *= 1 + retries
 		}
 	}
 	s.Functions = append(s.Functions, Function{
 		Name: f.Name, MemoryMB: f.Memory, Arm: arm, Seconds: f.Timeout, Reserved: reserved,
 		URL: f.URL, Seeds: f.Has("VACANCY_SEAL_KEY"), Step: f.Step, Runs: runs,
-		OnRowChange: f.Stream == functions.Rows, Invoked: f.Invoked(), Queued: f.Queues != "",
+		OnRowChange: f.Stream == functions.Rows, Invoked: f.IsInvoked(), Queued: f.Queues != "",
 	})
 	s.Queues += len(f.Receives())
 }

@@ -20,11 +20,11 @@ const Bootstrapped = "bootstrap"
 // deployed.
 func accountRows() []row {
 	return []row{
-		{Bootstrapped, Facts.blind, Facts.bootstrap},
-		{"quota", Facts.blind, Facts.quota},
-		{"resource types", Facts.blind, Facts.types},
-		{"key spec", Facts.blind, Facts.keySpec},
-		{"mail address", Facts.undecided, Facts.mail},
+		{Bootstrapped, Facts.needsAWS, Facts.bootstrap},
+		{"quota", Facts.needsAWS, Facts.quota},
+		{"resource types", Facts.needsAWS, Facts.types},
+		{"key spec", Facts.needsAWS, Facts.keySpec},
+		{"mail address", Facts.needsSettings, Facts.mail},
 	}
 }
 
@@ -65,7 +65,7 @@ func (f Facts) bootstrap() Check {
 	renew := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
-		return unanswered(b.Err)
+		return uncheckedWarning(b.Err)
 	case b.Missing:
 		return fail(f.deploy()+" --bootstrap", "the CDK has no stack CDKToolkit in %s; it keeps assets there", f.Account.Region)
 	case b.Version < leastBootstrap:
@@ -75,9 +75,9 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// unreserved returns the concurrency that Lambda requires to stay unreserved. The documentation
+// minUnreserved returns the concurrency that Lambda requires to stay minUnreserved. The documentation
 // says 100. In accounts with a limit of 10 or 50, however, Lambda requires the complete limit.
-func unreserved(limit int) int { return min(limit, 100) }
+func minUnreserved(limit int) int { return min(limit, 100) }
 
 // wantedQuota is the requested quota, which is Lambda's usual one.
 const wantedQuota = 1000
@@ -88,21 +88,21 @@ func QuotaPage(region string) string {
 	return fmt.Sprintf("https://%s.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", region)
 }
 
-// Unbounded describes the costs that are not limited if a stage reserves no concurrency.
-const Unbounded = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
+// NoLimits describes the costs that are not limited if a stage reserves no concurrency.
+const NoLimits = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
 
 func (f Facts) quota() Check {
 	q := f.Quota
-	left := unreserved(q.Limit)
+	left := minUnreserved(q.Limit)
 	wanted := 0
 	if f.Settings.Reserve {
-		wanted = f.Limits.Reserved()
+		wanted = f.Limits.ReservedConcurrency()
 	}
 	switch more := wanted - q.Reserved; {
 	case q.Err != nil:
-		return unanswered(q.Err)
+		return uncheckedWarning(q.Err)
 	case q.Limit == 0:
-		return unanswered(errors.New("no limit of the account is known to Lambda"))
+		return uncheckedWarning(errors.New("no limit of the account is known to Lambda"))
 	case more > 0 && q.Unreserved-more < left:
 		return fail(f.raiseQuota(left), "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
 	case !f.Settings.Reserve:
@@ -117,24 +117,24 @@ func (f Facts) quota() Check {
 func (f Facts) alarmMail() Check {
 	m := f.Mail
 	if m.Err != nil {
-		return unread(m.Err)
+		return unreadFailure(m.Err)
 	}
 	if m.Topic == "" {
-		return none("needs the stack watch")
+		return skip("needs the stack watch")
 	}
-	if waiting := m.Unconfirmed(f.Settings.Email); len(waiting) > 0 {
+	if waiting := m.UnconfirmedAddresses(f.Settings.Email); len(waiting) > 0 {
 		return warn(ConfirmMail(m.Topic, waiting[0]), "%s has not confirmed its subscription, so alarms do not reach it", strings.Join(waiting, ", "))
 	}
 	if len(m.Subscribers) == 0 {
-		return none("the stage has no mail address for alarms: %s --email ADDRESS", f.deploy())
+		return skip("the stage has no mail address for alarms: %s --email ADDRESS", f.deploy())
 	}
 	return ok("alarms are mailed to %s", strings.Join(slices.Sorted(maps.Keys(m.Subscribers)), ", "))
 }
 
-// Unconfirmed lists the addresses that have not confirmed their subscription. If expected is not ""
+// UnconfirmedAddresses lists the addresses that have not confirmed their subscription. If expected is not ""
 // and has no subscription, it is included, because AWS removes unconfirmed subscriptions after some
 // days.
-func (m Mail) Unconfirmed(expected string) []string {
+func (m Mail) UnconfirmedAddresses(expected string) []string {
 	waiting := map[string]bool{}
 	if expected != "" && !m.Subscribers[expected] {
 		waiting[expected] = true
@@ -165,8 +165,8 @@ func (f Facts) roles() Check {
 // raiseQuota returns the remedies for a quota of which left executions must stay unreserved.
 func (f Facts) raiseQuota(left int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
-		max(wantedQuota, f.Limits.Reserved()+left), QuotaPage(f.Account.Region), f.deploy(), Unbounded)
-	if standard := standardLimits(f.Account.Region).Reserved(); f.Quota.Unreserved-(standard-f.Quota.Reserved) >= left {
+		max(wantedQuota, f.Limits.ReservedConcurrency()+left), QuotaPage(f.Account.Region), f.deploy(), NoLimits)
+	if standard := standardLimits(f.Account.Region).ReservedConcurrency(); f.Quota.Unreserved-(standard-f.Quota.Reserved) >= left {
 		fix += fmt.Sprintf("; or reserve less: %s --context worstDay=%d", f.deploy(), setting.DefaultWorstDay)
 	}
 	return fix
@@ -214,7 +214,7 @@ func (f Facts) types() Check {
 	case list != "":
 		return fail("export AWS_REGION=us-east-1    # or another Region that has them", "CloudFormation has no %s in Region %s", list, f.Account.Region)
 	case f.Types.Err != nil:
-		return unanswered(f.Types.Err)
+		return uncheckedWarning(f.Types.Err)
 	case len(missing) > 0:
 		return warn("create a budget in the console: https://console.aws.amazon.com/costmanagement/home#/budgets",
 			"CloudFormation has no %s in Region %s, so the stage gets no budget, and only a budget warns of what CloudFront costs", budgetType, f.Account.Region)
@@ -228,18 +228,18 @@ const hostKeySpec = "ECC_NIST_EDWARDS25519"
 func (f Facts) keySpec() Check {
 	switch specs := f.Types.KeySpecs; {
 	case f.Settings.HostKey != "kms":
-		return none("the host's identity is not in KMS")
+		return skip("the host's identity is not in KMS")
 	case len(specs) == 0 && f.Types.Err != nil:
-		return none("needs the resource types")
+		return skip("needs the resource types")
 	case len(specs) == 0:
-		return unanswered(errors.New("CloudFormation lists no key specs of " + KeyType))
+		return uncheckedWarning(errors.New("CloudFormation lists no key specs of " + KeyType))
 	case !slices.Contains(specs, hostKeySpec):
 		return fail(f.deploy()+" --context hostKey=software    # the functions then hold the host's key, sealed", "KMS has no keys of the spec %s in Region %s", hostKeySpec, f.Account.Region)
 	}
 	return ok("KMS has keys of the spec %s", hostKeySpec)
 }
 
-func (f Facts) undecided() string {
+func (f Facts) needsSettings() string {
 	if f.Undecided {
 		return "the settings of the stage are not known here"
 	}

@@ -79,7 +79,7 @@ func ok(detail string, args ...any) Check {
 	return Check{Verdict: OK, Detail: fmt.Sprintf(detail, args...)}
 }
 
-func none(why string, args ...any) Check {
+func skip(why string, args ...any) Check {
 	return Check{Verdict: NotApplicable, Detail: fmt.Sprintf(why, args...)}
 }
 
@@ -90,19 +90,19 @@ func warn(fix, cause string, args ...any) Check {
 func fail(fix, cause string, args ...any) Check {
 	for i, arg := range args {
 		if err, ok := arg.(error); ok {
-			args[i] = problem.Plain(err)
+			args[i] = problem.PlainMessage(err)
 		}
 	}
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// unread returns a failed check, because AWS did not return the facts.
-func unread(err error) Check {
+// unreadFailure returns a failed check, because AWS did not return the facts.
+func unreadFailure(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
 }
 
-// unanswered returns a warning about facts of the account that AWS did not return. It is not a
+// uncheckedWarning returns a warning about facts of the account that AWS did not return. It is not a
 // failure, because a deployment may succeed without the permission to read them.
-func unanswered(err error) Check {
-	return warn("aws sts get-caller-identity    # these credentials need leave to read it", "it was not checked: %s", problem.Plain(err))
+func uncheckedWarning(err error) Check {
+	return warn("aws sts get-caller-identity    # these credentials need leave to read it", "it was not checked: %s", problem.PlainMessage(err))
 }

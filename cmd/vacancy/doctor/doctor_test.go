@@ -417,7 +417,7 @@ func TestAStageWithoutEdgeOrKeepIsNotWrong(t *testing.T) {
 	f := well()
 	f.Stacks["edge"] = doctor.Stack{Missing: true}
 	delete(f.Stacks["functions"].Outputs, "EdgeSecret")
-	f.Visit.Edge, f.Settings.Keep, f.Rows.DeletionProtection = false, false, false
+	f.Visit.Edge, f.Settings.RetainData, f.Rows.DeletionProtection = false, false, false
 	r := doctor.Examine(f)
 	if !r.OK || r.Count(doctor.NotApplicable) != 3 {
 		t.Errorf("Examine() without edge and keep = %+v, want ok with 3 not applicable", r.Checks)

@@ -12,7 +12,7 @@ func (f Facts) graduate() Check {
 	// For an unknown graduation, the handler must answer 404 with a code.
 	switch a := f.Visit.Graduate; {
 	case f.Visit.Ungated:
-		return none("the stage was deployed without a gate")
+		return skip("the stage was deployed without a gate")
 	case a.Err == nil && a.Status == http.StatusNotFound && a.Code != "":
 		return ok("it answers")
 	case a.Err == nil && a.Status == http.StatusOK:
@@ -25,7 +25,7 @@ func (f Facts) graduate() Check {
 func (f Facts) gateway() Check {
 	switch a := f.Visit.Gateway; {
 	case f.Visit.Unpaid:
-		return none("the stage was deployed without accounts")
+		return skip("the stage was deployed without accounts")
 	case a.Err == nil && a.Status == http.StatusOK:
 		return ok("it answers")
 	default:
@@ -35,12 +35,12 @@ func (f Facts) gateway() Check {
 
 func (f Facts) statemachine() Check {
 	// An execution fails only if a step crashed or timed out.
-	whole := stage.Whole(f.Stage, stage.Gate)
+	whole := stage.FullName(f.Stage, stage.Gate)
 	switch g := f.Gate; {
 	case g.Err != nil:
-		return unread(g.Err)
+		return unreadFailure(g.Err)
 	case g.Absent:
-		return none("the stage was deployed without a gate")
+		return skip("the stage was deployed without a gate")
 	case g.Missing:
 		return fail(f.deploy(), "there is no state machine %s", whole)
 	case g.Status != "ACTIVE":

@@ -21,7 +21,7 @@ func (f Facts) edge() Check {
 	v := f.Visit
 	switch {
 	case !v.Edge:
-		return none("the stage has no edge: its Function URL is public")
+		return skip("the stage has no edge: its Function URL is public")
 	case len(v.Raw) == 0:
 		return fail(f.deploy(), "stack functions says no Function URL")
 	}
@@ -76,8 +76,8 @@ func (f Facts) operator() Check {
 func (f Facts) identity() Check {
 	v := f.Visit
 	switch {
-	case !v.Operated():
-		return none("needs the operator key")
+	case !v.HasOperatorAccess():
+		return skip("needs the operator key")
 	case !v.Proved:
 		return fail(f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)
 	case v.Host.Key == admin.KeyService:
@@ -91,9 +91,9 @@ func (f Facts) seal() Check {
 	k := f.Seal
 	switch {
 	case k.Absent:
-		return none("stack data says no sealing key")
+		return skip("stack data says no sealing key")
 	case k.Err != nil:
-		return unread(k.Err)
+		return unreadFailure(k.Err)
 	}
 	enable := "aws kms enable-key --key-id " + k.ID
 	switch k.State {
@@ -105,13 +105,13 @@ func (f Facts) seal() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// watched checks that the tamper detector runs, because a detector that is switched off reports no
+// tamperWatch checks that the tamper detector runs, because a detector that is switched off reports no
 // tampered rows.
-func (f Facts) watched() Check {
-	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.Whole(f.Stage, "tamper"), f.deploy())
+func (f Facts) tamperWatch() Check {
+	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deploy())
 	switch {
 	case w.Err != nil:
-		return unread(w.Err)
+		return unreadFailure(w.Err)
 	case w.Absent:
 		return fail(fix, "no stream starts the tamper detector: changed rows are not seen")
 	case w.State != "Enabled":
@@ -122,13 +122,13 @@ func (f Facts) watched() Check {
 	return ok("the stream of rows starts the tamper detector")
 }
 
-func (f Facts) tampered() Check {
+func (f Facts) tamperedRows() Check {
 	t := f.Tampered
 	switch {
 	case t.Absent:
-		return none("the tamper detector has no log")
+		return skip("the tamper detector has no log")
 	case t.Err != nil:
-		return unread(t.Err)
+		return unreadFailure(t.Err)
 	case t.Rows > 0:
 		return fail("vacancy verify --host aws --stage "+f.Stage, "the tamper detector saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
 	}

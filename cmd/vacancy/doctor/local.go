@@ -73,9 +73,9 @@ func ExamineLocal(l Local) Report {
 		var c Check
 		switch {
 		case row.name != "data directory" && !l.Here:
-			c = none("needs a host's data")
+			c = skip("needs a host's data")
 		case row.running && (!l.Running || l.Err != nil):
-			c = none("needs a running host")
+			c = skip("needs a running host")
 		default:
 			c = row.judge(l)
 		}
@@ -104,7 +104,7 @@ func (l Local) disk() Check {
 	const fix = "make room, or move the data directory while no host runs over it"
 	switch {
 	case l.Free < 0:
-		return none("the free space is not known on this system")
+		return skip("the free space is not known on this system")
 	case l.Free < leastFree:
 		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.Free>>20)
 	case l.Free < l.MinFree:
@@ -124,7 +124,7 @@ func (l Local) data() Check {
 	case l.Outlook != "":
 		return warn(l.Start, "%s", l.Outlook)
 	case l.Stored == "":
-		return none("the host does not tell the format of its data")
+		return skip("the host does not tell the format of its data")
 	}
 	return ok("%s", l.Stored)
 }
@@ -150,7 +150,7 @@ func (l Local) host() Check {
 func (l Local) version() Check {
 	switch {
 	case isUnversioned(l.Version) || isUnversioned(l.Command):
-		return none("a build outside a clone does not know its version")
+		return skip("a build outside a clone does not know its version")
 	case l.Version != l.Command:
 		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.Command)
 	}
@@ -177,7 +177,7 @@ func (l Local) certificate() Check {
 	left := l.Certificate.Sub(l.Now)
 	switch {
 	case l.Certificate.IsZero():
-		return none("the public URL has no TLS")
+		return skip("the public URL has no TLS")
 	case left < 0:
 		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it ended at %s", l.Certificate.Format(time.DateTime))
 	case left < certificateSoon:
@@ -198,9 +198,9 @@ func (l Local) agents() Check {
 		}
 	}
 	stopped := func(a Agent) bool {
-		_, at, ok := strings.Cut(a.Failure, "nothing listens at ")
-		at, _, _ = strings.Cut(at, " ")
-		host, _, err := net.SplitHostPort(strings.TrimRight(at, ",;"))
+		_, address, ok := strings.Cut(a.Failure, "nothing listens at ")
+		address, _, _ = strings.Cut(address, " ")
+		host, _, err := net.SplitHostPort(strings.TrimRight(address, ",;"))
 		return ok && err == nil && outbound.IsThisMachine(host)
 	}
 	if i := slices.IndexFunc(l.Agents, stopped); i >= 0 {
@@ -208,7 +208,7 @@ func (l Local) agents() Check {
 	}
 	switch {
 	case len(l.Agents) == 0:
-		return none("no vacant has an agent of its own")
+		return skip("no vacant has an agent of its own")
 	case len(failing) > 0:
 		return fail(fix, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
 	case len(idle) > 0:

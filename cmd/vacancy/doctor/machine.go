@@ -69,7 +69,7 @@ func (f Facts) credentials() Check {
 	case Skewed:
 		return fail(timeFix, "AWS refuses the signature for its time; see the clock below")
 	case NoRegion:
-		return none("no Region to ask in")
+		return skip("no Region to ask in")
 	}
 	return fail("curl -sSI https://sts.amazonaws.com    # then look at the network and AWS_ENDPOINT_URL", "AWS cannot be reached: %s", a.Err)
 }
@@ -79,7 +79,7 @@ func (f Facts) region() Check {
 	case a.Trouble == NoRegion:
 		return fail("export AWS_REGION=us-east-1", "no AWS Region is set")
 	case a.Region == "":
-		return none("no AWS configuration could be read")
+		return skip("no AWS configuration could be read")
 	case f.Region != "" && f.Region != a.Region:
 		return fail("export AWS_REGION="+f.Region, "stage %s was deployed to %s, and this is %s", f.Stage, f.Region, a.Region)
 	default:
@@ -98,7 +98,7 @@ const (
 
 func (f Facts) clock() Check {
 	if !f.Clock.Seen {
-		return none("no answer of AWS to compare it with")
+		return skip("no answer of AWS to compare it with")
 	}
 	skew := f.Clock.Skew.Round(time.Second)
 	side := "ahead of"

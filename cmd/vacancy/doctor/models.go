@@ -39,7 +39,7 @@ const maxModelAgents = 200
 
 // LookModels reads the agents of a stage's vacants. The caller must set Granted, Mock and Unknown.
 func LookModels(ctx context.Context, c *admin.Client) (m Models) {
-	known := knownToHost{secrets: map[string][]string{}}
+	cache := knownToHost{secrets: map[string][]string{}}
 	for v, err := range c.All(ctx, false) {
 		if err != nil {
 			m.Err = err
@@ -52,12 +52,12 @@ func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 		if m.More = len(m.Agents) == maxModelAgents; m.More {
 			return m
 		}
-		one, err := look(ctx, c, &v, &known)
+		agent, err := look(ctx, c, &v, &cache)
 		if err != nil {
 			m.Err = err
 			return m
 		}
-		m.Agents = append(m.Agents, one)
+		m.Agents = append(m.Agents, agent)
 	}
 	return m
 }
@@ -68,64 +68,64 @@ type knownToHost struct {
 	table   *models.Table
 }
 
-func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToHost) (one ModelAgent, err error) {
-	one = ModelAgent{Name: v.Name, Tenant: v.Tenant}
-	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
+func look(ctx context.Context, c *admin.Client, v *admin.Vacant, cache *knownToHost) (agent ModelAgent, err error) {
+	agent = ModelAgent{Name: v.Name, Tenant: v.Tenant}
+	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
 	if err != nil {
-		return one, err
+		return agent, err
 	}
 	a, err := definition.Parse(got.Agent)
 	if err != nil {
-		return one, err
+		return agent, err
 	}
 	spec, err := a.Spec()
 	if err != nil {
-		return one, err
+		return agent, err
 	}
 	other, _ := a.Fallback()
 	for _, s := range []substrate.Spec{spec, other} {
 		if s.Kind == substrate.KindBedrock {
-			one.Bedrock = append(one.Bedrock, s.Argument)
+			agent.Bedrock = append(agent.Bedrock, s.Argument)
 		}
 	}
-	one.Mock = spec.Kind == substrate.KindMock
+	agent.Mock = spec.Kind == substrate.KindMock
 	if a.UsesTable(v.Tenant) {
-		if known.table == nil {
+		if cache.table == nil {
 			t, err := admin.GetModels.Call(ctx, c, op.None{})
 			if err != nil {
-				return one, err
+				return agent, err
 			}
-			known.table = &t
+			cache.table = &t
 		}
-		if _, _, err := a.Prices(v.Tenant, known.table); err != nil {
-			one.Unpriced = problem.Of(err).Text()
+		if _, _, err := a.Prices(v.Tenant, cache.table); err != nil {
+			agent.Unpriced = problem.AsError(err).Text()
 		}
 	}
 	name := a.SecretName()
 	if name == "" {
-		return one, nil
+		return agent, nil
 	}
-	if _, read := known.secrets[v.Tenant]; !read {
-		all, err := admin.AgentSecrets.List.Call(ctx, c, admin.OfTenant{Tenant: v.Tenant})
+	if _, read := cache.secrets[v.Tenant]; !read {
+		secrets, err := admin.AgentSecrets.List.Call(ctx, c, admin.OfTenant{Tenant: v.Tenant})
 		if err != nil {
-			return one, err
+			return agent, err
 		}
-		known.secrets[v.Tenant] = []string{}
-		for _, s := range all.Secrets {
-			known.secrets[v.Tenant] = append(known.secrets[v.Tenant], s.Name)
+		cache.secrets[v.Tenant] = []string{}
+		for _, s := range secrets.Secrets {
+			cache.secrets[v.Tenant] = append(cache.secrets[v.Tenant], s.Name)
 		}
 	}
-	if !slices.Contains(known.secrets[v.Tenant], name) {
-		one.Missing = name
+	if !slices.Contains(cache.secrets[v.Tenant], name) {
+		agent.Missing = name
 	}
-	return one, nil
+	return agent, nil
 }
 
 func (f Facts) models() Check {
 	m := f.Models
 	switch {
-	case !f.Visit.Operated():
-		return none("needs the operator key")
+	case !f.Visit.HasOperatorAccess():
+		return skip("needs the operator key")
 	case m.Err != nil:
 		return fail(f.logs("admin"), "the agents cannot be read: %s", m.Err)
 	}
@@ -142,8 +142,8 @@ func (f Facts) models() Check {
 		}
 		for _, id := range a.Bedrock {
 			if !m.Unknown && !slices.Contains(m.Granted, id) {
-				all := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.Granted), id))), ",")
-				return fail(f.deploy()+" --context bedrockModels="+all, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
+				modelIDs := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.Granted), id))), ",")
+				return fail(f.deploy()+" --context bedrockModels="+modelIDs, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
 			}
 		}
 	}
@@ -153,10 +153,10 @@ func (f Facts) models() Check {
 	if m.Mock {
 		return warn(f.deploy()+" --context mock=false", "agents of this stage may be mocks, which are for trials")
 	}
-	return ok("%s", m.counted())
+	return ok("%s", m.formatCount())
 }
 
-func (m *Models) counted() string {
+func (m *Models) formatCount() string {
 	switch {
 	case m.More:
 		return fmt.Sprintf("the first %d agents with a model or a secret have what they need", len(m.Agents))

@@ -40,10 +40,10 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		"trial":  {Provider: "mock"},
 		"unsold": {Provider: "anthropic", Model: "claude-haiku-4-5", Price: &models.Price{}},
 	} {
-		host.Create(vacants.Spec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a})
+		host.Create(vacants.CreateSpec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a})
 	}
 	host.Must(host.Vacants.Resources.Secrets.Delete(t.Context(), "acme", "signs"))
-	table := models.Known()
+	table := models.BuiltinTable()
 	table.Models = slices.DeleteFunc(table.Models, func(m models.Model) bool { return m.Name == "claude-haiku-4-5" })
 	_, err := host.Vacants.Resources.Models.Set(t.Context(), table)
 	host.Must(err)

@@ -37,7 +37,7 @@ func (f Facts) log() Check {
 	case a.Err == nil && a.Status == http.StatusNotFound:
 		return warn("vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "nothing is sealed yet; checkpointer runs every five minutes")
 	case f.Visit.Registry.Err != nil || f.Visit.Registry.Status != http.StatusOK:
-		return none("needs the registry")
+		return skip("needs the registry")
 	case a.Err != nil:
 		return fail(f.logs("registry"), "the log does not answer: %s", a.Err)
 	default:
@@ -49,9 +49,9 @@ func (f Facts) job(function functions.Function) Check {
 	name := function.Name
 	switch j := f.Jobs[name]; {
 	case j.Err != nil:
-		return unread(j.Err)
+		return unreadFailure(j.Err)
 	case j.Absent || j.Last.IsZero():
-		return none("%s has not run", name)
+		return skip("%s has not run", name)
 	// A message may be delivered again, which is not a failure.
 	case j.Verdict != "ok" && j.Verdict != "again":
 		return fail(f.logs(name), "%s failed at %s (%s): %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, function.Check.Failing)

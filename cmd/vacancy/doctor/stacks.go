@@ -9,18 +9,18 @@ import (
 
 func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
 
-// edged reports whether the stage was deployed with CloudFront. Its functions then have the edge's
+// hasEdge reports whether the stage was deployed with CloudFront. Its functions then have the edge's
 // secret.
-func (f Facts) edged() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
+func (f Facts) hasEdge() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) stack(short string) Check {
-	whole := stage.Whole(f.Stage, short)
+	whole := stage.FullName(f.Stage, short)
 	s := f.Stacks[short]
 	switch {
 	case s.Err != nil:
-		return unread(s.Err)
-	case s.Missing && short == "edge" && !f.Stacks["functions"].Missing && !f.edged():
-		return none("the stage was deployed without an edge")
+		return unreadFailure(s.Err)
+	case s.Missing && short == "edge" && !f.Stacks["functions"].Missing && !f.hasEdge():
+		return skip("the stage was deployed without an edge")
 	case s.Missing:
 		return fail(f.deploy(), "there is no stack %s", whole)
 	}
@@ -66,7 +66,7 @@ func (f Facts) versions() Check {
 	}
 	switch {
 	case seen == "":
-		return none("no stack is deployed")
+		return skip("no stack is deployed")
 	case f.Version == "":
 		return ok("the stacks are of %s; this command does not know its own", seen)
 	}

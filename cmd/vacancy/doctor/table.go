@@ -29,41 +29,41 @@ func table() []row {
 	}
 	rows = append(rows, accountRows()...)
 	for _, short := range stage.Stacks() {
-		rows = append(rows, row{"stack " + short, Facts.blind, func(f Facts) Check { return f.stack(short) }})
+		rows = append(rows, row{"stack " + short, Facts.needsAWS, func(f Facts) Check { return f.stack(short) }})
 	}
-	rows = append(rows, row{"version", Facts.blind, Facts.versions}, row{"alarm mail", Facts.blind, Facts.alarmMail}, row{"roles", Facts.unsimulated, Facts.roles})
+	rows = append(rows, row{"version", Facts.needsAWS, Facts.versions}, row{"alarm mail", Facts.needsAWS, Facts.alarmMail}, row{"roles", Facts.needsSimulation, Facts.roles})
 	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
 	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
 	rows = append(rows,
-		row{"edge", Facts.undeployed, Facts.edge},
-		row{"health", Facts.undeployed, Facts.health},
-		row{"a2a", Facts.undeployed, Facts.agent},
-		row{"operator key", Facts.undeployed, Facts.operator},
+		row{"edge", Facts.needsStage, Facts.edge},
+		row{"health", Facts.needsStage, Facts.health},
+		row{"a2a", Facts.needsStage, Facts.agent},
+		row{"operator key", Facts.needsStage, Facts.operator},
 		row{"host identity", nil, Facts.identity},
-		row{"models", Facts.undeployed, Facts.models},
-		row{"issuers", Facts.undeployed, Facts.issuers},
-		row{"sealing key", Facts.blind, Facts.seal},
-		row{"rows watched", Facts.noFunctions, Facts.watched},
-		row{"rows untouched", Facts.blind, Facts.tampered},
-		row{"registry", Facts.noURL, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
-		row{"search", Facts.noURL, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
-		row{"log", Facts.noURL, Facts.log},
-		row{"accounts and AGP", Facts.undeployed, Facts.gateway},
-		row{"graduations", Facts.undeployed, Facts.graduate},
-		row{"gate", Facts.blind, Facts.statemachine},
+		row{"models", Facts.needsStage, Facts.models},
+		row{"issuers", Facts.needsStage, Facts.issuers},
+		row{"sealing key", Facts.needsAWS, Facts.seal},
+		row{"rows watched", Facts.needsFunctions, Facts.tamperWatch},
+		row{"rows untouched", Facts.needsAWS, Facts.tamperedRows},
+		row{"registry", Facts.needsRegistry, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
+		row{"search", Facts.needsRegistry, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
+		row{"log", Facts.needsRegistry, Facts.log},
+		row{"accounts and AGP", Facts.needsStage, Facts.gateway},
+		row{"graduations", Facts.needsStage, Facts.graduate},
+		row{"gate", Facts.needsAWS, Facts.statemachine},
 	)
-	for _, one := range functions.All() {
-		if one.Check.Name != "" {
-			rows = append(rows, row{one.Check.Name, Facts.blind, func(f Facts) Check { return f.job(one) }})
+	for _, function := range functions.All() {
+		if function.Check.Name != "" {
+			rows = append(rows, row{function.Check.Name, Facts.needsAWS, func(f Facts) Check { return f.job(function) }})
 		}
 	}
 	return rows
 }
 
 // tableRows returns the checks of one table. The checks of its settings need the table.
-func tableRows(short string, of func(Facts) Table) []row {
-	there := func(f Facts) Check { return f.tableThere(of(f)) }
-	rows := []row{{"table " + short, Facts.blind, there}}
+func tableRows(short string, tableOf func(Facts) Table) []row {
+	there := func(f Facts) Check { return f.tableThere(tableOf(f)) }
+	rows := []row{{"table " + short, Facts.needsAWS, there}}
 	for _, setting := range []struct {
 		name  string
 		judge func(Facts, string, Table) Check
@@ -72,27 +72,27 @@ func tableRows(short string, of func(Facts) Table) []row {
 		{"encryption", Facts.tableKey}, {"ceilings", Facts.tableCeilings}, {"stream", Facts.tableStream},
 	} {
 		needs := func(f Facts) string {
-			if f.blind() != "" || there(f).Verdict != OK {
+			if f.needsAWS() != "" || there(f).Verdict != OK {
 				return "needs the table"
 			}
 			return ""
 		}
-		rows = append(rows, row{short + ": " + setting.name, needs, func(f Facts) Check { return setting.judge(f, short, of(f)) }})
+		rows = append(rows, row{short + ": " + setting.name, needs, func(f Facts) Check { return setting.judge(f, short, tableOf(f)) }})
 	}
 	return rows
 }
 
-// blind returns the reason why AWS cannot be queried, or "". The functions below return similar
+// needsAWS returns the reason why AWS cannot be queried, or "". The functions below return similar
 // reasons for other facts.
-func (f Facts) blind() string {
+func (f Facts) needsAWS() string {
 	if f.Account.Trouble != NoTrouble {
 		return "needs AWS credentials and a Region"
 	}
 	return ""
 }
 
-func (f Facts) unsimulated() string {
-	if why := f.blind(); why != "" {
+func (f Facts) needsSimulation() string {
+	if why := f.needsAWS(); why != "" {
 		return why
 	}
 	if f.Roles == nil {
@@ -101,8 +101,8 @@ func (f Facts) unsimulated() string {
 	return ""
 }
 
-func (f Facts) noFunctions() string {
-	if why := f.blind(); why != "" {
+func (f Facts) needsFunctions() string {
+	if why := f.needsAWS(); why != "" {
 		return why
 	}
 	if f.Stacks["functions"].Missing {
@@ -111,16 +111,16 @@ func (f Facts) noFunctions() string {
 	return ""
 }
 
-func (f Facts) undeployed() string {
+func (f Facts) needsStage() string {
 	if f.Visit.Absent {
 		return "needs a deployed stage"
 	}
 	return ""
 }
 
-func (f Facts) noURL() string {
+func (f Facts) needsRegistry() string {
 	if f.Visit.Unregistered && !f.Visit.Absent {
 		return "the stage was deployed without a registry"
 	}
-	return f.undeployed()
+	return f.needsStage()
 }

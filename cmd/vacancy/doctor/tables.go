@@ -40,9 +40,9 @@ const index = "listed"
 func (f Facts) tableThere(t Table) Check {
 	switch {
 	case t.Absent:
-		return none("stack data says no name for it")
+		return skip("stack data says no name for it")
 	case t.Err != nil:
-		return unread(t.Err)
+		return unreadFailure(t.Err)
 	case t.Missing:
 		return fail("aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deploy(), "there is no table %s, though the stack data names it", t.Name)
 	case t.Status != "ACTIVE":
@@ -75,8 +75,8 @@ func (f Facts) tableProtection(short string, t Table) Check {
 	switch {
 	case t.DeletionProtection:
 		return ok("on")
-	case !f.Settings.Keep:
-		return none("the stage was deployed with keep=false: its data goes with it")
+	case !f.Settings.RetainData:
+		return skip("the stage was deployed with keep=false: its data goes with it")
 	}
 	return fail(fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)
 }
@@ -101,7 +101,7 @@ func (f Facts) tableKey(short string, t Table) Check {
 		return ok("%s", t.Key)
 	}
 	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id %s --query StackResourceDetail.PhysicalResourceId --output text)",
-		stage.Whole(f.Stage, "data"), atRest)
+		stage.FullName(f.Stage, "data"), atRest)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --sse-specification Enabled=true,SSEType=KMS,KMSMasterKeyId=%s", t.Name, key)
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }

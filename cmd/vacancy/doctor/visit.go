@@ -24,8 +24,8 @@ type URLs struct {
 	Key              string // operator key, or ""
 }
 
-// Operated reports whether the admin API accepts the operator's key.
-func (v *Visit) Operated() bool {
+// HasOperatorAccess reports whether the admin API accepts the operator's key.
+func (v *Visit) HasOperatorAccess() bool {
 	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
 }
 
@@ -77,12 +77,12 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 	return v
 }
 
-// nobodys is the path of a graduation that does not exist. Its handler answers 404 with a code.
-const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
+// missingOwner is the path of a graduation that does not exist. Its handler answers 404 with a code.
+const missingOwner = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
 func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	if v.Ungated = d.Graduate == ""; !v.Ungated {
-		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
+		v.Graduate, _ = get(ctx, web, d.Graduate+missingOwner, "")
 	}
 	if v.Unpaid = d.Gateway == ""; !v.Unpaid {
 		v.Gateway, _ = get(ctx, web, d.Gateway+"/a2a/v1/status", "")
@@ -105,9 +105,9 @@ func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte
 	if key != "" {
 		in.Header.Set("Authorization", "Bearer "+key)
 	}
-	one := *web
-	one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	out, err := one.Do(in)
+	client := *web
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	out, err := client.Do(in)
 	if err != nil {
 		return Answer{Err: err}, nil
 	}

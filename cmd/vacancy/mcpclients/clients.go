@@ -78,7 +78,7 @@ type field struct {
 	value any
 }
 
-func one(name string, value any) func(string) []field {
+func entry(name string, value any) func(string) []field {
 	return func(url string) []field { return append(asFields(value), field{name, url}) }
 }
 
@@ -103,7 +103,7 @@ var MCP = Clients{
 	{
 		Name: "claude-code", Table: []string{"mcpServers"}, Scope: "the project in this folder",
 		file: func(p Place) string { return filepath.Join(p.Dir, ".mcp.json") },
-		http: one("url", []field{{"type", "http"}}), bearer: header("${", "}"), started: []field{{"type", "stdio"}}, inherits: env("${", "}"),
+		http: entry("url", []field{{"type", "http"}}), bearer: header("${", "}"), started: []field{{"type", "stdio"}}, inherits: env("${", "}"),
 	},
 	{
 		Name: "claude-desktop", Table: []string{"mcpServers"}, Scope: "you",
@@ -112,19 +112,19 @@ var MCP = Clients{
 	{
 		Name: "cursor", Table: []string{"mcpServers"}, Scope: "all your projects",
 		file: func(p Place) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
-		http: one("url", nil), bearer: header("${env:", "}"), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
+		http: entry("url", nil), bearer: header("${env:", "}"), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
 	},
 	{
 		// The client's headers cannot contain environment variables (microsoft/vscode#336232).
 		Name: "vscode", Table: []string{"servers"}, Scope: "your default profile",
 		file: func(p Place) string { return p.application("Code", "User", "mcp.json") },
-		http: one("url", []field{{"type", "http"}}), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
+		http: entry("url", []field{{"type", "http"}}), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
 	},
 	{
 		Name: "gemini", Table: []string{"mcpServers"}, Scope: "all your projects",
 		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") },
 		// The client otherwise hides variables with such names.
-		http: one("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""),
+		http: entry("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""),
 	},
 	{
 		Name: "codex", Table: []string{"mcp_servers"}, TOML: true, Scope: "all your projects",
@@ -134,13 +134,13 @@ var MCP = Clients{
 			}
 			return filepath.Join(p.Home, ".codex", "config.toml")
 		},
-		http: one("url", nil), bearer: func(v string) field { return field{"bearer_token_env_var", v} },
+		http: entry("url", nil), bearer: func(v string) field { return field{"bearer_token_env_var", v} },
 		inherits: func(v string) field { return field{"env_vars", []string{v}} },
 	},
 	{
 		// The client's headers cannot contain variables (zed-industries/zed#60459).
 		Name: "zed", Table: []string{"context_servers"}, Scope: "you",
-		file: zedFile, http: one("url", nil),
+		file: zedFile, http: entry("url", nil),
 	},
 }
 
@@ -230,13 +230,13 @@ func (c *Client) NamesVariable(e Entry) bool {
 
 func (c *Client) fields(e Entry) []field {
 	if !c.Starts(e) {
-		all := c.http(e.URL)
+		members := c.http(e.URL)
 		if e.Variable != "" {
-			all = append(all, c.bearer(e.Variable))
+			members = append(members, c.bearer(e.Variable))
 		}
-		return all
+		return members
 	}
-	all := append(append([]field{}, c.started...), field{"command", e.Command}, field{"args", e.Args})
+	members := append(append([]field{}, c.started...), field{"command", e.Command}, field{"args", e.Args})
 	var variables []field
 	for _, v := range e.Env {
 		variables = append(variables, field{v.Name, v.Value})
@@ -246,13 +246,13 @@ func (c *Client) fields(e Entry) []field {
 		if f.name == "env" {
 			variables = append(variables, asFields(f.value)...)
 		} else {
-			all = append(all, f)
+			members = append(members, f)
 		}
 	}
 	if variables != nil {
-		all = append(all, field{"env", variables})
+		members = append(members, field{"env", variables})
 	}
-	return all
+	return members
 }
 
 // value returns the value of an entry.
@@ -277,7 +277,7 @@ func (c *Client) Text(e Entry) string {
 // replaced is true if there was such an entry. The error is of kind Usage and names the line of the
 // problem. A byte order mark is kept.
 func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
-	old := canon.TrimMark(whole)
+	old := canon.TrimByteOrderMark(whole)
 	if len(strings.TrimSpace(string(old))) == 0 {
 		return []byte(c.Text(e)), false, nil
 	}

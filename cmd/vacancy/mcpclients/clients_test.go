@@ -64,7 +64,7 @@ func TestEachClientHasItsFile(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	if _, err := MCP.Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
+	if _, err := MCP.Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
 		t.Errorf("an unknown client: %v", err)
 	}
 	if got := NameOf("übers/fox 1"); got != "-bers-fox-1" {
@@ -173,7 +173,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	} {
 		c, _ := MCP.Find(tt.client)
 		got, _, err := c.Merge([]byte(tt.old), fox)
-		if got != nil || !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), tt.want) {
+		if got != nil || !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), tt.want) {
 			t.Errorf("%.60q: %q, %v; want %q", tt.old, got, err, tt.want)
 		}
 	}
@@ -305,7 +305,7 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json is left as it is: line 2, column 1",
 	} {
-		if _, err := c.Write(filepath.Join(dir, name), fox); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), want) {
+		if _, err := c.Write(filepath.Join(dir, name), fox); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}

@@ -52,9 +52,9 @@ func (l layout) value(b []byte, value any, indent string) []byte {
 	return l.object(b, asFields(value), indent)
 }
 
-func appendList(b []byte, all []string) []byte {
+func appendList(b []byte, items []string) []byte {
 	b = append(b, '[')
-	for i, s := range all {
+	for i, s := range items {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
@@ -71,12 +71,12 @@ type change struct {
 
 // apply applies changes, which must be sorted and must not overlap.
 func apply(b []byte, changes ...change) (out []byte) {
-	at := 0
+	offset := 0
 	for _, c := range changes {
-		out = append(append(out, b[at:c.start]...), c.text...)
-		at = c.end
+		out = append(append(out, b[offset:c.start]...), c.text...)
+		offset = c.end
 	}
-	return append(out, b[at:]...)
+	return append(out, b[offset:]...)
 }
 
 func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, err error) {
@@ -85,15 +85,15 @@ func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, e
 		return nil, false, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	l := layoutOf(old, &root)
-	at, indent := &root, ""
+	node, indent := &root, ""
 	for depth := 0; ; depth++ {
-		o, ok := at.Value.(*hujson.Object)
+		o, ok := node.Value.(*hujson.Object)
 		if !ok {
 			what := "the file"
 			if depth > 0 {
 				what = c.Table[depth-1]
 			}
-			return nil, false, atLine(old, at.StartOffset, "%s: expected an object, got another value", what)
+			return nil, false, atLine(old, node.StartOffset, "%s: expected an object, got another value", what)
 		}
 		name := e.Name
 		if depth < len(c.Table) {
@@ -110,12 +110,12 @@ func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, e
 			if depth < len(c.Table) {
 				added.value = []field{{e.Name, c.value(e)}}
 			}
-			merged = l.insert(old, at, o, added, inner, indent)
+			merged = l.insert(old, node, o, added, inner, indent)
 		case depth == len(c.Table):
 			replaced = true
 			merged = apply(old, change{found.StartOffset, found.EndOffset, string(l.value(nil, c.value(e), inner))})
 		default:
-			at, indent = found, inner
+			node, indent = found, inner
 			continue
 		}
 		break
@@ -169,9 +169,9 @@ func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, er
 
 // insert adds a member at the end of an object. indent is the indentation of members, and outer the
 // indentation of the object's line.
-func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
+func (l layout) insert(b []byte, node *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
 	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.value(nil, m.value, indent))
-	closing := at.EndOffset - 1
+	closing := node.EndOffset - 1
 	// The member follows the last comment or value before the closing brace.
 	end := len(bytes.TrimRightFunc(b[:closing], unicode.IsSpace))
 	tail := change{end, end, text}
@@ -215,16 +215,16 @@ func decode(b []byte) (v map[string]any, err error) {
 
 // compare returns an error unless after equals before with the entry added.
 func (c *Client) compare(before, after map[string]any, e Entry) error {
-	at := before
+	object := before
 	for _, name := range c.Table {
-		inner, ok := at[name].(map[string]any)
+		inner, ok := object[name].(map[string]any)
 		if !ok {
 			inner = map[string]any{}
-			at[name] = inner
+			object[name] = inner
 		}
-		at = inner
+		object = inner
 	}
-	at[e.Name] = plain([]field{{e.Name, c.value(e)}})[e.Name]
+	object[e.Name] = plain([]field{{e.Name, c.value(e)}})[e.Name]
 	if !reflect.DeepEqual(before, after) {
 		return problem.New(problem.Internal, "the changed file would say something else")
 	}

@@ -15,8 +15,8 @@ import (
 func (c *Client) table(e Entry) string {
 	// Strings of JSON are also valid strings of TOML.
 	var b, inner []byte
-	at := strings.Join(c.Table, ".") + "." + e.Name
-	b = append(b, "["+at+"]\n"...)
+	tableName := strings.Join(c.Table, ".") + "." + e.Name
+	b = append(b, "["+tableName+"]\n"...)
 	for _, f := range c.fields(e) {
 		switch v := f.value.(type) {
 		case string:
@@ -24,9 +24,9 @@ func (c *Client) table(e Entry) string {
 		case []string:
 			b = append(appendList(append(b, f.name+" = "...), v), '\n')
 		case []field:
-			inner = append(inner, "\n["+at+"."+f.name+"]\n"...)
-			for _, one := range v {
-				inner = append(canon.AppendString(append(inner, one.name+" = "...), one.value.(string)), '\n')
+			inner = append(inner, "\n["+tableName+"."+f.name+"]\n"...)
+			for _, pair := range v {
+				inner = append(canon.AppendString(append(inner, pair.name+" = "...), pair.value.(string)), '\n')
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Client) mergeTOML(old []byte, e Entry) (merged []byte, replaced bool, e
 	merged = apply(old, regions...)
 	after, err := decodeTOML(merged)
 	if err != nil {
-		return nil, false, problem.New(problem.Usage, "its tables of %s are written in a way that no table can be added to: add the entry by hand (%s)", strings.Join(c.Table, "."), problem.Of(err).Text())
+		return nil, false, problem.New(problem.Usage, "its tables of %s are written in a way that no table can be added to: add the entry by hand (%s)", strings.Join(c.Table, "."), problem.AsError(err).Text())
 	}
 	return merged, replaced, c.compare(before, after, e)
 }
@@ -91,17 +91,17 @@ func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 	path := append(append([]string{}, c.Table...), name)
 	for p.NextExpression() {
 		x := p.Expression()
-		keys, at := keysOf(x)
+		keys, offset := keysOf(x)
 		switch x.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = keys
 			inside = hasPrefix(keys, path)
 			if hasPrefix(path, keys) && x.Kind == unstable.ArrayTable {
-				return nil, atLine(b, at, "%s: expected a table, got a list of tables", strings.Join(keys, "."))
+				return nil, atLine(b, offset, "%s: expected a table, got a list of tables", strings.Join(keys, "."))
 			}
 			if inside {
-				begin := bytes.LastIndexByte(b[:at], '\n') + 1
-				regions = append(regions, change{begin, lineEnd(b, at), ""})
+				begin := bytes.LastIndexByte(b[:offset], '\n') + 1
+				regions = append(regions, change{begin, lineEnd(b, offset), ""})
 			}
 		case unstable.KeyValue:
 			whole := append(append([]string{}, table...), keys...)
@@ -109,33 +109,33 @@ func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 			case inside:
 				regions[len(regions)-1].end = lineEnd(b, int(x.Raw.Offset+x.Raw.Length))
 			case hasPrefix(whole, path):
-				return nil, atLine(b, at, "the entry %s is not a table of its own; take it out, or change it by hand", name)
+				return nil, atLine(b, offset, "the entry %s is not a table of its own; take it out, or change it by hand", name)
 			case hasPrefix(path, whole):
-				return nil, atLine(b, at, "%s: expected tables such as [%s], got a value", strings.Join(whole, "."), strings.Join(path, "."))
+				return nil, atLine(b, offset, "%s: expected tables such as [%s], got a value", strings.Join(whole, "."), strings.Join(path, "."))
 			}
 		}
 	}
 	return regions, p.Error()
 }
 
-func keysOf(x *unstable.Node) (keys []string, at int) {
-	at = -1
+func keysOf(x *unstable.Node) (keys []string, offset int) {
+	offset = -1
 	for it := x.Key(); it.Next(); {
-		if at < 0 {
-			at = int(it.Node().Raw.Offset)
+		if offset < 0 {
+			offset = int(it.Node().Raw.Offset)
 		}
 		keys = append(keys, string(it.Node().Data))
 	}
-	return keys, max(at, 0)
+	return keys, max(offset, 0)
 }
 
-func hasPrefix(all, prefix []string) bool {
-	return len(all) >= len(prefix) && strings.Join(all[:len(prefix)], "\x00") == strings.Join(prefix, "\x00")
+func hasPrefix(keys, prefix []string) bool {
+	return len(keys) >= len(prefix) && strings.Join(keys[:len(prefix)], "\x00") == strings.Join(prefix, "\x00")
 }
 
-func lineEnd(b []byte, at int) int {
-	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
-		return at + i + 1
+func lineEnd(b []byte, offset int) int {
+	if i := bytes.IndexByte(b[offset:], '\n'); i >= 0 {
+		return offset + i + 1
 	}
 	return len(b)
 }

@@ -56,7 +56,7 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	}
 	merged, replaced, err := merge(old)
 	if err != nil {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		return w, problem.Wrap(p.Kind, err, "%s is left as it is: %s", path, p.Text())
 	}
 	w = Written{Made: info == nil, Replaced: replaced, Same: (info == nil) == (merged == nil) && bytes.Equal(old, merged), Content: merged}
@@ -64,7 +64,7 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	case w.Same || dry:
 		return w, nil
 	case merged == nil:
-		return w, errors.Join(os.Remove(path), durable.Dir(dir))
+		return w, errors.Join(os.Remove(path), durable.SyncDir(dir))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return w, err
@@ -146,5 +146,5 @@ func put(path string, b []byte, mode fs.FileMode, step func(string)) error {
 		return err
 	}
 	step("renamed")
-	return durable.Dir(dir)
+	return durable.SyncDir(dir)
 }

@@ -7,14 +7,14 @@ import "strings"
 // letters, at most two, or at most one if word has up to four letters. If no name is similar
 // enough, it returns "".
 func Name(word string, names []string) string {
-	most := 2
+	maxDistance := 2
 	if len(word) <= 4 {
-		most = 1
+		maxDistance = 1
 	}
-	best, least := "", 2*most+2
+	best, least := "", 2*maxDistance+2
 	for _, name := range names {
 		d := distance(strings.ToLower(word), strings.ToLower(name))
-		if d > most || d >= len(name) {
+		if d > maxDistance || d >= len(name) {
 			continue
 		}
 		rank := 2 * d

@@ -72,12 +72,12 @@ func (a *Agent) Write(dir string) error {
 	case len(there) > 0:
 		return problem.New(problem.Conflict, "%s is not empty; nothing was written", dir)
 	}
-	all, err := a.render()
+	texts, err := a.render()
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "")
 	}
 	if err = os.MkdirAll(dir, 0o777); err == nil {
-		for file, text := range all {
+		for file, text := range texts {
 			if err = os.WriteFile(filepath.Join(dir, file), text, 0o666); err != nil {
 				break
 			}
@@ -93,7 +93,7 @@ func (a *Agent) Write(dir string) error {
 }
 
 func (a *Agent) render() (map[string][]byte, error) {
-	all := map[string][]byte{}
+	texts := map[string][]byte{}
 	for _, folder := range append([]string{"common"}, a.folders()...) {
 		entries, err := fs.ReadDir(files, path.Join("files", folder))
 		if err != nil {
@@ -108,12 +108,12 @@ func (a *Agent) render() (map[string][]byte, error) {
 			if a.Language.Name == "go" {
 				as = strings.TrimSuffix(as, ".txt")
 			}
-			if all[as], err = a.fill(as, string(text)); err != nil {
+			if texts[as], err = a.fill(as, string(text)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return all, nil
+	return texts, nil
 }
 
 func (a *Agent) folders() []string {

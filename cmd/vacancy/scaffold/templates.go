@@ -15,25 +15,25 @@ type Template struct {
 }
 
 const (
-	yours = "the function answer"
-	call  = `vacancy call {{.Name}} "hello"`
+	programText = "the function answer"
+	call        = `vacancy call {{.Name}} "hello"`
 )
 
 func Templates() []Template {
 	// The default template is the first.
 	return []Template{
 		{
-			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: yours,
+			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: programText,
 			languages: []Language{golang, python, typescript},
 			commands:  []string{call},
 		},
 		{
-			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: yours,
+			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: programText,
 			languages: []Language{python}, with: []string{"server"},
 			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream   # at the address that watch prints`},
 		},
 		{
-			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: yours,
+			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: programText,
 			Set: "Set OPENAI_API_KEY where the program runs. " +
 				"For another server with that API set OPENAI_BASE_URL, such as http://127.0.0.1:11434/v1 for Ollama, and OPENAI_MODEL",
 			languages: []Language{python}, with: []string{"server"},
@@ -52,7 +52,7 @@ func Templates() []Template {
 			commands:  []string{`vacancy call {{.Name}} "what do you know about owls?"`, "vacancy logs {{.Name}}", "vacancy show {{.Name}}"},
 		},
 		{
-			Name: "paid", About: "an agent with a price, and the commands that set it and pay it", Yours: yours,
+			Name: "paid", About: "an agent with a price, and the commands that set it and pay it", Yours: programText,
 			languages: []Language{python}, with: []string{"server"},
 			commands: []string{
 				"vacancy price {{.Name}} 0.002", "vacancy account open acme", "vacancy credit acme 10 --key invoice-1",

@@ -6,4 +6,4 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 // Gate is the short name of a stage's state machine and of its log group.
 const Gate = "gate"
 
-func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short }
+func FullName(stage, short string) string { return "vacancy-" + stage + "-" + short }

@@ -69,7 +69,7 @@ func parse(b []byte) (Record, error) {
 	}
 	if form != format && form != formerFormat && form != oldestFormat {
 		return Record{}, problem.New(problem.Conflict, "it has format %s, this vacancy reads %s: "+
-			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoted(form), format)
+			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoteShort(form), format)
 	}
 	if unknown != nil {
 		return Record{}, unknown
@@ -89,10 +89,10 @@ func (r *Record) check() error {
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(s, "/") {
-			return problem.Invalid(field, "an absolute http or https URL without a slash at its end", quoted(s))
+			return problem.Invalid(field, "an absolute http or https URL without a slash at its end", quoteShort(s))
 		}
 	}
 	return nil
 }
 
-func quoted(s string) string { return fmt.Sprintf("%.40q", s) }
+func quoteShort(s string) string { return fmt.Sprintf("%.40q", s) }

@@ -105,7 +105,7 @@ func (r Records) Read(name string) (Record, error) {
 	}
 	rec, err := parse(b)
 	if problem.Is(err, problem.Conflict) {
-		return Record{}, problem.Within(problem.Conflict, path, err)
+		return Record{}, problem.WithPlace(problem.Conflict, path, err)
 	}
 	if err != nil {
 		return Record{}, problem.Wrap(problem.Damaged, err, "%s is not a record of a stage", path)
@@ -179,7 +179,7 @@ func (r Records) Write(rec Record) error {
 	if err := os.Rename(f.Name(), r.path(rec.Stage)); err != nil {
 		return err
 	}
-	return durable.Dir(r.Dir)
+	return durable.SyncDir(r.Dir)
 }
 
 func (r Records) Remove(name string) error {

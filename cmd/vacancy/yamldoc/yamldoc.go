@@ -22,7 +22,7 @@ const Max = 1 << 20
 // the receiver checks it. Of YAML, it rejects aliases, tags and multiple documents, and it treats
 // dates as strings.
 func JSON(doc []byte) (json.RawMessage, error) {
-	doc = canon.TrimMark(doc)
+	doc = canon.TrimByteOrderMark(doc)
 	if json.Valid(doc) {
 		return doc, nil
 	}

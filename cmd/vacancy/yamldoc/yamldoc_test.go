@@ -54,7 +54,7 @@ func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 		"no YAML":          {"a: [1\n", "neither"},
 	} {
 		got, err := JSON([]byte(c.doc))
-		if !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), c.want) {
+		if !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), c.want) {
 			t.Errorf("%s: JSON() = %s, %v, want a refusal of %s", name, got, err, c.want)
 		}
 	}

@@ -31,12 +31,12 @@ type Bundle struct {
 
 func NewBundle(rand io.Reader) (Bundle, Source, error) {
 	key, err := identity.NewKey(rand)
-	return Bundle{Key: key}, FromNew, err
+	return Bundle{Key: key}, SourceNewKey, err
 }
 
-// MakeCard creates and signs a card with a capability. The card has no endpoint, because the
+// SignCard creates and signs a card with a capability. The card has no endpoint, because the
 // identity is not hosted.
-func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
+func (b *Bundle) SignCard(ctx context.Context, capability string) error {
 	c, err := card.New(b.Key.ID(), capability, nil, "")
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (i *Identity) readManifest() (*composite.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := composite.Parse(bytes.TrimSpace(blob))
+	m, err := composite.ParseManifest(bytes.TrimSpace(blob))
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "%s", path)
 	}
@@ -94,7 +94,7 @@ func (i *Identity) readManifest() (*composite.Manifest, error) {
 }
 
 func genesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
-	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.Genesis(name, key.ID()))
+	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.GenesisPayload(name, key.ID()))
 	_, err := e.Sign(ctx, key)
 	return e, err
 }

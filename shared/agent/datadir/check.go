@@ -20,7 +20,7 @@ type Finding struct {
 	Detail string `json:"detail"`
 }
 
-func Whole(findings []Finding) bool {
+func AllOK(findings []Finding) bool {
 	for _, f := range findings {
 		if !f.OK {
 			return false
@@ -79,13 +79,13 @@ func (e *Export) checkCard(id identity.ID) Finding {
 }
 
 func (e *Export) checkManifest(id identity.ID) Finding {
-	m, err := composite.Parse(e.Manifest)
+	m, err := composite.ParseManifest(e.Manifest)
 	if err == nil {
 		err = m.Verify()
 	}
 	switch {
 	case err != nil:
-		return Finding{"manifest", false, problem.Of(err).Text()}
+		return Finding{"manifest", false, problem.AsError(err).Text()}
 	case m.ChildID != id:
 		return Finding{"manifest", false, fmt.Sprintf("it belongs to %s", m.ChildID)}
 	}
@@ -116,7 +116,7 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 			err = problem.New(problem.Damaged, "it is there twice")
 		}
 		if err == nil {
-			err = checkListed(&s)
+			err = checkEnvelopes(&s)
 		}
 		if err != nil {
 			broken = append(broken, Finding{"chain", false, quoteTarget(c.Target) + ": " + err.Error()})
@@ -130,10 +130,10 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
 
-// checkListed verifies the envelopes in a chain state, because they may be sent again or may be
+// checkEnvelopes verifies the envelopes in a chain state, because they may be sent again or may be
 // needed to request an answer.
-func checkListed(s *dispatch.State) error {
-	listed := slices.Concat(s.Sent, s.Live, s.Old)
+func checkEnvelopes(s *dispatch.State) error {
+	listed := slices.Concat(s.Sent, s.Acceptable, s.Overtaken)
 	if s.Reset != nil {
 		listed = append(listed, *s.Reset)
 	}
@@ -164,7 +164,7 @@ func (e *Export) bundle() (Bundle, error) {
 	}
 	b.Agent = e.Agent
 	if e.Manifest != nil {
-		m, err := composite.Parse(e.Manifest)
+		m, err := composite.ParseManifest(e.Manifest)
 		if err != nil {
 			return Bundle{}, err
 		}

@@ -46,7 +46,7 @@ func keyA(t *testing.T) *identity.Key {
 
 func mustMake(t *testing.T, h *Dir, name string, b Bundle) *Identity {
 	t.Helper()
-	id, err := h.Make(context.Background(), name, b)
+	id, err := h.Create(context.Background(), name, b)
 	if err != nil {
 		t.Fatalf("Make(%q) = %v, want an identity", name, err)
 	}
@@ -56,7 +56,7 @@ func mustMake(t *testing.T, h *Dir, name string, b Bundle) *Identity {
 func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 	h := newDir(t)
 	b := Bundle{Key: keyA(t)}
-	must(t, b.MakeCard(context.Background(), "translate"))
+	must(t, b.SignCard(context.Background(), "translate"))
 	b.Manifest = manifest(t, b.Key)
 	id := mustMake(t, h, "alice", b)
 	if back, err := id.Bundle(t.Context()); err != nil || back.Manifest == nil || back.Manifest.Hash() != b.Manifest.Hash() {
@@ -100,7 +100,7 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 	must(t, err)
 	b, _, err := NewBundle(h.Rand)
 	must(t, err)
-	if _, err := h.Make(context.Background(), "alice", b); !problem.Is(err, problem.Conflict) {
+	if _, err := h.Create(context.Background(), "alice", b); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Make() of a name that is taken = %v, want a conflict", err)
 	}
 	after, err := os.ReadFile(first.KeyFile())
@@ -112,7 +112,7 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 func TestAKeyHasOneName(t *testing.T) {
 	h := newDir(t)
 	mustMake(t, h, "alice", Bundle{Key: keyA(t)})
-	_, err := h.Make(t.Context(), "carol", Bundle{Key: keyA(t)})
+	_, err := h.Create(t.Context(), "carol", Bundle{Key: keyA(t)})
 	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), `"alice"`) {
 		t.Errorf("Make() of the same key = %v, want a conflict that names alice", err)
 	}
@@ -131,7 +131,7 @@ func TestOfManyWhoMakeOneNameOneSucceeds(t *testing.T) {
 			defer wg.Done()
 			b, _, err := NewBundle(bytes.NewReader(bytes.Repeat([]byte{byte(i + 1)}, 64)))
 			if err == nil {
-				made[i], err = h.Make(context.Background(), "alice", b)
+				made[i], err = h.Create(context.Background(), "alice", b)
 			}
 			errs[i] = err
 		}()
@@ -177,7 +177,7 @@ func TestANewIdentityDoesNotBeginWithAHyphenButAStoredOneOpens(t *testing.T) {
 			t.Errorf("CheckNewName(%q) = %v, want a usage error", name, err)
 		}
 	}
-	if _, err := h.Make(t.Context(), "-a", Bundle{Key: key}); !problem.Is(err, problem.Usage) {
+	if _, err := h.Create(t.Context(), "-a", Bundle{Key: key}); !problem.Is(err, problem.Usage) {
 		t.Errorf("Make() = %v, want a usage error", err)
 	}
 	mustMake(t, h, "a", Bundle{Key: key})

@@ -50,5 +50,5 @@ func (h *Dir) SetDefault(name string, told bool) error {
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the default identity cannot be kept")
 	}
-	return durable.Dir(h.Dir)
+	return durable.SyncDir(h.Dir)
 }

@@ -60,7 +60,7 @@ func ParseExport(b []byte) (Export, error) {
 	var e Export
 	// The limits are high, because the file is the person's own and may have a long logbook and
 	// many chains.
-	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, Open: true})
+	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, SkipUnknown: true})
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
 	}

@@ -29,7 +29,7 @@ func exported(t testing.TB) string {
 	}
 	b, _, err := Import(dir, "", nil)
 	must(t, err)
-	must(t, b.MakeCard(context.Background(), "translate ZH↔EN"))
+	must(t, b.SignCard(context.Background(), "translate ZH↔EN"))
 	b.Manifest = manifest(t, b.Key)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	g, err := genesis(context.Background(), b.Key, "alice", at)
@@ -53,7 +53,7 @@ func TestAnExportIsWholeAndReadsBack(t *testing.T) {
 	text := exported(t)
 	e, err := ParseExport([]byte(text))
 	must(t, err)
-	if found := e.Check(); !Whole(found) {
+	if found := e.Check(); !AllOK(found) {
 		t.Fatalf("Check() = %v, want all parts right", found)
 	}
 	path := filepath.Join(t.TempDir(), "export.json")
@@ -133,7 +133,7 @@ func FuzzExport(f *testing.F) {
 	f.Add([]byte(`{"format":"vacancy-export/1","id":"` + idA + `","chains":{"` + idB + `":{"format":1}},"logbook":[{}],"card":{}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := ParseExport(b)
-		if err != nil || !Whole(e.Check()) {
+		if err != nil || !AllOK(e.Check()) {
 			return
 		}
 		bundle, err := e.bundle()
@@ -141,7 +141,7 @@ func FuzzExport(f *testing.F) {
 			t.Fatalf("bundle() of what Check found whole = %v", err)
 		}
 		again, err := ParseExport(bundle.AppendExport(nil, "x", time.Unix(0, 0)))
-		if err != nil || !Whole(again.Check()) {
+		if err != nil || !AllOK(again.Check()) {
 			t.Fatalf("an export of a whole export is broken: %v, %v", err, again.Check())
 		}
 	})
@@ -176,11 +176,11 @@ func TestAChangedEnvelopeInAChainStateIsFound(t *testing.T) {
 	}
 	st := dispatch.State{Self: key.ID(), Target: to, Sent: []envelope.Envelope{e}}
 	x := Export{Chains: []ExportedChain{{idB, st.AppendJSON(nil)}}}
-	if f := x.checkChains(key.ID()); !Whole(f) {
+	if f := x.checkChains(key.ID()); !AllOK(f) {
 		t.Errorf("checkChains() = %v, want it whole", f)
 	}
 	x.Chains[0].State = bytes.Replace(x.Chains[0].State, []byte("hello"), []byte("hallo"), 1)
-	if f := x.checkChains(key.ID()); Whole(f) || !strings.Contains(f[0].Detail, "signature of call 1") {
+	if f := x.checkChains(key.ID()); AllOK(f) || !strings.Contains(f[0].Detail, "signature of call 1") {
 		t.Errorf("checkChains() of a changed call = %v, want its signature named", f)
 	}
 }

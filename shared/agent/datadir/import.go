@@ -21,7 +21,7 @@ type Source string
 
 // The values of Source.
 const (
-	FromNew       Source = "new key"
+	SourceNewKey  Source = "new key"
 	FromSeed      Source = "seed"
 	FromReference Source = "reference home"
 	FromExport    Source = "export"
@@ -166,5 +166,5 @@ func ReadInput(path string, stdin io.Reader) ([]byte, error) {
 		return readAll("standard input", stdin)
 	}
 	b, err := readSmall(path)
-	return canon.TrimMark(b), err
+	return canon.TrimByteOrderMark(b), err
 }

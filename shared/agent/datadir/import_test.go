@@ -70,7 +70,7 @@ func referenceLog(t *testing.T) string {
 	t.Helper()
 	key := keyA(t)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
-	first := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("alice", key.ID()))
+	first := logbook.Next(nil, logbook.KindGenesis, at, logbook.GenesisPayload("alice", key.ID()))
 	if _, err := first.Sign(context.Background(), key); err != nil {
 		t.Fatal(err)
 	}

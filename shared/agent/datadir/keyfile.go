@@ -38,7 +38,7 @@ type keyDoc struct {
 func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 	var k keyDoc
 	limits := canon.DefaultLimits()
-	limits.Open = true
+	limits.SkipUnknown = true
 	err := canon.Unmarshal(b, &k, limits)
 	if err != nil {
 		return k, problem.Wrap(problem.Damaged, err, "%s is not a key file", path)

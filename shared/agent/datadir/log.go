@@ -64,7 +64,7 @@ func (i *Identity) StoreReview(call identity.Hash, signed []byte) (stored []byte
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	return signed, errors.Join(replaceFile(path, signed), durable.Dir(i.Dir))
+	return signed, errors.Join(replaceFile(path, signed), durable.SyncDir(i.Dir))
 }
 
 func replaceFile(path string, data []byte) error {
@@ -78,5 +78,5 @@ func replaceFile(path string, data []byte) error {
 	if err := os.Rename(next, path); err != nil {
 		return err
 	}
-	return durable.Dir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }

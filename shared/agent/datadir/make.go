@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Make creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
+// Create creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
 // All files are written and synced in a temporary directory that is then renamed, so that after a
-// crash the identity exists completely or not at all. Make rejects an existing name before it
+// crash the identity exists completely or not at all. Create rejects an existing name before it
 // writes the key, and again if the rename fails.
-func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
+func (h *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error
 	}
 	dir := filepath.Join(h.Dir, name)
 	if _, err := os.Lstat(dir); err == nil {
-		return nil, taken(name, dir)
+		return nil, takenError(name, dir)
 	}
 	if err := h.checkNewKey(b); err != nil {
 		return nil, err
@@ -46,17 +46,17 @@ func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		if _, there := os.Lstat(dir); there == nil {
-			return nil, taken(name, dir)
+			return nil, takenError(name, dir)
 		}
 		return nil, err
 	}
-	if err := durable.Dir(h.Dir); err != nil {
+	if err := durable.SyncDir(h.Dir); err != nil {
 		return nil, err
 	}
 	return &Identity{Name: name, Dir: dir, Key: b.Key}, nil
 }
 
-func taken(name, dir string) error {
+func takenError(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
 }
 
@@ -100,14 +100,14 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	if err := b.writeChains(ctx, chains); err != nil {
 		return err
 	}
-	return errors.Join(durable.Dir(chains), durable.Dir(dir))
+	return errors.Join(durable.SyncDir(chains), durable.SyncDir(dir))
 }
 
-// Free returns an error unless WriteNew could create a file at path: the file must not exist, and
+// CheckNewFile returns an error unless WriteNew could create a file at path: the file must not exist, and
 // its directory must exist.
-func Free(path string) error {
+func CheckNewFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return inTheWay(path)
+		return existsError(path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -115,7 +115,7 @@ func Free(path string) error {
 	return err
 }
 
-func inTheWay(path string) error {
+func existsError(path string) error {
 	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
 }
 
@@ -123,7 +123,7 @@ func inTheWay(path string) error {
 func WriteNew(path string, b []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return inTheWay(path)
+		return existsError(path)
 	}
 	if err != nil {
 		return err

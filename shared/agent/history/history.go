@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Verdict is the result of checking a history.
-type Verdict struct {
+// Result is the result of checking a history.
+type Result struct {
 	Parts []datadir.Finding
 	// Unread is the number of messages that can no longer be read. Their links are verified, but
 	// not their hashes and signatures.
@@ -39,33 +39,33 @@ const (
 	// maxNamed limits the findings that are described individually.
 	maxNamed = 100
 
-	// answer is a kind of message, in addition to the kinds of entries.
-	answer = "answer"
+	// kindAnswer is a kind of message, in addition to the kinds of entries.
+	kindAnswer = "answer"
 )
 
-// Is reports whether a file that starts with head is a history printed by vacancy chain --json.
-func Is(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`)) }
+// IsHistory reports whether a file that starts with head is a history printed by vacancy chain --json.
+func IsHistory(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`)) }
 
 // Check verifies the entries of a history, one per line: positions, epochs, numbers, times, links,
 // signatures, the binding of answers to calls, and that each decision belongs to one call. The page
 // /web/chains returns the same findings. Memory grows only with the number of answers. The error is
 // the reader's.
-func Check(r io.Reader) (Verdict, error) {
-	c := checker{open: -1}
+func Check(r io.Reader) (Result, error) {
+	c := checker{startEpoch: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(lines)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			return c.end(), nil
+			return c.finish(), nil
 		case errors.Is(err, errLong):
 			c.fail("entry", "line %d: the line is too long", c.entries+1)
-			return c.end(), nil
+			return c.finish(), nil
 		case errors.Is(err, io.EOF):
 			c.fail("entry", "line %d: the file ends before the end of the line", c.entries+1)
-			return c.end(), nil
+			return c.finish(), nil
 		case err != nil:
-			return Verdict{}, err
+			return Result{}, err
 		}
 		c.add(line)
 	}
@@ -92,12 +92,12 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 type checker struct {
 	entries, broken, signed, unread int
 
-	named     []datadir.Finding
-	last      *export.Entry // previous entry
-	latest    string        // latest signed time so far
-	open      int64         // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
-	pair      export.Pair   // caller and vacant of the first signed message
-	decisions []decision    // decisions of all entries
+	findings   []datadir.Finding
+	last       *export.Entry // previous entry
+	latest     string        // latest signed time so far
+	startEpoch int64         // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
+	pair       export.Pair   // caller and vacant of the first signed message
+	decisions  []decision    // decisions of all entries
 }
 
 // decision is the decision of a call. If the call has no answer, seq is 0.
@@ -109,8 +109,8 @@ type decision struct {
 
 func (c *checker) fail(part, format string, args ...any) {
 	c.broken++
-	if len(c.named) < maxNamed {
-		c.named = append(c.named, datadir.Finding{Part: part, Detail: fmt.Sprintf(format, args...)})
+	if len(c.findings) < maxNamed {
+		c.findings = append(c.findings, datadir.Finding{Part: part, Detail: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -124,11 +124,11 @@ func (c *checker) add(line []byte) {
 		c.last = e
 		return
 	}
-	at := fmt.Sprintf("line %d", c.entries)
+	location := fmt.Sprintf("line %d", c.entries)
 	if e != nil && e.Position > 0 {
-		at = fmt.Sprintf("entry %d", e.Position)
+		location = fmt.Sprintf("entry %d", e.Position)
 	}
-	c.fail("entry", "%s: %s", at, problem.Of(err).Text())
+	c.fail("entry", "%s: %s", location, problem.AsError(err).Text())
 }
 
 // readEntry parses a line. It ignores unknown members, which newer programs may have written.
@@ -160,9 +160,9 @@ func checkTime(member, text string) error {
 
 func (c *checker) check(e *export.Entry) error {
 	if c.last == nil && e.Position != 1 && e.Kind == "call" {
-		c.open = int64(e.Epoch)
+		c.startEpoch = int64(e.Epoch)
 	}
-	c.place(e)
+	c.checkPlace(e)
 	before := e.Prev
 	switch {
 	case e.Kind == "reset":
@@ -174,12 +174,12 @@ func (c *checker) check(e *export.Entry) error {
 	if e.Prev != before {
 		c.fail("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, before)
 	}
-	told := described{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
-	if err := c.said(e, told, &e.Said, &e.Proof); err != nil {
+	told := messageFacts{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
+	if err := c.checkMessage(e, told, &e.RecordedText, &e.Proof); err != nil {
 		return err
 	}
 	if e.Kind == "call" {
-		if err := c.decide(e); err != nil {
+		if err := c.addDecision(e); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (c *checker) check(e *export.Entry) error {
 	return nil
 }
 
-func (c *checker) place(e *export.Entry) {
+func (c *checker) checkPlace(e *export.Entry) {
 	epoch, seq := e.Epoch, e.Seq
 	switch l := c.last; {
 	case l != nil && e.Kind == "reset":
@@ -211,9 +211,9 @@ func (c *checker) place(e *export.Entry) {
 	}
 }
 
-// described contains what an entry says about a message. Only an answer has a key, and a reset has
+// messageFacts contains what an entry says about a message. Only an answer has a key, and a reset has
 // no number.
-type described struct {
+type messageFacts struct {
 	kind string // call, reset or answer
 	seq  int64
 	time string
@@ -221,8 +221,8 @@ type described struct {
 	key  string
 }
 
-// said verifies a signed message and compares it with its entry.
-func (c *checker) said(e *export.Entry, told described, s *export.Said, p *export.Proof) error {
+// checkMessage verifies a signed message and compares it with its entry.
+func (c *checker) checkMessage(e *export.Entry, told messageFacts, s *export.RecordedText, p *export.Proof) error {
 	switch {
 	case s.Damaged:
 		c.fail("texts", "entry %d: its text is damaged", e.Position)
@@ -241,7 +241,7 @@ func (c *checker) said(e *export.Entry, told described, s *export.Said, p *expor
 	}
 	c.signed++
 	what, as, pair := "the message", "a "+told.kind, export.Pair{From: m.From, To: m.To}
-	if told.kind == answer {
+	if told.kind == kindAnswer {
 		what, as, pair = "the answer", "an answer", export.Pair{From: m.To, To: m.From}
 	}
 	if c.pair == (export.Pair{}) {
@@ -253,7 +253,7 @@ func (c *checker) said(e *export.Entry, told described, s *export.Said, p *expor
 	// A signature is valid for one purpose: a vacant's answer must not pass as its call, nor a call
 	// as a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
-	if isAnswer != (told.kind == answer) || told.kind != answer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
+	if isAnswer != (told.kind == kindAnswer) || told.kind != kindAnswer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
 		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)
 	}
 	if told.key != "" && m.IdempotencyKey != told.key {
@@ -269,7 +269,7 @@ func (c *checker) said(e *export.Entry, told described, s *export.Said, p *expor
 	return nil
 }
 
-func (c *checker) decide(e *export.Entry) error {
+func (c *checker) addDecision(e *export.Entry) error {
 	decided := e.Fate == transcript.Answered || e.Fate == transcript.Void
 	switch d := e.Decision; {
 	case !decided && e.Fate != transcript.Closed && e.Fate != transcript.Pending:
@@ -283,7 +283,7 @@ func (c *checker) decide(e *export.Entry) error {
 	case (e.Fate == transcript.Answered) != (d.Answer != nil):
 		return problem.New(problem.Malformed, "answer: expected one for an answered call, and for no other; the call is %s", e.Fate)
 	}
-	one := decision{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
+	record := decision{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
 	if a := e.Decision.Answer; a != nil {
 		if a.Seq < 1 {
 			return problem.New(problem.Malformed, "answer.seq: expected an integer of at least 1")
@@ -291,35 +291,35 @@ func (c *checker) decide(e *export.Entry) error {
 		if err := checkTime("answer.time", a.Time); err != nil {
 			return err
 		}
-		told := described{answer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
-		if err := c.said(e, told, &a.Said, &a.Proof); err != nil {
+		told := messageFacts{kindAnswer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
+		if err := c.checkMessage(e, told, &a.RecordedText, &a.Proof); err != nil {
 			return err
 		}
-		one.seq, one.hash, one.prev = a.Seq, a.Hash, a.Prev
+		record.seq, record.hash, record.prev = a.Seq, a.Hash, a.Prev
 	}
-	c.decisions = append(c.decisions, one)
+	c.decisions = append(c.decisions, record)
 	return nil
 }
 
-func (c *checker) end() Verdict {
-	c.answers()
-	if c.broken > len(c.named) {
-		c.named = append(c.named, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.broken-maxNamed)})
+func (c *checker) finish() Result {
+	c.checkAnswers()
+	if c.broken > len(c.findings) {
+		c.findings = append(c.findings, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.broken-maxNamed)})
 	}
 	if c.entries == 0 {
-		c.named = append(c.named, datadir.Finding{Part: "entries", Detail: "the file has none"})
+		c.findings = append(c.findings, datadir.Finding{Part: "entries", Detail: "the file has none"})
 	}
-	if len(c.named) == 0 {
-		c.named = append(c.named, datadir.Finding{Part: "entries", OK: true, Detail: c.whole()})
+	if len(c.findings) == 0 {
+		c.findings = append(c.findings, datadir.Finding{Part: "entries", OK: true, Detail: c.summary()})
 	}
 	isSignature := func(f datadir.Finding) bool { return f.Part == "signatures" }
-	if c.signed > 0 && !slices.ContainsFunc(c.named, isSignature) {
-		c.named = append(c.named, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signed, c.pair.From.Short(), c.pair.To.Short())})
+	if c.signed > 0 && !slices.ContainsFunc(c.findings, isSignature) {
+		c.findings = append(c.findings, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signed, c.pair.From.Short(), c.pair.To.Short())})
 	}
-	return Verdict{c.named, c.unread}
+	return Result{c.findings, c.unread}
 }
 
-func (c *checker) whole() string {
+func (c *checker) summary() string {
 	first, before := c.last.Position-uint64(c.entries)+1, ""
 	if first > 1 {
 		before = "; those before are not in the file"
@@ -327,7 +327,7 @@ func (c *checker) whole() string {
 	return fmt.Sprintf("entries: %d, from %d to %d, in order and linked, each decided at most once%s", c.entries, first, c.last.Position, before)
 }
 
-func (c *checker) answers() {
+func (c *checker) checkAnswers() {
 	slices.SortStableFunc(c.decisions, func(a, b decision) int { return cmp.Compare(a.at, b.at) })
 	before, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
 	for _, d := range c.decisions {
@@ -337,7 +337,7 @@ func (c *checker) answers() {
 		in := int64(d.epoch)
 		// In the epoch in which the file begins, calls that are missing in the file may have
 		// answers before the first decision and between decisions.
-		gap := in == c.open && (in != epoch || d.at != before+1)
+		gap := in == c.startEpoch && (in != epoch || d.at != before+1)
 		before = d.at
 		if d.seq == 0 {
 			continue

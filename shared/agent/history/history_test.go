@@ -45,7 +45,7 @@ func TestAHistoryIsVerified(t *testing.T) {
 	if err != nil || h.Unread != 9 || len(h.Parts) != 2 || !h.Parts[0].OK || !h.Parts[1].OK {
 		t.Errorf("Check() = %+v, %v", h, err)
 	}
-	if !history.Is([]byte(whole)) || history.Is([]byte(`{"format":`)) {
+	if !history.IsHistory([]byte(whole)) || history.IsHistory([]byte(`{"format":`)) {
 		t.Error("Is() takes one for the other")
 	}
 	for name, tt := range map[string]struct{ file, want string }{
@@ -76,7 +76,7 @@ func TestEachHashOfAHistoryIsChecked(t *testing.T) {
 		h, err := history.Check(bytes.NewReader(changed))
 		line := whole[strings.LastIndexByte(whole[:at[0]], '\n')+1:]
 		ofReset := strings.Contains(line[:40], `"reset"`) && strings.HasSuffix(whole[:at[0]], `"prev":"`)
-		if found++; err != nil || datadir.Whole(h.Parts) && !ofReset {
+		if found++; err != nil || datadir.AllOK(h.Parts) && !ofReset {
 			t.Errorf("another hash at %d is not noticed: %.80s", at[0], whole[at[0]-40:])
 		}
 	}

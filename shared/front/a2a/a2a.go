@@ -160,12 +160,12 @@ const (
 	version03 = "0.3"
 )
 
-func (r *request) asked() string {
+func (r *request) requestedVersion() string {
 	return strings.TrimSpace(cmp.Or(strings.TrimSpace(r.Request.Header.Get("A2A-Version")), r.URL.Query().Get("A2A-Version")))
 }
 
 func (r *request) version() (string, error) {
-	v := r.asked()
+	v := r.requestedVersion()
 	parts := strings.SplitN(v, ".", 3)
 	if v == "" {
 		return "", nil

@@ -143,7 +143,7 @@ func TestAnAnswerWithAPriceNamesItsReceipt(t *testing.T) {
 	must(t, err)
 	sent := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme)
 	receipt := at(t, sent.body, "result", "task", "status", "message", "metadata", member)
-	if !strings.HasPrefix(receipt, call.ReceiptsPath) || !strings.HasSuffix(receipt, "/"+mind.ID.String()+"/1") {
+	if !strings.HasPrefix(receipt, call.ReceiptsPrefix) || !strings.HasSuffix(receipt, "/"+mind.ID.String()+"/1") {
 		t.Errorf("the answer is %s, want it to name a receipt", sent.body)
 	}
 	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, at(t, sent.body, "result", "task", "id")), w.acme); at(t, got.body, "result", "status", "message", "metadata", member) != receipt {
@@ -205,7 +205,7 @@ func TestAForgottenConversationIsNotTold(t *testing.T) {
 		t.Fatal("the agent does not remember")
 	}
 	w.skip.Add(int64(time.Minute))
-	_, err := w.server.Vacants.ForgetThread(t.Context(), mind.ID, nil, nil)
+	_, err := w.server.Vacants.ForgetAnswers(t.Context(), mind.ID, nil, nil)
 	must(t, err)
 	if got := say("three"); got != "three" {
 		t.Errorf("the agent is told %q", got)

@@ -38,7 +38,7 @@ func (d *api) card(r *request) error {
 		return err
 	}
 	form := union
-	v := r.asked()
+	v := r.requestedVersion()
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
 		form = snake
@@ -115,30 +115,30 @@ func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base str
 	}
 	key := cardKey{v.ID, v.Changed, base, strings.Join(issuers, " "), p}
 	c.mu.Lock()
-	known := c.m[key]
+	cached := c.m[key]
 	c.mu.Unlock()
-	if known != nil {
-		return known, nil
+	if cached != nil {
+		return cached, nil
 	}
 	body, err := d.signedCard(ctx, v, base, issuers, p)
 	if err != nil {
 		return nil, err
 	}
-	known = newPage(body, v.Changed)
+	cached = newPage(body, v.Changed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.m) >= maxCards {
 		clear(c.m)
 	}
-	c.m[key] = known
-	return known, nil
+	c.m[key] = cached
+	return cached, nil
 }
 
 func text(key, s string) canon.Member               { return canon.Member{Key: key, Value: canon.NewString(s)} }
 func member(key string, v canon.Value) canon.Member { return canon.Member{Key: key, Value: v} }
-func texts(all ...string) canon.Value {
-	items := make([]canon.Value, len(all))
-	for i, s := range all {
+func texts(values ...string) canon.Value {
+	items := make([]canon.Value, len(values))
+	for i, s := range values {
 		items[i] = canon.NewString(s)
 	}
 	return canon.NewArray(items...)
@@ -154,16 +154,16 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
 	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.TakesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
-	one := canon.NewObject(b.members1()...)
-	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
+	card1 := canon.NewObject(b.members1()...)
+	whole, payloads := card1, [][]byte{card1.AppendCJ(nil)}
 	if b.keys { // the JavaScript SDK of 1.0 loses the schemes when it reads a card
-		schemeless := slices.DeleteFunc(slices.Clone(one.Members()), func(m canon.Member) bool { return m.Key == "securitySchemes" })
+		schemeless := slices.DeleteFunc(slices.Clone(card1.Members()), func(m canon.Member) bool { return m.Key == "securitySchemes" })
 		payloads = append(payloads, canon.NewObject(schemeless...).AppendCJ(nil))
 	}
 	if p == union {
 		whole = canon.NewObject(b.union()...)
 		typed, _ := withoutEmpty(canon.NewObject(b.members03()...))
-		payloads = append(payloads, whole.AppendCJ(nil), typed.AppendCJA(nil))
+		payloads = append(payloads, whole.AppendCJ(nil), typed.AppendASCII(nil))
 	}
 	var signatures []canon.Value
 	err = d.Sign(ctx, v.ID, func(s identity.Signer) error {
@@ -220,7 +220,7 @@ func snakeCase(v canon.Value) canon.Value {
 			if m.Key != "params" {
 				value = snakeCase(value)
 			}
-			members = append(members, member(a2awire.Snake(m.Key), value))
+			members = append(members, member(a2awire.ToSnakeCase(m.Key), value))
 		}
 		return canon.NewObject(members...)
 	case canon.Array:
@@ -246,7 +246,7 @@ type cardBuilder struct {
 
 // takesGuests reports whether a vacant answers callers without a key.
 func takesGuests(v *vacants.Record) bool {
-	switch v.Plain {
+	switch v.KeylessAccess {
 	case vacants.PlainOff:
 		return false
 	case vacants.PlainShared:
@@ -270,11 +270,11 @@ func login(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// form is the version of A2A for whose readers a member is spelled, or both versions.
-type form byte
+// versionSet is the version of A2A for whose readers a member is spelled, or both versions.
+type versionSet byte
 
 const (
-	form1 form = 1 << iota
+	form1 versionSet = 1 << iota
 	form03
 	formBoth = form1 | form03
 )
@@ -282,27 +282,27 @@ const (
 // scheme returns a security scheme. 1.0 describes it by an object that is named for the type, 0.3
 // by a member type. A card of 0.3 omits the type because it is a default value; the union includes
 // it.
-func scheme(f form, name, object, kind string, about canon.Member) canon.Member {
-	var all []canon.Member
+func scheme(f versionSet, name, object, kind string, about canon.Member) canon.Member {
+	var members []canon.Member
 	if f&form03 != 0 {
-		all = append(all, about)
+		members = append(members, about)
 		if f == formBoth {
-			all = append(all, text("type", kind))
+			members = append(members, text("type", kind))
 		}
 	}
 	if f&form1 != 0 {
-		all = append(all, member(object, canon.NewObject(about)))
+		members = append(members, member(object, canon.NewObject(about)))
 	}
-	return member(name, canon.NewObject(all...))
+	return member(name, canon.NewObject(members...))
 }
 
-func (b *cardBuilder) schemes(f form) canon.Member {
-	all := []canon.Member{scheme(f, bearer, "httpAuthSecurityScheme", "http", text("scheme", bearer))}
+func (b *cardBuilder) schemes(f versionSet) canon.Member {
+	list := []canon.Member{scheme(f, bearer, "httpAuthSecurityScheme", "http", text("scheme", bearer))}
 	for i, issuer := range b.issuers {
-		at := text("openIdConnectUrl", billing.IssuerMetadata(issuer)[0])
-		all = append(all, scheme(f, login(i), "openIdConnectSecurityScheme", "openIdConnect", at))
+		metadata := text("openIdConnectUrl", billing.IssuerMetadata(issuer)[0])
+		list = append(list, scheme(f, login(i), "openIdConnectSecurityScheme", "openIdConnect", metadata))
 	}
-	return member("securitySchemes", canon.NewObject(all...))
+	return member("securitySchemes", canon.NewObject(list...))
 }
 
 // price returns the members about the price: the maximum price of a call, its unit, and the
@@ -313,11 +313,11 @@ func (b *cardBuilder) price() []canon.Member {
 	if p.IsFree() {
 		return []canon.Member{text("price", "0")}
 	}
-	all := []canon.Member{text("price", amount(p.Hold())), text("price_unit", a2awire.PriceUnit)}
-	if p.ByTokens() {
-		all = append(all, text("price_flat", amount(p.Flat)), text("price_in", amount(p.In)), text("price_out", amount(p.Out)))
+	members := []canon.Member{text("price", amount(p.Hold())), text("price_unit", a2awire.PriceUnit)}
+	if p.HasTokenPrice() {
+		members = append(members, text("price_flat", amount(p.Flat)), text("price_in", amount(p.In)), text("price_out", amount(p.Out)))
 	}
-	return all
+	return members
 }
 
 func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
@@ -328,7 +328,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()), text("halo_url", b.url+"/card"),
 		}, b.price()...)...)),
 	}
-	if b.record.Plain == vacants.PlainOff {
+	if b.record.KeylessAccess == vacants.PlainOff {
 		extension = append(extension, member("required", canon.NewBool(true)))
 	}
 	if b.push {
@@ -346,26 +346,26 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 }
 
 func (b *cardBuilder) members1() []canon.Member {
-	at := func(binding, version string) canon.Value {
+	newInterface := func(binding, version string) canon.Value {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
 	}
-	interfaces := member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03)))
+	interfaces := member("supportedInterfaces", canon.NewArray(newInterface("JSONRPC", version1), newInterface("HTTP+JSON", version1), newInterface("JSONRPC", version03)))
 	var capabilities []canon.Member
 	if b.extended {
 		capabilities = []canon.Member{member("extendedAgentCard", canon.NewBool(true))}
 	}
-	all := append(b.common(capabilities...), interfaces)
+	members := append(b.common(capabilities...), interfaces)
 	if !b.keys {
-		return all
+		return members
 	}
 	// securityRequirements is omitted, because the Go SDK (v2.4.0) cannot read a card that contains
 	// it in the specified form.
-	return append(all, b.schemes(form1))
+	return append(members, b.schemes(form1))
 }
 
 // members03 returns the members of a 0.3 card that have no default value.
 func (b *cardBuilder) members03() []canon.Member {
-	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
+	members := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
 	if b.keys {
 		ways := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
@@ -375,32 +375,32 @@ func (b *cardBuilder) members03() []canon.Member {
 		if takesGuests(b.record) {
 			ways = append(ways, canon.NewObject())
 		}
-		all = append(all, b.schemes(form03), member("security", canon.NewArray(ways...)))
+		members = append(members, b.schemes(form03), member("security", canon.NewArray(ways...)))
 	}
 	if b.extended {
-		all = append(all, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
+		members = append(members, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
 	}
-	return all
+	return members
 }
 
 func (b *cardBuilder) union() []canon.Member {
-	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
+	merged := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {
-		at := slices.IndexFunc(all, func(o canon.Member) bool { return o.Key == m.Key })
+		index := slices.IndexFunc(merged, func(o canon.Member) bool { return o.Key == m.Key })
 		switch {
-		case at < 0:
-			all = append(all, m)
+		case index < 0:
+			merged = append(merged, m)
 		case m.Key == "capabilities":
 			members := m.Value.Members()
-			for _, other := range all[at].Value.Members() {
+			for _, other := range merged[index].Value.Members() {
 				if _, ok := m.Value.Get(other.Key); !ok {
 					members = append(members, other)
 				}
 			}
-			all[at].Value = canon.NewObject(members...)
+			merged[index].Value = canon.NewObject(members...)
 		case m.Key == "securitySchemes":
-			all[at] = b.schemes(formBoth)
+			merged[index] = b.schemes(formBoth)
 		}
 	}
-	return all
+	return merged
 }

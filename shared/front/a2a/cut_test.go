@@ -274,7 +274,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 		return true
 	}))
 	var want money.Amount
-	var cut call.Cut
+	var cut call.CutReason
 	switch all := strings.Join(pieces, ""); {
 	case got.Status.State == task.Completed && text == all:
 		want = c.price.Charge(1000, 40)
@@ -298,7 +298,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 // prices of a call, and what a cut answer costs by each.
 var cutPrices = map[string]price.Price{
 	"flat":      {Flat: 2000},
-	"by tokens": {Flat: 3, In: money.Dollar, Out: 2 * money.Dollar, Most: 5000},
+	"by tokens": {Flat: 3, In: money.Dollar, Out: 2 * money.Dollar, MaxCharge: 5000},
 }
 
 // A cancel at each store call of a turn that streams, before it or after it, takes all or
@@ -611,9 +611,9 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 func (c *cutting) linked() signed {
 	c.t.Helper()
 	s := c.signer()
-	self, err := c.server.Vacants.SelfID(c.t.Context())
+	self, err := c.server.Vacants.HostID(c.t.Context())
 	must(c.t, err)
-	link := claim.Claim{Host: self, Account: c.account.ID}
+	link := claim.PaymentClaim{Host: self, Account: c.account.ID}
 	must(c.t, link.Sign(c.t.Context(), s.key, c.now()))
 	_, err = c.server.Billing.Link(c.t.Context(), c.account.ID, link.String())
 	must(c.t, err)

@@ -164,10 +164,10 @@ func TestACancelAtEachStepOfAModelWithToolsIsChargedForWhatWasUsed(t *testing.T)
 	for name, reports := range map[string]bool{"a model that reports its usage": true, "a model that reports nothing": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := price.Price{Flat: 3, In: 10 * money.Dollar, Out: 20 * money.Dollar, Most: 100_000}
+			p := price.Price{Flat: 3, In: 10 * money.Dollar, Out: 20 * money.Dollar, MaxCharge: 100_000}
 			c := newCutting(t, p)
 			c.asker.reports, c.asker.pass = reports, func(d time.Duration) { c.skip.Add(int64(d)) }
-			asker, err := c.server.Vacants.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{c.echo.ID.String()}}})
+			asker, err := c.server.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{c.echo.ID.String()}}})
 			must(c.t, err)
 			c.vacant = asker.ID
 			_, err = c.server.Vacants.SetPrice(t.Context(), c.vacant, p)

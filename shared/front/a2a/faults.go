@@ -57,16 +57,16 @@ func (f *fault) Error() string { return f.text }
 
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
-// faultOf returns the A2A error for an error of the host, or nil if Exchange.Fail answers it with
+// problemOfFault returns the A2A error for an error of the host, or nil if Exchange.Fail answers it with
 // an HTTP error.
-func faultOf(err error) *fault {
-	var known *fault
+func problemOfFault(err error) *fault {
+	var wrapped *fault
 	var refusal *task.Refusal
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	f := &fault{kind: invalidParams, text: p.Text(), verdict: p.Kind.String()}
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &wrapped):
+		return wrapped
 	case errors.Is(err, task.ErrNotFound): // refusals of messages to tasks may contain it
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
@@ -104,7 +104,7 @@ func membersOf(o *call.Outcome) map[string]string {
 	if o.State != "" {
 		m["state"] = string(o.State)
 	}
-	if o.Chain {
+	if o.HasChain {
 		m["expected_seq"], m["chain_tip"] = strconv.FormatInt(o.ExpectedSeq, 10), o.ChainTip.String()
 	}
 	if !o.Floor.IsZero() {
@@ -127,7 +127,7 @@ func membersOf(o *call.Outcome) map[string]string {
 // refuse answers with an HTTP error. It adds the member error of the client's binding so that A2A
 // clients can read the error.
 func (r *request) refuse(w http.ResponseWriter, err error) {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	status := p.Kind.Row().Status
 	reason, code := strings.ToUpper(p.Kind.String()), httpapi.RPCCode(p.Kind)
 	if p.Kind == problem.UnsupportedMedia {

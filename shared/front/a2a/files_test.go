@@ -47,7 +47,7 @@ func reading(t *testing.T) (*paying, *reader) {
 		"viewer": {Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Input: []string{"image/png", "application/json"}, Memory: true},
 		"artist": {Provider: substrate.KindOllama, Model: "m", Input: []string{"image/png", "text/csv"}},
 	} {
-		_, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Looks", Agent: &a})
+		_, err := w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "Looks", Agent: &a})
 		must(t, err)
 	}
 	return w, agent
@@ -219,7 +219,7 @@ func TestAFileThatIsTakenNoMoreIsLeftOut(t *testing.T) {
 	taking := func(input ...string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: q.http.URL + "/agent", Input: input}
 	}
-	viewer, err := q.server.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: taking("image/png", "application/json")})
+	viewer, err := q.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "viewer", Capability: "Looks", Agent: taking("image/png", "application/json")})
 	must(t, err)
 	message := withParts("f1", `{"raw":"`+png+`","mediaType":"image/png"},{"data":{"a":1}}`)
 	if got := q.rpc("/v/viewer", "SendMessage", strings.TrimSuffix(message, "}")+`,"configuration":{"returnImmediately":true}}`); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_SUBMITTED" {

@@ -18,7 +18,7 @@ func TestAnImportedVacantRefusesMessagesSignedBefore(t *testing.T) {
 	must(t, err)
 	s := w.signer()
 	old := s.envelope(key.ID(), 1, [32]byte{}, "pay the bill", "m1", "")
-	_, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "moved", Capability: "repeats", Substrate: "echo", Key: key})
+	_, err = w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "moved", Capability: "repeats", Substrate: "echo", Key: key})
 	must(t, err)
 	got := w.rpc("/v/moved", "SendMessage", params1(old, ""))
 	if at(t, got.body, "error", "code") != "-32602" || !strings.Contains(got.body, `"reason":"FLOOR"`) || !strings.Contains(got.body, `"floor":"`) {

@@ -147,7 +147,7 @@ func (w *world) runs() *world {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
@@ -155,7 +155,7 @@ func (w *world) runs() *world {
 
 // web returns the public handler of a process that serves only protocols.
 func web(a *serve.A2A) http.Handler {
-	return serve.Handlers{Agents: a.Agents, Protocols: handlers.Open(a)}.Public()
+	return serve.Handlers{Agents: a.Plain, Protocols: handlers.Open(a)}.Public()
 }
 
 // another is another process of the same host.
@@ -169,7 +169,7 @@ func (w *world) another() *world {
 
 func (w *world) create(name, substrate string) vacants.Record {
 	w.t.Helper()
-	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Substrate: substrate})
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.CreateSpec{Name: name, Capability: "Repeats", Substrate: substrate})
 	must(w.t, err)
 	return r
 }
@@ -193,7 +193,7 @@ func (w *world) serveAs(change func(*http.Server)) {
 // mind makes a vacant that remembers and answers with everything it was told.
 func (w *world) mind(name string) vacants.Record {
 	w.t.Helper()
-	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.CreateSpec{Name: name, Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
 	must(w.t, err)
 	return r
 }

@@ -472,7 +472,7 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 		defer w.skip.Add(int64(time.Minute))
 		return found.Find(ctx, r)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
 	if got := w.do("GET", "/v1/models", ""); got.status != 200 || got.body != `{"object":"list","data":[]}`+"\n" {
 		t.Errorf("nothing is published: %d %s", got.status, got.body)
 	}

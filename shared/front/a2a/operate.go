@@ -78,7 +78,7 @@ func (d *api) extendedCard(r *request) error {
 // vacant that signed the Vacancy-Caller header, or a caller that does not sign.
 func (d *api) ref(r *request, id string) (task.Ref, error) {
 	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
-	signer, err := d.Callers.Of(r.Request, r.body)
+	signer, err := d.Callers.Identify(r.Request, r.body)
 	switch {
 	case err != nil:
 		return ref, err
@@ -109,7 +109,7 @@ func (d *api) oneTask(r *request, params []byte, do func(context.Context, task.R
 	if err != nil {
 		return err
 	}
-	d.answer(r, a2awire.Task(r.dialect, r.view(&t, q.HistoryLength)))
+	d.answer(r, a2awire.EncodeTask(r.dialect, r.view(&t, q.HistoryLength)))
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (d *api) listTasks(r *request, params []byte) error {
 	if ref.Owner == call.GuestOwner {
 		// A guest may list the tasks of a conversation if it knows the context id. The host created
 		// that id, and it cannot be guessed.
-		own, err := d.Guests.Own(r.Context(), r.Vacant.ID, q.Context)
+		own, err := d.Guests.IsOwnContext(r.Context(), r.Vacant.ID, q.Context)
 		if err != nil {
 			return err
 		}

@@ -75,14 +75,14 @@ func (ShownTask) Ranges() map[string]op.Range {
 // Operations lists the operations of the A2A 1.0 HTTP+JSON binding, the card and the key set.
 func Operations() []op.Spec {
 	media := []string{mediaA2A, mediaJSON}
-	var all []op.Spec
+	var specs []op.Spec
 	add := func(method, path, doc string, in, out reflect.Type) *op.Spec {
-		all = append(all, op.Spec{
+		specs = append(specs, op.Spec{
 			Method: method, Path: "/v/{vacant}/" + path, Status: http.StatusOK, Doc: doc + " (A2A 1.0)", In: in, Out: out,
-			Access: op.Access{Anybody: true, Vacant: true, Key: billing.Calling()},
+			Access: op.Access{Anybody: true, Vacant: true, Key: billing.CallDemand()},
 			Errors: reflect.TypeFor[Failure](), Takes: media, Gives: media, Open: true,
 		})
-		return &all[len(all)-1]
+		return &specs[len(specs)-1]
 	}
 	stream := func(method, path, doc string, in reflect.Type) {
 		s := add(method, path, doc, in, reflect.TypeFor[Streamed]())
@@ -103,7 +103,7 @@ func Operations() []op.Spec {
 	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config, reflect.TypeFor[PushConfig]())
 	add("DELETE", "tasks/{id}/pushNotificationConfigs/{config}", "deletes a push configuration", config, reflect.TypeFor[struct{}]())
 	open := op.Access{Anybody: true}
-	return append(all,
+	return append(specs,
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + cardPath, Status: http.StatusOK, Access: open, Doc: "shows the card of a vacant, signed, for A2A 1.0 and 0.3", In: vacant, Out: reflect.TypeFor[Card]()},
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},
 	)

@@ -185,7 +185,7 @@ func TestIDsOfMessagesAndContextsAreTheirOwners(t *testing.T) {
 // each by an answer of their own.
 func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
 	w := identified(t)
-	spec := vacants.Spec{Name: "shared", Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock}}
+	spec := vacants.CreateSpec{Name: "shared", Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock}}
 	shared, err := w.server.Vacants.Create(t.Context(), spec)
 	must(t, err)
 	w.setPlain(shared, vacants.PlainShared)

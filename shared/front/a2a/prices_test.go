@@ -126,16 +126,16 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 		c.Charges = true
 		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) {
 			return said(func(_ substrate.Request, yield func(substrate.Event, error) bool) {
-				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(map[bool]substrate.Done{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
+				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(map[bool]substrate.FinishReason{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
 			}), nil
 		}
 	}).runs()}
 	w.acme = "Authorization: Bearer " + w.key("acme", false)
 	w.credit("acme", money.Dollar)
 	var err error
-	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/", System: "answers"}})
+	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/", System: "answers"}})
 	must(t, err)
-	w.setPrice(price.Price{Flat: 2000, In: money.Dollar, Out: 10 * money.Dollar, Most: 50_000})
+	w.setPrice(price.Price{Flat: 2000, In: money.Dollar, Out: 10 * money.Dollar, MaxCharge: 50_000})
 	left := money.Amount(money.Dollar)
 	for _, tt := range []struct {
 		reported, cut bool
@@ -193,7 +193,7 @@ func TestTheCardTellsThePrice(t *testing.T) {
 		want map[string]string
 		says string
 	}{
-		{price.Price{In: money.Dollar, Most: 700}, map[string]string{"price": "700", "price_unit": "micro-USD", "price_flat": "0", "price_in": "1000000", "price_out": "0"}, "$1 in/$0 out for a million tokens, at most $0.0007 a call"},
+		{price.Price{In: money.Dollar, MaxCharge: 700}, map[string]string{"price": "700", "price_unit": "micro-USD", "price_flat": "0", "price_in": "1000000", "price_out": "0"}, "$1 in/$0 out for a million tokens, at most $0.0007 a call"},
 		{price.Price{Flat: 2000}, map[string]string{"price": "2000", "price_unit": "micro-USD"}, "$0.002 a call"},
 	} {
 		w.setPrice(c.of)

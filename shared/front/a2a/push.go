@@ -25,7 +25,7 @@ func (d *api) pushConfigs(r *request, params []byte) error {
 		}
 		c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
 		if err == nil {
-			d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &c))
+			d.answer(r, a2awire.EncodePushConfig(r.dialect, q.Task, &c))
 		}
 		return err
 	}
@@ -44,17 +44,17 @@ func (d *api) pushConfigs(r *request, params []byte) error {
 		d.answer(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])
 		return nil
 	}
-	all, err := d.Tasks.Pushes(r.Context(), ref)
+	configs, err := d.Tasks.Pushes(r.Context(), ref)
 	if err != nil {
 		return err
 	}
 	if r.op == a2awire.ListPushConfigs {
-		d.answer(r, a2awire.PushConfigs(r.dialect, q.Task, all))
+		d.answer(r, a2awire.EncodePushConfigs(r.dialect, q.Task, configs))
 		return nil
 	}
-	for i := range all {
-		if all[i].ID == q.ID || q.ID == "" {
-			d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &all[i]))
+	for i := range configs {
+		if configs[i].ID == q.ID || q.ID == "" {
+			d.answer(r, a2awire.EncodePushConfig(r.dialect, q.Task, &configs[i]))
 			return nil
 		}
 	}
@@ -66,13 +66,13 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
-	c.Extension, c.From = r.extension, caller.Origin(r.RemoteAddr).String()
-	if err := d.Push.Check(r.Context(), r.Vacant.ID, c); err != nil {
-		if f := faultOf(err); f != nil {
+	c.Extension, c.From = r.extension, caller.RateKey(r.RemoteAddr).String()
+	if err := d.Push.CheckConfig(r.Context(), r.Vacant.ID, c); err != nil {
+		if f := problemOfFault(err); f != nil {
 			return f
 		}
 		// For example, the URL may not be reached.
-		return faultf(invalidParams, "pushNotificationConfig: "+problem.Of(err).Text())
+		return faultf(invalidParams, "pushNotificationConfig: "+problem.AsError(err).Text())
 	}
 	if c.ID == "" {
 		c.ID, err = d.Tasks.NewID()

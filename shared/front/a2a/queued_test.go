@@ -88,7 +88,7 @@ func newQueuedWith(t *testing.T, with serve.Queues, changes ...func(*serve.Confi
 	q := &queued{world: openWorld(t, true, changes...)}
 	with.Tasks, with.Notices = taskQueue{q}, noticeQueue{q}
 	q.agents = q.server.OpenQueuedA2A(with)
-	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), Agents: q.agents.Agents, Protocols: handlers.Open(q.agents)}.Public()
+	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), Agents: q.agents.Plain, Protocols: handlers.Open(q.agents)}.Public()
 	return q
 }
 

@@ -70,7 +70,7 @@ func (d *api) rest(r *request, route restRoute) error {
 		route.op = a2awire.DeletePushConfig
 	}
 	r.withoutRPC = true
-	r.setOperation(route.op, restNames[route.op])
+	r.setOperation(route.op, logNames[route.op])
 	r.noteExtension()
 	// The binding exists only in version 1.0.
 	v, err := r.version()
@@ -90,7 +90,7 @@ func (d *api) rest(r *request, route restRoute) error {
 		isObject := in.Kind() == canon.Object
 		switch err := errors.Join(in.Skip(), in.End()); {
 		case err != nil:
-			return faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
+			return faultf(parseError, "the body does not decode: "+problem.AsError(err).Text())
 		case route.id == "":
 			d.operate(r, r.body)
 			return nil
@@ -107,12 +107,12 @@ func (d *api) rest(r *request, route restRoute) error {
 			if name == key || name == "task_id" {
 				return in.Skip()
 			}
-			value, err := in.Span()
+			value, err := in.SkipRaw()
 			params = append(append(canon.AppendString(append(params, ','), name), ':'), value...)
 			return err
 		})
 		if err != nil {
-			return faultf(invalidParams, problem.Of(err).Text())
+			return faultf(invalidParams, problem.AsError(err).Text())
 		}
 		d.operate(r, append(params, '}'))
 		return nil
@@ -157,8 +157,8 @@ func (d *api) rest(r *request, route restRoute) error {
 	return err
 }
 
-// restNames maps operations to their names in the log.
-var restNames = map[a2awire.Operation]string{
+// logNames maps operations to their names in the log.
+var logNames = map[a2awire.Operation]string{
 	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
 	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
 	a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",

@@ -68,7 +68,7 @@ func (d *api) rpc(r *request) error {
 	r.noteExtension()
 	whole := canon.NewDecoder(r.body, a2awire.Limits())
 	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
-		return faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
+		return faultf(parseError, "the body does not decode: "+problem.AsError(err).Text())
 	}
 	in := canon.NewDecoder(r.body, a2awire.Limits())
 	if in.Kind() != canon.Object {
@@ -88,9 +88,9 @@ func (d *api) rpc(r *request) error {
 			hasID = true
 			switch in.Kind() {
 			case canon.String, canon.Int, canon.Float, canon.Null:
-				r.id, err = in.Span()
+				r.id, err = in.SkipRaw()
 			default:
-				err = in.Mismatch("a string or a number")
+				err = in.MismatchError("a string or a number")
 			}
 		case "method":
 			hasMethod = true
@@ -102,7 +102,7 @@ func (d *api) rpc(r *request) error {
 			if in.Kind() == canon.Null {
 				return in.Null()
 			}
-			params, err = in.Span()
+			params, err = in.SkipRaw()
 		default:
 			err = in.Skip()
 		}
@@ -111,7 +111,7 @@ func (d *api) rpc(r *request) error {
 	r.noAnswer = !hasID
 	switch {
 	case err != nil:
-		return faultf(invalidRequest, problem.Of(err).Text())
+		return faultf(invalidRequest, problem.AsError(err).Text())
 	case !hasVersion && !hasMethod:
 		return faultf(invalidRequest, `expected a request of JSON-RPC, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
 			`POST {"message":…} to this address with /message:send, and plain text to it with /text`)
@@ -228,7 +228,7 @@ func (d *api) failWith(r *request, err error) {
 	if !r.Signed {
 		err = r.OrLogin(r.Context(), err)
 	}
-	if f := faultOf(err); f != nil {
+	if f := problemOfFault(err); f != nil {
 		d.fail(r, f)
 		return
 	}

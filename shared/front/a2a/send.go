@@ -27,7 +27,7 @@ func (d *api) send(r *request, params []byte) error {
 	}
 	turn, err := d.turn(r, &q)
 	if err == nil {
-		err = r.Admit(r.Context(), turn, r.Request, &r.Line)
+		err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 	}
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *api) send(r *request, params []byte) error {
 			// not run code after its handler has returned.
 			defer func() { <-done }()
 		}
-	case q.Immediately && !isBare:
+	case q.ReturnImmediately && !isBare:
 		t, err = d.Tasks.Start(r.Context(), *turn)
 	default:
 		t, err = r.Run(r.Context(), turn, plain.Wait{})
@@ -83,7 +83,7 @@ func (d *api) send(r *request, params []byte) error {
 	}
 	r.Line.Cut = t.Status.Cut()
 	if !isBare || !isStream && t.Status.Message == nil {
-		d.answer(r, a2awire.SendResult(r.dialect, r.view(&t, q.HistoryLength)))
+		d.answer(r, a2awire.EncodeSendResult(r.dialect, r.view(&t, q.HistoryLength)))
 		return nil
 	}
 	m := *r.view(&t, nil).Status.Message
@@ -117,13 +117,13 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 		unfit = faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
 	default:
 		unfit = plain.CheckParts(&m, func(i int, p *task.Part) error {
-			if r.Takes(p) {
+			if r.AcceptsPart(p) {
 				return nil
 			}
-			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.Readable(&r.Vacant), plain.Describe(p)))
+			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.ListReadable(&r.Vacant), plain.DescribePart(p)))
 		})
 	}
-	e, err := a2awire.Signed(&m)
+	e, err := a2awire.ParseEnvelope(&m)
 	switch {
 	case unfit != nil && (e != nil || err != nil):
 		err = unfit
@@ -140,7 +140,7 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 			List: owner, Signed: true, Opens: e.Seq == 1, Caller: e.From,
 			Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
 			Carries: func(m *task.Message) bool {
-				other, err := a2awire.Signed(m)
+				other, err := a2awire.ParseEnvelope(m)
 				return err == nil && other != nil && bytes.Equal(other.Signature, e.Signature)
 			},
 		}

@@ -30,14 +30,14 @@ func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 		written []byte
 		shape   any
 	}{
-		"a task that was sent":    {a2awire.SendResult(a2awire.V1, &whole), new(a2a.Sent)},
+		"a task that was sent":    {a2awire.EncodeSendResult(a2awire.V1, &whole), new(a2a.Sent)},
 		"a message that was sent": {a2awire.MessageResult(a2awire.V1, &message), new(a2a.Sent)},
-		"a task":                  {a2awire.Task(a2awire.V1, &whole), new(a2a.Task)},
+		"a task":                  {a2awire.EncodeTask(a2awire.V1, &whole), new(a2a.Task)},
 		"tasks":                   {a2awire.ListResult(a2awire.V1, &task.Page{Tasks: []task.Task{whole}, Next: "n", Total: 2}, 1, true), new(a2a.Tasks)},
 		"a status":                {a2awire.StreamResult(a2awire.V1, &whole, task.Event{Status: &status}), new(a2a.Streamed)},
 		"an artifact":             {a2awire.StreamResult(a2awire.V1, &whole, task.Event{Artifact: &task.Chunk{Artifact: artifact, Append: true, Last: true}}), new(a2a.Streamed)},
-		"a configuration":         {a2awire.PushConfig(a2awire.V1, "t", &push), new(a2a.PushConfig)},
-		"configurations":          {a2awire.PushConfigs(a2awire.V1, "t", []task.PushConfig{push}), new(a2a.PushConfigs)},
+		"a configuration":         {a2awire.EncodePushConfig(a2awire.V1, "t", &push), new(a2a.PushConfig)},
+		"configurations":          {a2awire.EncodePushConfigs(a2awire.V1, "t", []task.PushConfig{push}), new(a2a.PushConfigs)},
 	} {
 		d := json.NewDecoder(strings.NewReader(string(tt.written)))
 		d.DisallowUnknownFields()
@@ -65,7 +65,7 @@ func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 	must(t, err)
 	push.Dialect = uint8(a2awire.V1)
 	want := a2awire.SendRequest{
-		Message: task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: "hi"}}}, HistoryLength: new(3), Immediately: true, Push: &push, OutputModes: []string{"text"},
+		Message: task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: "hi"}}}, HistoryLength: new(3), ReturnImmediately: true, Push: &push, OutputModes: []string{"text"},
 	}
 	got, err := a2awire.DecodeSend(a2awire.V1, body)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -96,7 +96,7 @@ func slowWorld(t *testing.T) (*world, *thinker, vacants.Record) {
 
 func (w *world) slow(name string, work time.Duration) vacants.Record {
 	w.t.Helper()
-	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Thinks", Substrate: "thinker", Work: work})
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.CreateSpec{Name: name, Capability: "Thinks", Substrate: "thinker", Work: work})
 	must(w.t, err)
 	return r
 }
@@ -409,7 +409,7 @@ func TestTwoProcessesRunASlowTurnOnce(t *testing.T) {
 		for _, one := range both {
 			await.Until(t, "the answer is there", func() bool { return at(t, one.send(e).body, "state") == "answered" })
 		}
-		_, a, err := w.server.Calls.Answered(t.Context(), call.Pair{Caller: e.From, Vacant: slow.ID}, 1)
+		_, a, err := w.server.Calls.AnsweredCall(t.Context(), call.Pair{Caller: e.From, Vacant: slow.ID}, 1)
 		if err != nil || a == nil || a.Position != 1 {
 			t.Errorf("call %d has the decision %v, %v", i, a, err)
 		}

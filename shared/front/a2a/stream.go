@@ -23,20 +23,20 @@ func (d *api) subscribe(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	after, known := 0, r.Request.Header.Get("Last-Event-ID")
-	if known != "" {
-		if after, err = strconv.Atoi(known); err != nil || after < 0 || after > last {
-			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.Clip(known))
+	after, lastID := 0, r.Request.Header.Get("Last-Event-ID")
+	if lastID != "" {
+		if after, err = strconv.Atoi(lastID); err != nil || after < 0 || after > last {
+			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.Clip(lastID))
 		}
 	}
-	if t.Status.State.Terminal() && (known == "" || after == last) {
+	if t.Status.State.Terminal() && (lastID == "" || after == last) {
 		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); read it with GetTask")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.Follow)
 	defer cancel()
 	r.Request = r.WithContext(ctx)
 	s := r.Stream(&events{r: r, task: task.Task{ID: ref.ID, Context: t.Context}})
-	if known == "" {
+	if lastID == "" {
 		s.Send(task.Numbered{N: last, Event: task.Event{Task: &t}})
 		after = last
 	}
@@ -71,9 +71,9 @@ func (e *events) End(err error) []byte {
 	if err == nil || e.r.withoutRPC {
 		return nil
 	}
-	f := faultOf(err)
+	f := problemOfFault(err)
 	if f == nil {
-		f = faultf(internalError, problem.Of(err).Text())
+		f = faultf(internalError, problem.AsError(err).Text())
 	}
 	return append(append([]byte("data: "), e.r.rpcError(f)...), "\n\n"...)
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-const form = "Content-Type: application/x-www-form-urlencoded" // what curl -d sends
+const versionSet = "Content-Type: application/x-www-form-urlencoded" // what curl -d sends
 
 // say posts a text as curl -d does.
 func (w *world) say(path, text string, headers ...string) answer {
 	w.t.Helper()
-	return w.do("POST", path, text, append([]string{form}, headers...)...)
+	return w.do("POST", path, text, append([]string{versionSet}, headers...)...)
 }
 
 // talker says the pieces that it is asked for, which are separated by |. Some words make it fail.

@@ -42,7 +42,7 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
 	must(t, err)
 	w.credit("acme", money.Dollar)
-	i, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true})
+	i, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true})
 	must(t, err)
 	token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": w.http.URL + "/v/" + w.echo.ID.String(), "exp": time.Now().Add(time.Hour).Unix()}, nil)
 	must(t, err)
@@ -71,7 +71,7 @@ func TestATokenIsGoodAtItsAddressOnly(t *testing.T) {
 	t.Cleanup(login.Close)
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
 	must(t, err)
-	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true})
+	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true})
 	must(t, err)
 	token := func(aud string) string {
 		token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": aud, "exp": time.Now().Add(time.Hour).Unix()}, nil)
@@ -166,7 +166,7 @@ func (w *paying) listIssuer(issuer string) {
 	w.t.Helper()
 	a, err := w.server.Billing.OpenAccount(w.t.Context(), "acme", 1)
 	if err == nil {
-		_, err = w.server.Billing.AddIssuer(w.t.Context(), a.ID, issuer, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true, Listed: true})
+		_, err = w.server.Billing.AddIssuer(w.t.Context(), a.ID, issuer, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true, Publish: true})
 	}
 	must(w.t, err)
 	w.skip.Add(int64(2 * time.Second)) // issuers are cached for a second

@@ -32,7 +32,7 @@ func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substr
 				yield(substrate.Stop, nil)
 			}
 		case <-ctx.Done():
-			yield(nil, substrate.Ended(ctx, "the agent"))
+			yield(nil, substrate.EndedError(ctx, "the agent"))
 		}
 	}
 }
@@ -49,7 +49,7 @@ func asks(t *testing.T, agent time.Duration, method string) (body string, took t
 	}.Open()
 	must(t, err)
 	defer server.Vacants.Close()
-	_, err = server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"})
+	_, err = server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"})
 	must(t, err)
 	q := httptest.NewRequest(http.MethodPost, "/v/sleeper", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+message("hi", "")+`}`))
 	q.Header.Set("Content-Type", "application/json")
@@ -80,7 +80,7 @@ func TestAMessageThatBlocksFailsAfter25Seconds(t *testing.T) {
 // More time is advised only where a stream has more: not if the agent's own timeout has passed, or another limit within
 // the agent.
 func TestAFailureAdvisesMoreTimeOnlyWhereThereIsSome(t *testing.T) {
-	own := &call.TimeLimit{Time: 2 * time.Second, Of: "the timeout of its agent"}
+	own := &call.TimeLimit{Time: 2 * time.Second, Name: "the timeout of its agent"}
 	for want, failure := range map[string]error{
 		"the vacant did not answer within 2s, the timeout of its agent": problem.Wrap(problem.Deadline, own, "late"),
 		"the vacant did not answer in time":                             problem.New(problem.Deadline, "a tool took too long"),

@@ -67,13 +67,13 @@ type Issuers struct {
 	Issuers []billing.Issuer `json:"issuers"`
 }
 
-// Made is a new key. Secret is shown only once.
-type Made struct {
+// NewKey is a new key. Secret is shown only once.
+type NewKey struct {
 	billing.Key
 	Secret string `json:"secret"`
 }
 
-func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
+func (m NewKey) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
 
 type api struct {
 	*billing.Billing
@@ -91,7 +91,7 @@ func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 }
 
 func (d *api) operator(s op.Server) []op.Route {
-	return append(d.twins(s),
+	return append(d.twinRoutes(s),
 		op.On(s, OpenAccount, d.open),
 		op.On(s, ListAccounts, d.list),
 		op.On(s, CreditAccount, d.move((*billing.Billing).Credit)),
@@ -119,8 +119,8 @@ func (d *api) operator(s op.Server) []op.Route {
 			return d.AddIssuer(ctx, a.ID, in.Body.Issuer, in.Body.IssuerOptions)
 		}),
 		op.On(s, ListIssuers, func(ctx context.Context, _ op.None) (Issuers, error) {
-			all, err := d.Issuers(ctx)
-			return Issuers{append([]billing.Issuer{}, all...)}, err
+			issuers, err := d.Issuers(ctx)
+			return Issuers{append([]billing.Issuer{}, issuers...)}, err
 		}),
 		op.On(s, ShowIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.Issuer(ctx, in.ID) }),
 		op.On(s, RemoveIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.RemoveIssuer(ctx, in.ID) }),
@@ -138,9 +138,9 @@ func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, 
 }
 
 func (d *api) tenants(s op.Server) []op.Route {
-	return slices.Concat(d.twins(s), []op.Route{op.On(s, GetHost, d.host)}, op.If(d.payments != nil, "this host takes no payments",
+	return slices.Concat(d.twinRoutes(s), []op.Route{op.On(s, GetHost, d.host)}, op.RoutesIf(d.payments != nil, "this host takes no payments",
 		op.On(s, MakePayment, d.pay),
-		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.returned),
+		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.showCheckoutReturn),
 		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, d.stripe)))
 }
 
@@ -150,7 +150,7 @@ func Operations() []op.Spec {
 	return op.Specs(slices.Concat(none.operator(op.Server{Operator: true}), none.tenants(op.Server{})))
 }
 
-func (d *api) twins(s op.Server) []op.Route {
+func (d *api) twinRoutes(s op.Server) []op.Route {
 	mayRead := d.mayRead
 	if s.Operator {
 		mayRead = func(*http.Request, call.Pair, *call.RequestRow) (bool, error) { return true, nil }
@@ -158,20 +158,20 @@ func (d *api) twins(s op.Server) []op.Route {
 	return []op.Route{
 		op.Handle(GetReceipt.For(s.Operator).Spec(), d.receipt(mayRead)),
 		op.OnTwin(s, ShowAccount.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Account, error) {
-			all, err := d.whole(ctx, *a, nil)
-			all.Key = op.CallerOf(ctx).Key
-			return all, err
+			result, err := d.whole(ctx, *a, nil)
+			result.Key = op.CallerOf(ctx).Key
+			return result, err
 		})),
 		op.OnTwin(s, ListChanges.Twin, onAccount(d, d.changes)),
 		op.OnTwin(s, GetUsage.Twin, d.usage),
 		op.OnTwin(s, GetStatement.Twin, d.statement),
 		op.OnTwin(s, ListKeys.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Keys, error) {
-			all, err := d.Keys(ctx, a.ID)
+			result, err := d.Keys(ctx, a.ID)
 			by := op.CallerOf(ctx).Key
-			all = slices.DeleteFunc(all, func(other billing.Key) bool { return !by.CanSee(&other) })
-			return Keys{append([]billing.Key{}, all...)}, err
+			result = slices.DeleteFunc(result, func(other billing.Key) bool { return !by.CanSee(&other) })
+			return Keys{append([]billing.Key{}, result...)}, err
 		})),
-		op.OnTwin(s, MakeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m Made, err error) {
+		op.OnTwin(s, MakeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m NewKey, err error) {
 			m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
 			return m, err
 		})),
@@ -227,7 +227,7 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 	// Held is the sum of all changes, minus the balance and the spending that usage includes.
 	held, err := d.Sum(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
 	if err == nil {
-		err = usage.Spent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
+		err = usage.EachSpent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
 			held -= spent
 			return nil
 		})
@@ -264,13 +264,13 @@ const maxPage = 100
 func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPage), maxPage)) }
 
 func (d *api) list(ctx context.Context, in List) (page Page, err error) {
-	all, next, err := d.Accounts(ctx, in.Cursor, pageSize(in.Limit))
+	accounts, next, err := d.Accounts(ctx, in.Cursor, pageSize(in.Limit))
 	if err != nil {
 		return page, err
 	}
-	page = Page{Accounts: make([]Account, len(all)), Next: next}
-	for i := range all {
-		if page.Accounts[i], err = d.view(ctx, &all[i]); err != nil {
+	page = Page{Accounts: make([]Account, len(accounts)), Next: next}
+	for i := range accounts {
+		if page.Accounts[i], err = d.view(ctx, &accounts[i]); err != nil {
 			return page, err
 		}
 	}
@@ -301,9 +301,9 @@ func (d *api) move(change func(b *billing.Billing, ctx context.Context, id strin
 
 func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (Changes, error) {
 	from := max(in.From, 1)
-	all, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
-	page := Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
-	for i, c := range all {
+	entries, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
+	page := Changes{Changes: make([]Change, len(entries)), Next: from + uint64(len(entries))}
+	for i, c := range entries {
 		page.Changes[i] = Change{from + uint64(i), c}
 	}
 	return page, err
@@ -320,7 +320,7 @@ func (l *Linked) Reply(http.Header) int {
 }
 
 func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
-	if billing.Unlinks(in.Body.Claim) {
+	if billing.IsUnlinkClaim(in.Body.Claim) {
 		// The signer of a claim may end its link without a key.
 		return Linked{}, d.UnlinkBy(ctx, in.Body.Claim)
 	}

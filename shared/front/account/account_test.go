@@ -167,7 +167,7 @@ func (f *fixture) newKey() *identity.Key {
 
 func (f *fixture) claim(k *identity.Key, to string) string {
 	f.Helper()
-	c := claim.Claim{Host: hostID, Account: to}
+	c := claim.PaymentClaim{Host: hostID, Account: to}
 	if err := c.Sign(f.Context(), k, time.Now()); err != nil {
 		f.Fatal(err)
 	}

@@ -65,17 +65,17 @@ var (
 	GetUsage     = twin[OneSpan, Usage]("GET", "/usage", billing.Demand{Scope: billing.ScopeRead}, "sums up what an account paid for, and what its tenant's vacants earned")
 	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
 	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "lists the keys of an account, without secrets")
-	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").created()
+	MakeKey      = twin[With[billing.KeyOptions], NewKey]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").withStatusCreated()
 	RevokeKey    = twin[RevokedKey, billing.Revocation]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account, and ends the keys and links that it made; with only=true it revokes only the key")
-	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeCall}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
-	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, Or: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
+	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeCall}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").withStatusCreated().open()
+	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, AltScope: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
 )
 
 // GetReceipt is an op.Twin and not a Twin, because no key is required: a caller can prove its
 // identity by Vacancy-Caller.
 var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
 	Operator: op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: aReceipt},
-	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPath + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
+	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPrefix + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
 }
 
 const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), its payer and the owner of the vacant"
@@ -106,7 +106,7 @@ func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc stri
 	return Twin[In, Out]{op.Twin[In, Out]{Operator: o, Key: t}}
 }
 
-func (t Twin[In, Out]) created() Twin[In, Out] {
+func (t Twin[In, Out]) withStatusCreated() Twin[In, Out] {
 	t.Operator.Status, t.Key.Status = http.StatusCreated, http.StatusCreated
 	return t
 }
@@ -136,7 +136,7 @@ type With[Body any] struct {
 	Body Body `body:"json"`
 }
 
-func About[Body any](one One, body Body) With[Body] { return With[Body]{one, body} }
+func About[Body any](ref One, body Body) With[Body] { return With[Body]{ref, body} }
 
 // Other requests.
 type (
@@ -176,22 +176,22 @@ type (
 	// remain valid.
 	RevokedKey struct {
 		One
-		op.Unread
+		op.IgnoreBody
 		Key  string `path:"key"`
 		Only bool   `query:"only"`
 	}
 	OneIssuer struct {
-		op.Unread
+		op.IgnoreBody
 		ID string `path:"id"`
 	}
 	OneSubject struct {
 		One
-		op.Unread
+		op.IgnoreBody
 		Subject string `path:"subject"`
 	}
 	OneCaller struct {
 		One
-		op.Unread
+		op.IgnoreBody
 		Caller identity.ID `path:"caller"`
 	}
 	// OneReceipt names a call by its pair and position. LastPosition names the last answered call.

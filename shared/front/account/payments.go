@@ -29,7 +29,7 @@ func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err e
 	return page, err
 }
 
-func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
+func (d *api) showCheckoutReturn(w http.ResponseWriter, r *http.Request) error {
 	text := "Thank you. The account has the money as soon as the payment is confirmed.\nYou may close this page.\n"
 	if r.URL.Query().Get("cancelled") != "" {
 		text = "Nothing was paid. You may close this page.\n"
@@ -56,7 +56,7 @@ func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	if err := d.SettlePayment(r.Context(), event); err != nil {
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, struct {
+	return httpapi.SendJSON(w, http.StatusOK, struct {
 		Received bool `json:"received"`
 	}{true})
 }

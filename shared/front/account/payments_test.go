@@ -109,12 +109,12 @@ func TestATenantPaysByCard(t *testing.T) {
 func TestAWebhookThatMeetsAStorageFaultIsTakenLater(t *testing.T) {
 	f := paying(t, "")
 	whole, now := f.billing.Store, time.Now()
-	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard} { // after the second it is there
-		f.billing.Store = &storetest.Lossy{Store: whole, Decide: func(op string, _ []store.Write) storetest.Fate {
+	for _, fate := range []storetest.Fault{storetest.Lost, storetest.Unacknowledged} { // after the second it is there
+		f.billing.Store = &storetest.Lossy{Store: whole, Decide: func(op string, _ []store.Write) storetest.Fault {
 			if op == "Commit" {
 				return fate
 			}
-			return storetest.Fine
+			return storetest.NoFault
 		}}
 		f.webhook(stripemock.Paid("pi_1", hostID.String(), f.account.ID, 2500), stripemock.Signing, now, 503, "unavailable")
 	}

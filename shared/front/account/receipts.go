@@ -72,41 +72,41 @@ func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (
 		if err != nil {
 			return err
 		}
-		one := receipt.Receipt{
+		rcpt := receipt.Receipt{
 			Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(q.Position), Request: q.Hash, Reply: a.Hash, Time: canon.FormatTime(a.Time),
-			Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)), Payment: "account", Cut: string(a.Cut),
+			PriceVersion: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)), Payment: "account", Cut: string(a.Cut),
 		}
 		if a.Usage != nil {
-			one.In, one.Out = int64(a.Usage.In), int64(a.Usage.Out)
+			rcpt.TokensIn, rcpt.TokensOut = int64(a.Usage.In), int64(a.Usage.Out)
 		}
 		switch q.PaidBy {
-		case call.FreeOfDay:
-			one.Payment = "free"
+		case call.PaidByFreeCall:
+			rcpt.Payment = "free"
 		case call.PaidByVoucher:
-			one.Payment = "voucher"
+			rcpt.Payment = "voucher"
 		}
 		now := d.Now()
 		signer, err := d.receipts.Signer(r.Context(), now)
 		if err == nil {
-			err = one.Sign(r.Context(), signer, now)
+			err = rcpt.Sign(r.Context(), signer, now)
 		}
 		if err != nil {
 			return err
 		}
-		return httpapi.Answer(w, http.StatusOK, one)
+		return httpapi.SendJSON(w, http.StatusOK, rcpt)
 	}
 }
 
 // mayRead reports whether a request was sent by the caller, the payer or the vacant's owner.
 func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool, error) {
-	id, err := d.receipts.Callers.Of(r, nil)
+	id, err := d.receipts.Callers.Identify(r, nil)
 	if err != nil {
 		return false, err
 	}
 	if id != nil {
 		return *id == pair.Caller, nil
 	}
-	k, err := d.Admit(r.Context(), r, GetReceipt.Key.Access.Key)
+	k, err := d.AuthenticateRequest(r.Context(), r, GetReceipt.Key.Access.Key)
 	switch {
 	case errors.Is(err, billing.ErrNoKey):
 		return false, nil

@@ -39,31 +39,31 @@ func openShop(t *testing.T, clock *calltest.Clock) *shop {
 	file, err := bolt.Open(filepath.Join(t.TempDir(), "data"), bolt.Options{})
 	must(t, err)
 	t.Cleanup(func() { file.Close() })
-	now := clock.Now(0)
+	now := clock.NowFunc(0)
 	f := newFixtureOver(t, file, now)
 	ctx, s := t.Context(), &shop{fixture: f, file: file, clock: clock, key: f.key()}
 	_, _, err = f.billing.Credit(ctx, f.account.ID, 10_000, "first", "")
 	must(t, err)
 	vacant, who := newKey(t), newKey(t)
-	p := &price.Price{Version: 1, In: 1_000_000, Most: 3000}
+	p := &price.Price{Version: 1, In: 1_000_000, MaxCharge: 3000}
 	data, err := price.VersionDocs.Encode(*p)
 	must(t, err)
 	must(t, file.Commit(ctx, store.Put{Key: price.Key(vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
-	one := claim.Claim{Host: hostID, Account: f.account.ID}
+	one := claim.PaymentClaim{Host: hostID, Account: f.account.ID}
 	must(t, one.Sign(ctx, who, now()))
 	_, err = f.billing.Link(ctx, f.account.ID, one.String())
 	must(t, err)
 	host := call.New(call.Config{
 		Store: file, Texts: &calltest.Texts{}, Now: now, Rand: rand.Reader, Ledger: f.billing,
 		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Signer: vacant, Price: p, Behaviour: func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
+		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Signer: vacant, Price: p, Behaviour: func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 			if s.during != nil {
 				s.during()
 			}
 			if e.Payload.Text() == "fail" {
 				return envelope.Message{}, errors.New("it fails")
 			}
-			call.Note(ctx, call.Usage{In: 2000})
+			call.RecordUsage(ctx, call.Usage{In: 2000})
 			return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, nil
 		}},
 	})

@@ -85,12 +85,12 @@ func (s Span) read(now time.Time) (from, until time.Time, by string, err error) 
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until = now.Add(time.Hour)
 	if s.From != "" {
-		if from, err = day("from", s.From); err != nil {
+		if from, err = parseDay("from", s.From); err != nil {
 			return from, until, by, err
 		}
 	}
 	if s.Until != "" {
-		if until, err = day("until", s.Until); err != nil {
+		if until, err = parseDay("until", s.Until); err != nil {
 			return from, until, by, err
 		}
 	}
@@ -106,7 +106,7 @@ func (s Span) read(now time.Time) (from, until time.Time, by string, err error) 
 	return from, until, by, err
 }
 
-func day(field, s string) (time.Time, error) {
+func parseDay(field, s string) (time.Time, error) {
 	for _, form := range []string{time.DateOnly, "2006-01-02T15"} {
 		if t, err := time.Parse(form, s); err == nil {
 			return t, nil
@@ -115,13 +115,13 @@ func day(field, s string) (time.Time, error) {
 	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or an hour of one such as 2026-11-24T15", httpapi.Clip(s))
 }
 
-// lines groups hours of usage.
-type lines struct {
+// usageGroups groups hours of usage.
+type usageGroups struct {
 	by string
 	m  map[Line]*usage.Counts
 }
 
-func (l *lines) add(h usage.Hour) error {
+func (l *usageGroups) add(h usage.Hour) error {
 	var key Line
 	switch l.by {
 	case ByHour:
@@ -144,17 +144,17 @@ func (l *lines) add(h usage.Hour) error {
 	return nil
 }
 
-func (l *lines) sorted() []Line {
-	all := make([]Line, 0, len(l.m))
+func (l *usageGroups) sorted() []Line {
+	list := make([]Line, 0, len(l.m))
 	for key, c := range l.m {
 		if key.Counts = *c; *c != (usage.Counts{}) { // a correction may leave empty counts
-			all = append(all, key)
+			list = append(list, key)
 		}
 	}
-	slices.SortFunc(all, func(a, b Line) int {
+	slices.SortFunc(list, func(a, b Line) int {
 		return cmp.Or(strings.Compare(a.Hour+a.Day, b.Hour+b.Day), cmp.Compare(b.Charge, a.Charge), strings.Compare(a.Vacant+a.Caller+a.Subject, b.Vacant+b.Caller+b.Subject))
 	})
-	return all
+	return list
 }
 
 func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
@@ -167,21 +167,21 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 		return u, err
 	}
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
-	paid, earned := lines{by, map[Line]*usage.Counts{}}, lines{by, map[Line]*usage.Counts{}}
+	paid, earned := usageGroups{by, map[Line]*usage.Counts{}}, usageGroups{by, map[Line]*usage.Counts{}}
 	if by == BySubject {
 		// Subjects' usage is part of the account's usage. It is subtracted from the line without a
 		// subject, to which all usage of the account is added below.
-		all, err := d.Subjects(ctx, a.ID)
+		subjects, err := d.Subjects(ctx, a.ID)
 		if err != nil {
 			return u, err
 		}
-		named := make(map[string]*billing.NamedSubject, len(all))
-		for i := range all {
-			named[all[i].ID] = &all[i]
+		named := make(map[string]*billing.NamedSubject, len(subjects))
+		for i := range subjects {
+			named[subjects[i].ID] = &subjects[i]
 		}
 		rest := &usage.Counts{}
 		paid.m[Line{}] = rest
-		err = usage.BySubject(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
+		err = usage.EachBySubject(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 			key := Line{Subject: h.Subject}
 			if s := named[h.Subject]; s != nil {
 				key.Issuer, key.Name = s.Issuer, s.Name
@@ -197,10 +197,10 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 			return u, err
 		}
 	}
-	if err := usage.Paid(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
+	if err := usage.EachPaid(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
 		return u, err
 	}
-	if err := usage.Owned(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
+	if err := usage.EachOwned(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
 		return u, err
 	}
 	err = booking.Events(ctx, d.Store, a.ID, from, until, func(e booking.Event) error {
@@ -216,8 +216,8 @@ func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	earned := lines{by, map[Line]*usage.Counts{}}
-	err = usage.Owned(ctx, d.Store, "", from, until, earned.add)
+	earned := usageGroups{by, map[Line]*usage.Counts{}}
+	err = usage.EachOwned(ctx, d.Store, "", from, until, earned.add)
 	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}}, err
 }
 
@@ -235,12 +235,12 @@ func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) 
 		return s, err
 	}
 	s = Statement{Tenant: a.Tenant, Month: from.Format("2006-01")}
-	err = usage.Paid(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
+	err = usage.EachPaid(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 		s.Spent += h.Charge
 		return nil
 	})
 	if err == nil {
-		err = usage.Owned(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
+		err = usage.EachOwned(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
 			s.Gross += h.Charge
 			s.Fee += h.Fee
 			return nil

@@ -88,7 +88,7 @@ type Config struct {
 	// More contains routes of other packages, for example of agp.Operator.
 	More []op.Route
 	// Recount corrects usage from the rows.
-	Recount func(ctx context.Context) (usage.Recounted, error)
+	Recount func(ctx context.Context) (usage.RecountResult, error)
 	Gate    Gate
 	// ChildReport returns a page of a vacant's children with statistics of its calls to them.
 	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
@@ -149,12 +149,12 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, SinkVacant, d.change(c.Vacants.Sink)),
 			op.On(s, ArchiveVacant, d.change(c.Vacants.Archive)),
 			op.On(s, ForgetThread, onVacant(d, func(ctx context.Context, rec *vacants.Record, in With[Forgetting]) (Vacant, error) {
-				changed, err := c.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
+				changed, err := c.Vacants.ForgetAnswers(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
 				return vacantOf(&changed), err
 			})),
 			op.On(s, ExportVacant, onVacant(d, d.export)),
 			op.On(s, PublishVacant, d.publish),
-			op.On(s, UnpublishVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Published, error) {
+			op.On(s, UnpublishVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Published, error) {
 				return publishedOf(c.Vacants.Unpublish(ctx, rec.ID))
 			})),
 			op.On(s, RevokeVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, in With[Revocation]) (Published, error) {
@@ -181,25 +181,25 @@ func (d *api) routes(s op.Server) []op.Route {
 				released, err := c.Vacants.ReleaseName(ctx, in.Name)
 				return nameOf(&released), err
 			}),
-			op.On(s, RestoredFromBackup, d.restored),
+			op.On(s, RestoredFromBackup, d.raiseFloors),
 		},
-		op.If(c.Billing != nil, "this host has no accounts, so calls have no prices",
+		op.RoutesIf(c.Billing != nil, "this host has no accounts, so calls have no prices",
 			op.On(s, GetPrice, onVacant(d, d.price)),
 			op.On(s, SetPrice, onVacant(d, d.setPrice)),
 			op.On(s, PaymentKeys.List, payments.list),
 			op.On(s, PaymentKeys.Set, payments.set),
 			op.On(s, PaymentKeys.Delete, payments.delete)),
-		op.If(c.Gate != nil, "this host has no gate",
+		op.RoutesIf(c.Gate != nil, "this host has no gate",
 			op.On(s, GetGraduation, d.graduation),
 			op.On(s, GetGate, d.policy),
 			op.On(s, SetGate, d.setPolicy)),
-		op.If(c.Vacants.Resources.Secrets != nil, "this host stores no secrets",
+		op.RoutesIf(c.Vacants.Resources.Secrets != nil, "this host stores no secrets",
 			op.On(s, AgentSecrets.List, agents.list),
 			op.On(s, AgentSecrets.Set, agents.set),
 			op.On(s, AgentSecrets.Delete, agents.delete)),
-		op.If(c.Vacants.Resources.Spend != nil, "this host has no paid models",
-			op.On(s, GetModels, asked[op.None](c.Vacants.Resources.Models.Current)),
-			op.On(s, SetModels, func(ctx context.Context, in op.Body[op.Raw[models.Shape]]) (models.Table, error) {
+		op.RoutesIf(c.Vacants.Resources.Spend != nil, "this host has no paid models",
+			op.On(s, GetModels, ignoreInput[op.None](c.Vacants.Resources.Models.Current)),
+			op.On(s, SetModels, func(ctx context.Context, in op.Body[op.Raw[models.TableDocument]]) (models.Table, error) {
 				t, err := models.Parse(in.Body)
 				if err != nil {
 					return t, err
@@ -216,16 +216,16 @@ func (d *api) routes(s op.Server) []op.Route {
 				}
 				return c.Vacants.Resources.Spend.SetBudget(ctx, in.Tenant, daily)
 			})),
-		op.If(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
-		op.If(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, onVacant(d, d.children))),
-		op.If(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, asked[op.None](c.Recount))),
-		op.If(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, asked[op.Unread](c.Seal))),
-		op.If(c.Status != nil, "this host has no status", op.On(s, GetStatus, asked[op.None](c.Status))),
-		op.If(c.Reindex != nil, "this host does not rebuild its index here", op.On(s, Reindex, asked[op.Unread](c.Reindex))),
+		op.RoutesIf(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
+		op.RoutesIf(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, onVacant(d, d.children))),
+		op.RoutesIf(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, ignoreInput[op.None](c.Recount))),
+		op.RoutesIf(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, ignoreInput[op.IgnoreBody](c.Seal))),
+		op.RoutesIf(c.Status != nil, "this host has no status", op.On(s, GetStatus, ignoreInput[op.None](c.Status))),
+		op.RoutesIf(c.Reindex != nil, "this host does not rebuild its index here", op.On(s, Reindex, ignoreInput[op.IgnoreBody](c.Reindex))),
 	)
 }
 
-func asked[In op.None | op.Unread, Out any](f func(context.Context) (Out, error)) func(context.Context, In) (Out, error) {
+func ignoreInput[In op.None | op.IgnoreBody, Out any](f func(context.Context) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, _ In) (Out, error) { return f(ctx) }
 }
 
@@ -276,7 +276,7 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 		}
 		spec.Tenant = tenant
 	}
-	if err := d.choose(ctx, spec.Agent); err != nil {
+	if err := d.chooseModel(ctx, spec.Agent); err != nil {
 		return Vacant{}, err
 	}
 	spec.By = askerOf(ctx)
@@ -284,48 +284,48 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 	return vacantOf(&made), err
 }
 
-func (d *api) list(ctx context.Context, in VacantList) (Page, error) {
+func (d *api) list(ctx context.Context, in VacantList) (VacantPage, error) {
 	list := d.Vacants.List
 	if in.All {
 		list = d.Vacants.ListAll
 	}
 	records, next, err := list(ctx, askerOf(ctx), in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
-		return Page{}, err
+		return VacantPage{}, err
 	}
-	page := Page{Vacants: make([]Vacant, 0, len(records)), Next: next}
+	page := VacantPage{Vacants: make([]Vacant, 0, len(records)), Next: next}
 	for i := range records {
 		page.Vacants = append(page.Vacants, vacantOf(&records[i]))
 	}
 	return page, d.enrich(ctx, page.Vacants)
 }
 
-func (d *api) show(ctx context.Context, rec *vacants.Record, _ One) (Vacant, error) {
-	one := []Vacant{vacantOf(rec)}
-	err := d.enrich(ctx, one)
-	return one[0], err
+func (d *api) show(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Vacant, error) {
+	list := []Vacant{vacantOf(rec)}
+	err := d.enrich(ctx, list)
+	return list[0], err
 }
 
 // enrich adds data that vacants' records do not contain: their visibility in the registry,
 // whether a worker is connected, and today's calls. It reads one registration per vacant, and the usage of the day once per tenant.
-func (d *api) enrich(ctx context.Context, all []Vacant) error {
+func (d *api) enrich(ctx context.Context, list []Vacant) error {
 	if d.Vacants.Registry != nil {
-		ids := make([]identity.ID, len(all))
-		for i := range all {
-			ids[i] = all[i].ID
+		ids := make([]identity.ID, len(list))
+		for i := range list {
+			ids[i] = list[i].ID
 		}
 		found, err := d.Vacants.Registry.GetMany(ctx, ids)
 		if err != nil {
 			return err
 		}
 		for i := range found {
-			if g := &found[i]; g.Joined > 0 && g.Status == registry.StatusActive && g.Visibility != lifecycle.Hidden {
-				all[i].Published = g.Visibility
+			if g := &found[i]; g.FirstSeq > 0 && g.Status == registry.StatusActive && g.Visibility != lifecycle.Hidden {
+				list[i].Published = g.Visibility
 			}
 		}
 	}
-	for i := range all {
-		v := &all[i]
+	for i := range list {
+		v := &list[i]
 		if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker || v.Deleted != "" || d.Answers == nil {
 			continue
 		}
@@ -339,10 +339,10 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	}
 	// The value is nil for a tenant whose usage is too large to sum up.
 	tenants := map[string]map[identity.ID]uint64{}
-	for i := range all {
-		v := &all[i]
-		calls, known := tenants[v.Tenant]
-		if !known {
+	for i := range list {
+		v := &list[i]
+		calls, isCached := tenants[v.Tenant]
+		if !isCached {
 			var err error
 			if calls, err = usage.CallsOfDay(ctx, d.Billing.Store, v.Tenant, d.Billing.Now()); err != nil {
 				return err
@@ -357,15 +357,15 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	return nil
 }
 
-func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) func(context.Context, One) (Vacant, error) {
-	return onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Vacant, error) {
+func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) func(context.Context, VacantRequest) (Vacant, error) {
+	return onVacant(d, func(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Vacant, error) {
 		changed, err := command(ctx, rec.ID)
 		return vacantOf(&changed), err
 	})
 }
 
 // export returns a vacant with its key. The answer must not be stored on its way to the operator.
-func (d *api) export(ctx context.Context, rec *vacants.Record, _ One) (op.Raw[any], error) {
+func (d *api) export(ctx context.Context, rec *vacants.Record, _ VacantRequest) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err
 }

@@ -189,8 +189,8 @@ func TestListsComeInPages(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		create(t, h, name)
 	}
-	first := decode[admin.Page](t, h.ask("GET", "/v1/admin/vacants?limit=2", ""))
-	second := decode[admin.Page](t, h.ask("GET", "/v1/admin/vacants?limit=2&cursor="+first.Next, ""))
+	first := decode[admin.VacantPage](t, h.ask("GET", "/v1/admin/vacants?limit=2", ""))
+	second := decode[admin.VacantPage](t, h.ask("GET", "/v1/admin/vacants?limit=2&cursor="+first.Next, ""))
 	if len(first.Vacants) != 2 || len(second.Vacants) != 1 || second.Vacants[0].Name != "c" || second.Next != "" {
 		t.Errorf("pages = %v, %v", first, second)
 	}
@@ -248,7 +248,7 @@ func TestBodiesAreStrictJSON(t *testing.T) {
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants", "{}", header("Content-Encoding", "gzip")), problem.UnsupportedMedia, "")
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants", `{"name":"`+strings.Repeat("x", 17<<20)+`"}`), problem.TooLarge, "")
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants/demo/pause", "{}"), problem.Malformed, "body")
-	if got := decode[admin.Page](t, h.ask("GET", "/v1/admin/vacants", "")); len(got.Vacants) != 0 {
+	if got := decode[admin.VacantPage](t, h.ask("GET", "/v1/admin/vacants", "")); len(got.Vacants) != 0 {
 		t.Errorf("a refused creation left %v", got.Vacants)
 	}
 }
@@ -256,7 +256,7 @@ func TestBodiesAreStrictJSON(t *testing.T) {
 // export returns the output of `vacancy export` for a key with one log entry.
 func export(t testing.TB, key *identity.Key, target identity.ID) string {
 	t.Helper()
-	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("me", key.ID()))
+	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.GenesisPayload("me", key.ID()))
 	if _, err := e.Sign(context.Background(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -393,17 +393,17 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	ctx := t.Context()
 	made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"}))
 	must(t, err)
-	shown, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: "demo"})
+	shown, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"})
 	if diff := cmp.Diff(made, shown); err != nil || diff != "" {
 		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
 	}
-	if v, err := admin.PauseVacant.Call(ctx, c, admin.One{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
+	if v, err := admin.PauseVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
 		t.Errorf("Change() = %v, %v", v.State, err)
 	}
 	if p, err := admin.ListVacants.Call(ctx, c, admin.VacantList{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
 		t.Errorf("List() = %v, %v", p, err)
 	}
-	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookPart{One: admin.One{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
+	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
 		t.Errorf("Logbook() = %v, %v", l, err)
 	}
 	body, err := c.Stream(ctx, "/v1/admin/verify")
@@ -418,16 +418,16 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	}
 	_, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "c"}))
 	want := &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name demo is in use or reserved on this host; choose another"}
-	if diff := cmp.Diff(want, problem.Of(err)); diff != "" {
+	if diff := cmp.Diff(want, problem.AsError(err)); diff != "" {
 		t.Errorf("Create() of a taken name (-want +got):\n%s", diff)
 	}
 	for _, what := range []string{"", ".", "..", "a/b", "a?b", "../vacants"} {
-		if _, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: what}); !problem.Is(err, problem.Malformed) {
+		if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: what}); !problem.Is(err, problem.Malformed) {
 			t.Errorf("Show(%q) = %v, want a refused name", what, err)
 		}
 	}
 	s.Close()
-	if _, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
+	if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Show() without a host = %v, want unavailable", err)
 	}
 }
@@ -453,7 +453,7 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 	seen := create(t, h, "demo")
 	c := h.client(t)
 	name, capability := "scribe", "sings"
-	got, err := admin.UpdateVacant.Call(t.Context(), c, admin.About("demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed}))
+	got, err := admin.UpdateVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed}))
 	if err != nil || got.Name != name || got.Capability != capability || got.ID != seen.ID {
 		t.Fatalf("Update() = %+v, %v", got, err)
 	}

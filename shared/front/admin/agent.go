@@ -41,7 +41,7 @@ func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (
 func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	a, err := definition.Parse(in.Body)
 	if err == nil {
-		err = d.choose(ctx, &a)
+		err = d.chooseModel(ctx, &a)
 	}
 	if err != nil {
 		return Agent{}, err
@@ -50,15 +50,15 @@ func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	c := vacants.Changes{By: askerOf(ctx), Agent: &a, After: (*int)(in.After)}
+	c := vacants.Changes{By: askerOf(ctx), Agent: &a, IfAgent: (*int)(in.After)}
 	if rec, err = d.Vacants.Update(ctx, rec.ID, c); err != nil {
 		return Agent{}, err
 	}
 	return d.showAgent(ctx, &rec, 0)
 }
 
-// choose selects the model of an agent with a tier. a may be nil.
-func (d *api) choose(ctx context.Context, a *definition.Agent) error {
+// chooseModel selects the model of an agent with a tier. a may be nil.
+func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	if a == nil || a.Tier == "" {
 		return nil
 	}
@@ -69,14 +69,14 @@ func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	if err != nil {
 		return err
 	}
-	return a.Choose(&t)
+	return a.ResolveTier(&t)
 }
 
 // AgentAfter returns the request that makes agent, in JSON, the version after now. The request
 // fails with Conflict if now is no longer the current version.
 func AgentAfter(now *Agent, agent []byte) NewAgent {
 	after := Version(now.Version)
-	return NewAgent{About(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
+	return NewAgent{ForVacant(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
 }
 
 // Version is a version number, starting at 0.

@@ -108,7 +108,7 @@ func TestAClientSetsAgents(t *testing.T) {
 	}))
 	defer server.Close()
 	c := &admin.Client{HTTP: server.Client(), URL: server.URL}
-	next := admin.NewAgent{With: admin.About("demo", op.Raw[definition.Agent](`{"provider":"echo","system":"x"}`)), After: new(admin.Version)}
+	next := admin.NewAgent{With: admin.ForVacant("demo", op.Raw[definition.Agent](`{"provider":"echo","system":"x"}`)), After: new(admin.Version)}
 	if a, err := admin.SetAgent.Call(t.Context(), c, next); err != nil || a.Version != 1 {
 		t.Errorf("SetAgent() = %+v, %v", a, err)
 	}
@@ -116,11 +116,11 @@ func TestAClientSetsAgents(t *testing.T) {
 	if _, err := admin.SetAgent.Call(t.Context(), c, next); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetAgent() after another = %v, want a conflict", err)
 	}
-	if a, err := admin.GetAgent.Call(t.Context(), c, admin.AgentVersion{One: admin.One{Vacant: "demo"}, Version: admin.Version(1)}); err != nil || a.Version != 1 || len(a.Settings) == 0 {
+	if a, err := admin.GetAgent.Call(t.Context(), c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: "demo"}, Version: admin.Version(1)}); err != nil || a.Version != 1 || len(a.Settings) == 0 {
 		t.Errorf("Agent() = %+v, %v", a, err)
 	}
 	thread := "t"
-	if v, err := admin.ForgetThread.Call(t.Context(), c, admin.About("demo", admin.Forgetting{ContextID: &thread})); err != nil || v.Name != "demo" {
+	if v, err := admin.ForgetThread.Call(t.Context(), c, admin.ForVacant("demo", admin.Forgetting{ContextID: &thread})); err != nil || v.Name != "demo" {
 		t.Errorf("ForgetThread() = %v, %v", v, err)
 	}
 }

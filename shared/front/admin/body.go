@@ -40,18 +40,18 @@ type imported struct {
 // spec returns the specification of the vacant to create. An import provides the key, manifest,
 // logbook and chains, and also the agent if the creation specifies neither an agent nor a
 // substrate.
-func (n *Creation) spec() (s vacants.Spec, err error) {
-	s = vacants.Spec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
+func (n *Creation) spec() (s vacants.CreateSpec, err error) {
+	s = vacants.CreateSpec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
 	if s.Work, err = vacants.ParseWork(n.Work); err != nil {
 		return s, err
 	}
 	if s.Agent, err = readAgent(n.Agent); err != nil {
-		return s, problem.Below("agent", err)
+		return s, problem.AtPath("agent", err)
 	}
 	if len(n.Import) > 0 {
 		agent, err := n.addImport(&s)
 		if err != nil {
-			return s, problem.Below("import", err)
+			return s, problem.AtPath("import", err)
 		}
 		if s.Substrate == "" && s.Agent == nil {
 			s.Agent = agent
@@ -63,7 +63,7 @@ func (n *Creation) spec() (s vacants.Spec, err error) {
 	return s, nil
 }
 
-func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err error) {
+func (n *Creation) addImport(s *vacants.CreateSpec) (agent *definition.Agent, err error) {
 	var i imported
 	if err := canon.NewDecoder(n.Import, limits()).Decode(&i); err != nil {
 		return nil, err
@@ -76,14 +76,14 @@ func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err erro
 		return nil, problem.Invalid("id", "the id of the seed", clip(i.ID))
 	}
 	if len(i.Manifest) > 0 {
-		m, err := composite.Parse(i.Manifest)
+		m, err := composite.ParseManifest(i.Manifest)
 		if err != nil {
-			return nil, problem.Below("manifest", err)
+			return nil, problem.AtPath("manifest", err)
 		}
 		s.Manifest = &m
 	}
 	if agent, err = readAgent(i.Agent); err != nil {
-		return nil, problem.Below("agent", err)
+		return nil, problem.AtPath("agent", err)
 	}
 	return agent, nil
 }
@@ -132,7 +132,7 @@ func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
 		}
 		e, err := logbook.ParseLine(line)
 		if err != nil {
-			return problem.New(problem.Malformed, "entry %d: %s", i, problem.Of(err).Text())
+			return problem.New(problem.Malformed, "entry %d: %s", i, problem.AsError(err).Text())
 		}
 		*l = append(*l, e)
 		return nil

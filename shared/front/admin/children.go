@@ -19,9 +19,9 @@ func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err e
 	b := &in.Body
 	agent, err := readAgent(b.Agent)
 	if err != nil {
-		return made, problem.Below("agent", err)
+		return made, problem.AtPath("agent", err)
 	}
-	if err := d.choose(ctx, agent); err != nil {
+	if err := d.chooseModel(ctx, agent); err != nil {
 		return made, err
 	}
 	parent, err := d.find(ctx, in.Vacant)
@@ -35,7 +35,7 @@ func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err e
 	if b.With != "" {
 		with, err := d.find(ctx, b.With)
 		if err != nil {
-			e := problem.Within(problem.Of(err).Kind, "with", err)
+			e := problem.WithPlace(problem.AsError(err).Kind, "with", err)
 			e.Field = "with"
 			return made, e
 		}
@@ -66,9 +66,9 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
 	case spec.Outbound == composite.ParentPermitted:
 		spec.Tools = slices.Clone(spec.Tools)
-		for _, at := range endpoints {
-			if !slices.Contains(spec.Tools, at) {
-				spec.Tools = append(spec.Tools, at)
+		for _, endpoint := range endpoints {
+			if !slices.Contains(spec.Tools, endpoint) {
+				spec.Tools = append(spec.Tools, endpoint)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 		return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
 	}
 	// The manifest names some fields differently from the request.
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
 		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
 			err = &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
@@ -94,8 +94,8 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 	case agent != nil:
 	case spec.Substrate != "":
 		s, err := substrate.Parse(spec.Substrate)
-		if at := s.Endpoint(); err == nil && at != "" {
-			return []string{at}, nil
+		if endpoint := s.Endpoint(); err == nil && endpoint != "" {
+			return []string{endpoint}, nil
 		}
 		return nil, nil // opening the substrate reports the error
 	default:
@@ -118,25 +118,25 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 }
 
 func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList) (Children, error) {
-	all, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
+	reports, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
 		return Children{}, err
 	}
-	page := Children{Children: make([]Child, len(all)), Next: next}
-	for i := range all {
-		one, c := &all[i], &page.Children[i]
-		*c = Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
-		if one.Decided > one.Failures {
-			took := one.Median.Milliseconds()
+	page := Children{Children: make([]Child, len(reports)), Next: next}
+	for i := range reports {
+		report, c := &reports[i], &page.Children[i]
+		*c = Child{Vacant: vacantOf(&report.Record), Calls: report.Calls, Decided: report.Decided, Failures: report.Failures}
+		if report.Decided > report.Failures {
+			took := report.Median.Milliseconds()
 			c.MedianMS = &took
 		}
 		switch {
-		case one.Record.IsDeleted():
+		case report.Record.IsDeleted():
 			c.UnavailableReason = "deleted"
-		case !one.Record.State.CanBeCalled():
-			c.UnavailableReason = string(one.Record.State)
+		case !report.Record.State.CanBeCalled():
+			c.UnavailableReason = string(report.Record.State)
 		}
-		m, ok, err := d.Vacants.Manifest(ctx, one.Record.ID)
+		m, ok, err := d.Vacants.Manifest(ctx, report.Record.ID)
 		if err != nil {
 			return Children{}, err
 		}
@@ -147,7 +147,7 @@ func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList
 	return page, nil
 }
 
-func (d *api) manifest(ctx context.Context, in One) (Manifest, error) {
+func (d *api) manifest(ctx context.Context, in VacantRequest) (Manifest, error) {
 	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
 		return Manifest{}, err
@@ -170,8 +170,8 @@ func (d *api) showManifest(ctx context.Context, child identity.ID) (Manifest, er
 	return page, nil
 }
 
-func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.ManifestShape]]) (Manifest, error) {
-	m, err := composite.Parse(in.Body)
+func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.ManifestDocument]]) (Manifest, error) {
+	m, err := composite.ParseManifest(in.Body)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -188,7 +188,7 @@ func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manife
 	return d.showManifest(ctx, rec.ID)
 }
 
-func (d *api) plan(ctx context.Context, rec *vacants.Record, _ One) (Plan, error) {
+func (d *api) plan(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Plan, error) {
 	p, ok, err := d.Vacants.Plan(ctx, rec.ID)
 	switch {
 	case err != nil:
@@ -199,7 +199,7 @@ func (d *api) plan(ctx context.Context, rec *vacants.Record, _ One) (Plan, error
 	return Plan{vacantOf(rec), p.Blob(), p.Hash()}, nil
 }
 
-func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Shape]]) (Plan, error) {
+func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Document]]) (Plan, error) {
 	p, err := plan.Parse(in.Body)
 	if err != nil {
 		return Plan{}, err

@@ -43,7 +43,7 @@ func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation 
 
 // All returns the vacants of all pages. If deleted is set, it includes deleted vacants.
 func (c Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] {
-	return store.Items(store.Follow(func(cursor string) ([]Vacant, string, error) {
+	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
 		p, err := ListVacants.Call(ctx, c, VacantList{All: deleted, Cursor: cursor})
 		return p.Vacants, p.Next, err
 	}))
@@ -65,7 +65,7 @@ const maxExport = 128 << 20
 // bundle. An incomplete answer is an error.
 func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	var b op.Blob
-	path, err := ExportVacant.At(One{vacant})
+	path, err := ExportVacant.At(VacantRequest{vacant})
 	if err == nil {
 		err = c.Call(ctx, ExportVacant.Method, path, nil, nil, &b)
 	}

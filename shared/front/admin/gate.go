@@ -32,7 +32,7 @@ type GatePolicy struct {
 // child. The signature only expresses the operator's consent. The gate decides.
 func (d *api) signGraduation(ctx context.Context, in With[GraduationRequest]) (out GraduationSignature, err error) {
 	b := &in.Body
-	q := composite.Request{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
+	q := composite.GraduationRequest{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
 	if err := q.Check(); err != nil {
 		return out, err
 	}

@@ -74,7 +74,7 @@ func (d *api) describe(ctx context.Context) (Host, error) {
 		h.Key = KeyService
 	}
 	var err error
-	if h.ID, err = d.Vacants.SelfID(ctx); err != nil {
+	if h.ID, err = d.Vacants.HostID(ctx); err != nil {
 		return h, err
 	}
 	h.URL, err = d.Vacants.Base(ctx)

@@ -119,19 +119,19 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c := h.client(t)
-	if _, err := admin.DeleteVacant.Call(t.Context(), c, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Delete() of one that is LOCAL = %v, want a conflict", err)
 	}
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/demo", `{}`), problem.Malformed, "body")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/nobody", ""), problem.NotFound, "")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants", ""), problem.MethodNotAllowed, "")
-	for _, change := range []op.Op[admin.One, admin.Vacant]{admin.SinkVacant, admin.ArchiveVacant} {
-		if _, err := change.Call(t.Context(), c, admin.One{Vacant: "demo"}); err != nil {
+	for _, change := range []op.Op[admin.VacantRequest, admin.Vacant]{admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := change.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // the second time it is done already
-		got, err := admin.DeleteVacant.Call(t.Context(), c, admin.One{Vacant: "demo"})
+		got, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"})
 		want := admin.Vacant{
 			ID: v.ID, Name: "demo", State: lifecycle.Archived, Card: json.RawMessage("null"),
 			Created: v.Created, Changed: "2026-05-06T00:00:00+00:00", Deleted: "2026-05-06T00:00:00+00:00",
@@ -163,7 +163,7 @@ func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
 	if err != nil || made.ID != v.ID {
 		t.Fatalf("Create() from the export = %v, %v, want vacant %s", made.ID, err, v.ID.Short())
 	}
-	l, err := admin.GetLogbook.Call(t.Context(), two.client(t), admin.LogbookPart{One: admin.One{Vacant: "moved"}, From: 1})
+	l, err := admin.GetLogbook.Call(t.Context(), two.client(t), admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: "moved"}, From: 1})
 	kinds := []string{}
 	for _, e := range l.Entries {
 		kinds = append(kinds, e.Kind)

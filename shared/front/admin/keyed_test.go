@@ -84,7 +84,7 @@ func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
 func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
-	away := &storetest.Lossy{Store: h.store, Decide: func(string, []store.Write) storetest.Fate { return storetest.Lost }}
+	away := &storetest.Lossy{Store: h.store, Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	h.handler = admin.RequireKey(operatorOf(away), h.handler)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key))
 	wantRefusal(t, w, problem.Unavailable, "")

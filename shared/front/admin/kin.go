@@ -41,7 +41,7 @@ func (s *Spawned) Reply(http.Header) int {
 	return 0
 }
 
-// Sound implements op.Sound. It checks that the text is safe to print, and that the child has a
+// Sound implements op.Validator. It checks that the text is safe to print, and that the child has a
 // manifest signed by itself and its parent.
 func (s *Spawned) Sound() error {
 	if err := s.Vacant.Sound(); err != nil {
@@ -64,12 +64,12 @@ type Manifest struct {
 
 // Open parses m and verifies both signatures, so the host need not be trusted.
 func (m *Manifest) Open() (composite.Manifest, error) {
-	out, err := composite.Parse(m.Manifest)
+	out, err := composite.ParseManifest(m.Manifest)
 	if err == nil {
 		err = out.Verify()
 	}
 	if err != nil {
-		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is not a manifest: %s", problem.Of(err).Text())
+		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is not a manifest: %s", problem.AsError(err).Text())
 	}
 	return out, nil
 }

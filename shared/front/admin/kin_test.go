@@ -44,7 +44,7 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil {
 		t.Fatalf("Spawn() = %v, want a child", err)
 	}
@@ -52,14 +52,14 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if err != nil || m.ParentID != parent.ID || m.ChildID != made.Vacant.ID || !m.ClosedByDefault || made.Vacant.State != lifecycle.Local {
 		t.Errorf("Spawn() = %+v with %s, %v, want a closed child of %s, LOCAL", made.Vacant, made.Manifest.Manifest, err, parent.ID)
 	}
-	again, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
+	again, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil || again.Vacant.ID != made.Vacant.ID || !again.Unchanged || made.Unchanged {
 		t.Errorf("Spawn() again = %s, unchanged %t, %v, want the same child, that was there", again.Vacant.ID, again.Unchanged, err)
 	}
-	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"})); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"})); err != nil {
 		t.Fatal(err)
 	}
-	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: parent.ID.String()}, Cursor: ""})
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: parent.ID.String()}, Cursor: ""})
 	must(t, err)
 	got := map[string]admin.Child{}
 	for _, one := range page.Children {
@@ -68,17 +68,17 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if diff := cmp.Diff(map[string]admin.Child{"child": {Path: "D2", Closed: true}, "open": {Path: "D3"}}, got); diff != "" {
 		t.Errorf("Children() (-want +got):\n%s", diff)
 	}
-	kept, err := admin.GetManifest.Call(t.Context(), c, admin.One{Vacant: "child"})
+	kept, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRequest{Vacant: "child"})
 	if err != nil || string(kept.Manifest) != string(made.Manifest.Manifest) {
 		t.Errorf("Manifest() = %s, %v, want %s", kept.Manifest, err, made.Manifest.Manifest)
 	}
-	if _, err := admin.GetManifest.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Manifest() of nobody's child = %v, want NotFound", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("child", op.Raw[composite.ManifestShape](m.Blob()))); err != nil {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.ForVacant("child", op.Raw[composite.ManifestDocument](m.Blob()))); err != nil {
 		t.Errorf("TakeManifest() of the one that is kept = %v, want nil", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("parent", op.Raw[composite.ManifestShape](m.Blob()))); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.ForVacant("parent", op.Raw[composite.ManifestDocument](m.Blob()))); !problem.Is(err, problem.Malformed) {
 		t.Errorf("TakeManifest() of another's = %v, want Malformed", err)
 	}
 }
@@ -117,13 +117,13 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	create(t, h, "parent")
 	const url = "https://mind.example/answer"
 	one := admin.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, Outbound: composite.ParentPermitted}
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", one))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", one))
 	must(t, err)
 	m, err := made.Manifest.Open()
 	if diff := cmp.Diff([]string{url}, m.Tools()); err != nil || diff != "" {
 		t.Errorf("tools of a child that may reach those of its parent: %v (-want +got):\n%s", err, diff)
 	}
-	if again, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", one)); err != nil || again.Vacant.ID != made.Vacant.ID {
+	if again, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", one)); err != nil || again.Vacant.ID != made.Vacant.ID {
 		t.Errorf("Spawn() again = %v, %v, want the same child", again.Vacant.ID, err)
 	}
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants/parent/children", `{"path":"D2","name":"mute","substrate":"http:`+url+`","outbound":"no-external"}`), problem.Malformed, "outbound")
@@ -138,7 +138,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 	c := client(t, h)
 	create(t, h, "parent")
 	for _, name := range []string{"awake", "asleep", "gone"} {
-		if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: name})); err != nil {
+		if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: name})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 		}
 	}
 	h.ask("DELETE", "/v1/admin/vacants/gone", "")
-	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: "parent"}, Cursor: ""})
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: "parent"}, Cursor: ""})
 	must(t, err)
 	got := map[string]string{}
 	for _, one := range page.Children {
@@ -163,21 +163,21 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	create(t, h, "parent")
-	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child"})); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child"})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.GetPlan.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Plan() before there is one = %v, want NotFound", err)
 	}
-	set, err := admin.SetPlan.Call(t.Context(), c, admin.About("parent", op.Raw[plan.Shape]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
+	set, err := admin.SetPlan.Call(t.Context(), c, admin.ForVacant("parent", op.Raw[plan.Document]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
 	if err != nil || set.Vacant.Substrate != "composite" {
 		t.Fatalf("SetPlan() = %+v, %v, want a composite", set, err)
 	}
-	shown, err := admin.GetPlan.Call(t.Context(), c, admin.One{Vacant: "parent"})
+	shown, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"})
 	if err != nil || shown.Hash != set.Hash || string(shown.Plan) != string(set.Plan) {
 		t.Errorf("Plan() = %s, %v, want %s", shown.Plan, err, set.Plan)
 	}
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "second"}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "second"}))
 	if err != nil || made.Vacant.Substrate != "echo" {
 		t.Errorf("Spawn() of a composite = %s, %v, want that it echoes", made.Vacant.Substrate, err)
 	}
@@ -200,11 +200,11 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child"}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child"}))
 	must(t, err)
-	r := composite.Request{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "sings"}
+	r := composite.GraduationRequest{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "sings"}
 	for party, name := range map[string]string{"parent": "parent", "child": made.Vacant.ID.String()} {
-		got, err := admin.SignGraduation.Call(t.Context(), c, admin.About(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+		got, err := admin.SignGraduation.Call(t.Context(), c, admin.ForVacant(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil || got.Party != party {
 			t.Fatalf("SignGraduation() of the %s = %+v, %v", party, got, err)
 		}
@@ -214,7 +214,7 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 		}
 	}
 	create(t, h, "other")
-	if _, err := admin.SignGraduation.Call(t.Context(), c, admin.About("other", admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText})); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.SignGraduation.Call(t.Context(), c, admin.ForVacant("other", admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("SignGraduation() of another = %v, want Malformed", err)
 	}
 	for body, field := range map[string]string{
@@ -267,16 +267,16 @@ func (o *oneAttempt) SetPolicy(_ context.Context, tenant string, p gate.Policy) 
 func TestGraduationStatusHasItsEvidence(t *testing.T) {
 	child := identity.ID{7}
 	refused := graduation.Status{
-		Attempt: graduation.Attempt{ID: graduation.ID{Child: child, Position: 2}, Policy: gate.DefaultPolicy(), Began: at, Due: at.Add(time.Minute)},
-		Phase:   graduation.Refused, Step: gate.Collusion, Decided: at,
+		Attempt: graduation.Attempt{ID: graduation.ID{Child: child, Position: 2}, Policy: gate.DefaultPolicy(), StartedAt: at, DueAt: at.Add(time.Minute)},
+		Phase:   graduation.Refused, Step: gate.Collusion, DecidedAt: at,
 		Refusal:  &graduation.Refusal{Error: "GraduationCollusionError", Kind: problem.Collusion.String(), Detail: "too alike", Step: gate.Collusion},
-		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.Parent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true}}}}},
+		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.Parent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true}}}}},
 	}
 	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{attempt: refused} })
 	c := client(t, h)
 	want := refused.View()
 	for _, position := range []uint64{0, 2} {
-		got, err := admin.GetGraduation.Call(t.Context(), c, admin.Attempt{One: admin.One{Vacant: child.String()}, Position: position})
+		got, err := admin.GetGraduation.Call(t.Context(), c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: child.String()}, Position: position})
 		if err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("Graduation(%d) = %v (-want +got):\n%s", position, err, cmp.Diff(want, got))
 		}
@@ -302,7 +302,7 @@ func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
 		t.Errorf("Gate() = %+v, %v, want the default", got, err)
 	}
 	strict := gate.DefaultPolicy()
-	strict.Mode, strict.Limit = gate.Strict, 1
+	strict.Mode, strict.Limit = gate.ModeStrict, 1
 	if got, err = admin.SetGate.Call(t.Context(), c, admin.TenantWith[op.Raw[gate.Policy]]{OfTenant: admin.OfTenant{Tenant: "a & b"}, Body: op.Encode(strict)}); err != nil || got.Policy != strict || got.Tenant != "a & b" {
 		t.Errorf("SetGate() = %+v, %v, want %+v", got, err, strict)
 	}

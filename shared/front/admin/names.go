@@ -25,7 +25,7 @@ type Name struct {
 func (n *Name) Sound() error {
 	// The name is printed on a terminal.
 	if err := registry.CheckName(n.Name); err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a name: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a name: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
@@ -52,10 +52,10 @@ func (d *api) names(ctx context.Context, in NameList) (Names, error) {
 	if err != nil {
 		return Names{}, err
 	}
-	all, next, err := d.Vacants.ReservedNames(ctx, in.Tenant, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
-	page := Names{Names: make([]Name, len(all)), Count: count, Next: next}
-	for i := range all {
-		page.Names[i] = nameOf(&all[i])
+	list, next, err := d.Vacants.ReservedNames(ctx, in.Tenant, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
+	page := Names{Names: make([]Name, len(list)), Count: count, Next: next}
+	for i := range list {
+		page.Names[i] = nameOf(&list[i])
 	}
 	return page, err
 }

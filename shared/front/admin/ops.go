@@ -34,21 +34,21 @@ var (
 // private key of a vacant: a thief of an account key could take it permanently.
 var (
 	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
-	ListVacants     = op.Op[VacantList, Page]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
-	ShowVacant      = op.Op[One, Vacant]{Method: "GET", Path: vacantPath, Access: reads, Doc: "shows a vacant"}
+	ListVacants     = op.Op[VacantList, VacantPage]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
+	ShowVacant      = op.Op[VacantRequest, Vacant]{Method: "GET", Path: vacantPath, Access: reads, Doc: "shows a vacant"}
 	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it changed since seen"}
-	DeleteVacant    = op.Op[One, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes a vacant that is archived, for good"}
-	CheckVacant     = op.Op[One, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "asks a vacant's agent once"}
-	GetTools        = op.Op[One, Tools]{Method: "GET", Path: vacantPath + "/tools", Access: reads, Doc: "shows the tools that a vacant's agent is offered, and the tools that are left out"}
+	DeleteVacant    = op.Op[VacantRequest, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes a vacant that is archived, for good"}
+	CheckVacant     = op.Op[VacantRequest, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "asks a vacant's agent once"}
+	GetTools        = op.Op[VacantRequest, Tools]{Method: "GET", Path: vacantPath + "/tools", Access: reads, Doc: "shows the tools that a vacant's agent is offered, and the tools that are left out"}
 	GetToolTexts    = op.Op[ToolTextsOf, ToolTexts]{Method: "GET", Path: vacantPath + "/tool-texts", Access: reads, Doc: "shows arguments and results of a caller's last tool calls, if the agent keeps them"}
-	PauseVacant     = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/pause", Access: changes, Doc: "pauses a vacant"}
-	ResumeVacant    = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/resume", Access: changes, Doc: "lets a vacant answer again"}
-	SinkVacant      = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/sink", Access: changes, Doc: "sinks a vacant"}
-	ArchiveVacant   = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/archive", Access: changes, Doc: "archives a vacant"}
+	PauseVacant     = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/pause", Access: changes, Doc: "pauses a vacant"}
+	ResumeVacant    = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/resume", Access: changes, Doc: "lets a vacant answer again"}
+	SinkVacant      = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/sink", Access: changes, Doc: "sinks a vacant"}
+	ArchiveVacant   = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/archive", Access: changes, Doc: "archives a vacant"}
 	ForgetThread    = op.Op[With[Forgetting], Vacant]{Method: "POST", Path: vacantPath + "/forget", Access: changes, Doc: "lets a vacant's agent forget"}
-	ExportVacant    = op.Op[One, op.Raw[any]]{Method: "POST", Path: vacantPath + "/export", Wipe: true, Doc: "exports a vacant with its key in the clear"}
+	ExportVacant    = op.Op[VacantRequest, op.Raw[any]]{Method: "POST", Path: vacantPath + "/export", Wipe: true, Doc: "exports a vacant with its key in the clear"}
 	PublishVacant   = op.Op[With[Publication], Published]{Method: "POST", Path: vacantPath + "/publish", Access: changes, Doc: "lists a vacant in the registry"}
-	UnpublishVacant = op.Op[One, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
+	UnpublishVacant = op.Op[VacantRequest, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
 	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key, for good"}
 	GetLogbook      = op.Op[LogbookPart, Logbook]{Method: "GET", Path: vacantPath + "/logbook", Access: reads, Doc: "shows a vacant's logbook"}
 	EraseClaim      = op.Op[ReviewOf, op.None]{Method: "DELETE", Path: vacantPath + "/reviews/{position}/claim", Doc: "erases the claim of a review"}
@@ -56,15 +56,15 @@ var (
 	SetPrice        = op.Op[With[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changes, Doc: "sets the next version of a vacant's price"}
 	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
 	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "makes the next version of a vacant's agent"}
-	GetPlan         = op.Op[One, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows what a composite answers by"}
-	SetPlan         = op.Op[With[op.Raw[plan.Shape]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
+	GetPlan         = op.Op[VacantRequest, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows what a composite answers by"}
+	SetPlan         = op.Op[With[op.Raw[plan.Document]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
 )
 
 var (
 	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if it was there"}
 	ListChildren   = op.Op[ChildList, Children]{Method: "GET", Path: vacantPath + "/children", Access: reads, Doc: "lists a vacant's children"}
-	GetManifest    = op.Op[One, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows what binds a child"}
-	StoreManifest  = op.Op[With[op.Raw[composite.ManifestShape]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
+	GetManifest    = op.Op[VacantRequest, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows what binds a child"}
+	StoreManifest  = op.Op[With[op.Raw[composite.ManifestDocument]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
 	SignGraduation = op.Op[With[GraduationRequest], GraduationSignature]{Method: "POST", Path: vacantPath + "/graduation-signature", Access: changes, Doc: "signs a request to graduate as parent or child"}
 	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows an attempt to graduate, the last if no position is named"}
 	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows what graduations are judged by"}
@@ -76,18 +76,18 @@ var (
 	ListNames          = op.Op[NameList, Names]{Method: "GET", Path: Prefix + "names", Doc: "lists the reserved names of vacants of a tenant, or of the operator"}
 	ReleaseName        = op.Op[OneName, Name]{Method: "DELETE", Path: Prefix + "names/{name}", Doc: "lets every tenant use a reserved name"}
 	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
-	SetModels          = op.Op[op.Body[op.Raw[models.Shape]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
+	SetModels          = op.Op[op.Body[op.Raw[models.TableDocument]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
 	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
 	SetBudget          = op.Op[TenantWith[DailyBudget], spend.Budget]{Method: "PUT", Path: Prefix + "budgets", Doc: "sets the daily budget for models"}
-	RecountUsage       = op.Op[op.None, usage.Recounted]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage by the rows"}
+	RecountUsage       = op.Op[op.None, usage.RecountResult]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage by the rows"}
 	GetHost            = op.Op[Challenged, Host]{Method: "GET", Path: Prefix + "host", Doc: "shows who the host is, and proves it"}
 	SetHost            = op.Op[op.Body[HostURL], Host]{Method: "PUT", Path: Prefix + "host", Doc: "sets the host's public URL"}
 	GetRoot            = op.Op[op.None, Root]{Method: "GET", Path: Prefix + "root", Doc: "shows the vacant at the host's own address"}
 	SetRoot            = op.Op[op.Body[Root], Root]{Method: "PUT", Path: Prefix + "root", Doc: "sets the vacant at the host's own address, or none"}
 	RestoredFromBackup = op.Op[RestoredFrom, Restored]{Method: "POST", Path: Prefix + "restored", Doc: "tells the host that its data came back from a backup"}
-	SealLog            = op.Op[op.Unread, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
+	SealLog            = op.Op[op.IgnoreBody, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
 	GetStatus          = op.Op[op.None, Status]{Method: "GET", Path: Prefix + "status", Doc: "shows what a host on one machine does"}
-	Reindex            = op.Op[op.Unread, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
+	Reindex            = op.Op[op.IgnoreBody, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 
 // SecretOps contains the operations on one kind of secrets.
@@ -112,25 +112,27 @@ var (
 	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
 )
 
-// One names a vacant by its name, its id or a prefix of its id.
-type One struct {
+// VacantRequest names a vacant by its name, its id or a prefix of its id.
+type VacantRequest struct {
 	Vacant string `path:"vacant"`
 }
 
-func (o One) vacant() string { return o.Vacant }
+func (o VacantRequest) vacant() string { return o.Vacant }
 
 type With[Body any] struct {
-	One
+	VacantRequest
 	Body Body `body:"json"`
 }
 
 // ReviewOf names a review of a vacant by its position.
 type ReviewOf struct {
-	One
+	VacantRequest
 	Position uint64 `path:"position"`
 }
 
-func About[Body any](vacant string, body Body) With[Body] { return With[Body]{One{vacant}, body} }
+func ForVacant[Body any](vacant string, body Body) With[Body] {
+	return With[Body]{VacantRequest{vacant}, body}
+}
 
 // OfTenant names a tenant. "" means the host itself.
 type OfTenant struct {
@@ -172,24 +174,24 @@ type (
 	}
 	// ToolTextsOf selects the last decided calls of a caller. The default and the maximum are 20.
 	ToolTextsOf struct {
-		One
+		VacantRequest
 		Caller identity.ID `query:"caller"`
 		Last   uint64      `query:"last"`
 	}
 	// LogbookPart requests the part of a vacant's logbook that begins at a position.
 	LogbookPart struct {
-		One
+		VacantRequest
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
 	// PriceVersion names a version of a vacant's price. 0 means the current version.
 	PriceVersion struct {
-		One
+		VacantRequest
 		Version uint64 `query:"version"`
 	}
 	// AgentVersion names a version of a vacant's agent. 0 means the current version.
 	AgentVersion struct {
-		One
+		VacantRequest
 		Version Version `query:"version"`
 	}
 	// NewAgent is the next version of a vacant's agent. After is the expected current version. If
@@ -199,14 +201,14 @@ type (
 		After *Version `query:"after"`
 	}
 	ChildList struct {
-		One
+		VacantRequest
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
 	// Attempt names a graduation attempt by its position in the child's logbook. 0 means the last
 	// attempt.
 	Attempt struct {
-		One
+		VacantRequest
 		Position uint64 `query:"position"`
 	}
 	// Calls requests the last calls of a pair, or for all calls if Last is 0. Own is the id of the

@@ -32,8 +32,8 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (
 	if rec.Price != nil {
 		p.Price = *rec.Price
 	}
-	if p.ByTokens() {
-		err = usage.Owned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
+	if p.HasTokenPrice() {
+		err = usage.EachOwned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
 			if h.Vacant == rec.ID {
 				p.Unreported += h.Unreported
 			}
@@ -45,8 +45,8 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (
 
 func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPrice]) (Vacant, error) {
 	n := &in.Body
-	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, Most: n.Most, Free: n.Free}
-	p.BoundFree(n.FreeAddress != nil, n.FreeAll != nil)
+	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, MaxCharge: n.Most, Free: n.Free}
+	p.SetDefaultFreeLimits(n.FreeAddress != nil, n.FreeAll != nil)
 	if n.FreeAddress != nil {
 		p.FreeAddress = *n.FreeAddress
 	}
@@ -71,5 +71,5 @@ type NewPrice struct {
 
 // PriceOf returns a request to set the price p. The host chooses its version, time and fee.
 func PriceOf(p price.Price) NewPrice {
-	return NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
+	return NewPrice{p.Flat, p.In, p.Out, p.MaxCharge, p.Free, &p.FreeAddress, &p.FreeAll}
 }

@@ -128,13 +128,13 @@ func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) 
 	case err != nil && !problem.Is(err, problem.NotFound):
 		return Listed{}, err
 	}
-	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price, Venue: wishes.Venue}
+	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, ModelFamily: wishes.Family, Owner: wishes.Owner, Price: wishes.Price, Venue: wishes.Venue}
 	g, err := d.Vacants.Registry.SetListing(ctx, id, l)
 	if err != nil {
 		return Listed{}, err
 	}
 	return Listed{id, g.ListingSource, Listing{
-		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price, g.Listing.Venue,
+		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.ModelFamily, g.Listing.Owner, g.Listing.Price, g.Listing.Venue,
 	}}, nil
 }
 
@@ -152,10 +152,10 @@ func (c *VenueChange) apply(v *listing.Venue) error {
 		return problem.Wrap(problem.Internal, err, "venue")
 	}
 	if err := canon.Unmarshal(members, v, limits()); err != nil {
-		return problem.Below("venue", err)
+		return problem.AtPath("venue", err)
 	}
 	if err := v.Check(); err != nil {
-		return problem.Below("venue", err)
+		return problem.AtPath("venue", err)
 	}
 	return nil
 }

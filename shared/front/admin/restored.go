@@ -23,36 +23,36 @@ type Restored struct {
 // takes some tens of milliseconds.
 const restoredPage = 50
 
-func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
+func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error) {
 	raised, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
 	if err != nil {
 		return Restored{}, err
 	}
 	page := Restored{Vacants: raised.Vacants, Until: raised.Until, Next: next}
 	for _, err := range failed {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		d.Log.LogAttrs(ctx, slog.LevelError, "not restored", slog.String("cause", p.Error()))
 		page.Failed = append(page.Failed, httpapi.Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
 	}
 	return page, nil
 }
 
-// Restored tells the host, page by page, that its data were restored from a backup. It returns the
-// sums over all pages. Errors of single vacants do not stop the others; Restored returns the first
+// ReportRestore tells the host, page by page, that its data were restored from a backup. It returns the
+// sums over all pages. Errors of single vacants do not stop the others; ReportRestore returns the first
 // one.
-func (c Client) Restored(ctx context.Context) (all Restored, err error) {
+func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := RestoredFromBackup.Call(ctx, c, RestoredFrom{cursor})
 		if err != nil {
-			return all, err
+			return total, err
 		}
 		if page.Next != "" && page.Next == cursor {
-			return all, problem.New(problem.Untrusted, "the host gives one page again and again")
+			return total, problem.New(problem.Untrusted, "the host gives one page again and again")
 		}
-		all.Vacants, cursor = all.Vacants+page.Vacants, page.Next
-		if page.Until.After(all.Until) {
-			all.Until = page.Until
+		total.Vacants, cursor = total.Vacants+page.Vacants, page.Next
+		if page.Until.After(total.Until) {
+			total.Until = page.Until
 		}
 		if n := len(page.Failed); n > 0 && failed == 0 {
 			first = page.Failed[0].Problem()
@@ -60,8 +60,8 @@ func (c Client) Restored(ctx context.Context) (all Restored, err error) {
 		failed += len(page.Failed)
 	}
 	if failed > 0 {
-		return all, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
-			all.Vacants, failed, problem.Of(first).Text())
+		return total, problem.Wrap(problem.AsError(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
+			total.Vacants, failed, problem.AsError(first).Text())
 	}
-	return all, nil
+	return total, nil
 }

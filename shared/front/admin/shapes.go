@@ -49,7 +49,7 @@ func vacantOf(r *vacants.Record) Vacant {
 	v := Vacant{
 		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, Agent: r.Agent,
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
-		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.Plain), Memory: r.Memory,
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.KeylessAccess), Memory: r.Memory,
 	}
 	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		v.Card, v.Endpoint = r.Card, c.Endpoint
@@ -57,8 +57,8 @@ func vacantOf(r *vacants.Record) Vacant {
 	if !r.Price.IsFree() {
 		v.Price = r.Price
 	}
-	if r.Work != 0 {
-		v.Work = r.Work.String()
+	if r.MaxCallTime != 0 {
+		v.Work = r.MaxCallTime.String()
 	}
 	if r.IsDeleted() {
 		v.Deleted = canon.FormatTime(r.Deleted)
@@ -66,7 +66,7 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// Sound implements op.Sound. It matters because the text is printed on a terminal, and the name
+// Sound implements op.Validator. It matters because the text is printed on a terminal, and the name
 // becomes a file name.
 func (v *Vacant) Sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
@@ -78,25 +78,25 @@ func (v *Vacant) Sound() error {
 			err = bad
 		}
 	}
-	for _, at := range []string{v.Created, v.Changed, v.Deleted} {
-		if _, bad := canon.ParseTime(at); at != "" && bad != nil {
+	for _, timestamp := range []string{v.Created, v.Changed, v.Deleted} {
+		if _, bad := canon.ParseTime(timestamp); timestamp != "" && bad != nil {
 			err = bad
 		}
 	}
 	if err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a vacant: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a vacant: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
 
-// Page is a page of vacants, sorted by name. Next is the cursor of the next page, or "" on the last
+// VacantPage is a page of vacants, sorted by name. Next is the cursor of the next page, or "" on the last
 // page.
-type Page struct {
+type VacantPage struct {
 	Vacants []Vacant `json:"vacants"`
 	Next    string   `json:"next"`
 }
 
-func (p *Page) Sound() error {
+func (p *VacantPage) Sound() error {
 	for i := range p.Vacants {
 		if err := p.Vacants[i].Sound(); err != nil {
 			return err

@@ -57,7 +57,7 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 		if err != nil {
 			return err
 		}
-		if err := thinks(&q, &parent); err != nil {
+		if err := checkSubstrate(&q, &parent); err != nil {
 			return err
 		}
 		name, err := childName(q.ParentID, q.Name)
@@ -75,7 +75,7 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 			}
 			return child.IsDeleted(), err
 		}
-		if err := asked.Take(r.Context(), &q, isDeleted); err != nil {
+		if err := asked.Accept(r.Context(), &q, isDeleted); err != nil {
 			return err
 		}
 		made, err := d.makeChild(r.Context(), vacants.SpawnSpec{
@@ -85,14 +85,14 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 		if err != nil {
 			return err
 		}
-		return httpapi.Answer(w, http.StatusCreated, made)
+		return httpapi.SendJSON(w, http.StatusCreated, made)
 	}}}))
 }
 
-// thinks returns an error if the request names another substrate than the parent's or the default.
+// checkSubstrate returns an error if the request names another substrate than the parent's or the default.
 // The host would call it from its own network, which reaches further than the holder of the
 // parent's key, and a parent chooses the tools of the manifest itself.
-func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
+func checkSubstrate(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if q.Substrate == "" {
 		return nil
 	}

@@ -40,7 +40,7 @@ func newFamily(t testing.TB) *family {
 	h := newTestServer(t, func(c *admin.Config) { v = c.Vacants })
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size))
 	must(t, err)
-	if _, err := v.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
+	if _, err := v.Create(t.Context(), vacants.CreateSpec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
 		t.Fatal(err)
 	}
 	// Creating a child does not overwrite the key, which is the caller's.
@@ -111,7 +111,7 @@ func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 		t.Fatalf("POST children = %d %s", w.Code, w.Body)
 	}
 	// Only the operator may give another vacant such a name.
-	_, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
+	_, err := f.vacants.Create(t.Context(), vacants.CreateSpec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
 	must(t, err)
 	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
 		r := f.spawnRequest(t, nonce, change)
@@ -175,7 +175,7 @@ func TestAChildThinksAsItsParentDoes(t *testing.T) {
 	const model = "http:https://model.example/a"
 	f.vacants.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	key := otherKey(t)
-	if _, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: otherKey(t)}); err != nil {
+	if _, err := f.vacants.Create(t.Context(), vacants.CreateSpec{Name: "thinker", Capability: "thinks", Substrate: model, Key: otherKey(t)}); err != nil {
 		t.Fatal(err)
 	}
 	for i, thinks := range []string{"", model, strings.TrimPrefix(model, "http:")} {
@@ -198,8 +198,8 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 	f := newFamily(t)
 	now := at
 	f.clock = func() time.Time { return now }
-	for i := range spawning.MostChildren {
-		if i%spawning.Most == 0 {
+	for i := range spawning.MaxChildren {
+		if i%spawning.MaxRequests == 0 {
 			now = now.Add(spawning.Window)
 		}
 		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) { r.Name, r.Time = fmt.Sprint("child", i), now })
@@ -222,7 +222,7 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now = now.Add(spawning.Recount)
+	now = now.Add(spawning.RecountInterval)
 	if w := more(201); w.Code != http.StatusCreated {
 		t.Errorf("POST in the place of one that was deleted = %d %s, want 201", w.Code, w.Body)
 	}
@@ -278,10 +278,10 @@ func TestARequestThatBrokeOffGoesOn(t *testing.T) {
 	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
 		t.Fatalf("POST of the same = %d %s, want 201", w.Code, w.Body)
 	}
-	for i := 1; i <= spawning.Most; i++ {
+	for i := 1; i <= spawning.MaxRequests; i++ {
 		next := f.spawnRequest(t, 1+i, func(r *composite.SpawnRequest) { r.Name = fmt.Sprint("child", i) })
 		want := http.StatusCreated
-		if i == spawning.Most {
+		if i == spawning.MaxRequests {
 			want = http.StatusTooManyRequests
 		}
 		if w := f.ask(f.key.ID(), string(next.Blob())); w.Code != want {

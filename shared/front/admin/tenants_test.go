@@ -145,7 +145,7 @@ func TestATenantManagesItsVacants(t *testing.T) {
 	w.want(w.by(w.key, "POST", "/v1/admin/vacants/clerk/pause", ""), 200, "HIBERNATING")
 	w.want(w.by(w.key, "GET", "/v1/admin/vacants/"+w.own.ID.String(), ""), 200, `"of-acme"`)
 	var names []string
-	for _, v := range decode[admin.Page](t, w.by(w.key, "GET", "/v1/admin/vacants?all=true", "")).Vacants {
+	for _, v := range decode[admin.VacantPage](t, w.by(w.key, "GET", "/v1/admin/vacants?all=true", "")).Vacants {
 		names = append(names, v.Name)
 	}
 	if got := strings.Join(names, " "); got != "clerk kid of-acme second" {
@@ -219,7 +219,7 @@ func TestTheHostKnowsWhoSetAnAgent(t *testing.T) {
 	w.config.Vacants.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return nil, nil }
 	n := 0
 	url := func() string { n++; return fmt.Sprintf("http://127.0.0.1:9000/%d", n) }
-	for by, ask := range map[outbound.Chooser]func(method, path, body string) *httptest.ResponseRecorder{
+	for by, ask := range map[outbound.URLChooser]func(method, path, body string) *httptest.ResponseRecorder{
 		outbound.Tenant:   func(method, path, body string) *httptest.ResponseRecorder { return w.by(w.key, method, path, body) },
 		outbound.Operator: func(method, path, body string) *httptest.ResponseRecorder { return w.ask(method, path, body) },
 	} {
@@ -232,8 +232,8 @@ func TestTheHostKnowsWhoSetAnAgent(t *testing.T) {
 			{"POST", "/of-acme/children", `{"path":"D2","name":"NAME-heir","capability":"c","agent":{"provider":"http","base_url":"URL"}}`, name + "-heir"},
 		} {
 			answer := ask(tt.method, "/v1/admin/vacants"+tt.path, strings.NewReplacer("NAME", name, "URL", url()).Replace(tt.body))
-			if r, err := w.config.Vacants.ByName(t.Context(), vacants.Operator(), tt.made); answer.Code >= 300 || err != nil || r.By != by {
-				t.Errorf("%s %s: %d %s, %v: it is of %d, want %d", tt.method, tt.path, answer.Code, answer.Body, err, r.By, by)
+			if r, err := w.config.Vacants.ByName(t.Context(), vacants.Operator(), tt.made); answer.Code >= 300 || err != nil || r.Chooser != by {
+				t.Errorf("%s %s: %d %s, %v: it is of %d, want %d", tt.method, tt.path, answer.Code, answer.Body, err, r.Chooser, by)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func (d *api) update(ctx context.Context, in With[Update]) (v Vacant, err error)
 		c.Work = &work
 	}
 	if u.Seen != nil {
-		if c.Seen, err = canon.ParseTime(*u.Seen); err != nil {
+		if c.IfChanged, err = canon.ParseTime(*u.Seen); err != nil {
 			return v, problem.Invalid("seen", "the member changed of the vacant", clip(*u.Seen))
 		}
 	}
@@ -62,7 +62,7 @@ type Check struct {
 	Failure *call.Cause `json:"failure,omitempty"`
 }
 
-func (d *api) check(ctx context.Context, rec *vacants.Record, _ One) (Check, error) {
+func (d *api) check(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Check, error) {
 	began := time.Now()
 	err := d.Answers.CheckAgent(ctx, rec.ID)
 	if err == nil {
@@ -75,13 +75,13 @@ func (d *api) check(ctx context.Context, rec *vacants.Record, _ One) (Check, err
 // failure returns the reason why an agent failed a check that began at the given time. If the agent
 // did not cause err, failure returns err.
 func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
-	if kind := problem.Of(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
+	if kind := problem.AsError(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
 		return nil, err
 	}
 	failure := call.CauseOf(err, time.Since(began))
 	if askerOf(ctx) != vacants.Operator() { // the cause may contain internal addresses
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
-		failure.Text = problem.Of(err).Text()
+		failure.Text = problem.AsError(err).Text()
 	}
 	return failure, nil
 }
@@ -89,15 +89,15 @@ func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began
 // Tools lists the tools that a vacant's agent is currently offered in a call, and the tools that
 // are left out. Failure is the reason if the tools are unknown, or nil.
 type Tools struct {
-	Offered []string     `json:"offered"`
-	LeftOut call.LeftOut `json:"left_out"`
-	Failure *call.Cause  `json:"failure,omitempty"`
+	Offered []string          `json:"offered"`
+	LeftOut call.OmittedTools `json:"left_out"`
+	Failure *call.Cause       `json:"failure,omitempty"`
 }
 
 // ToolTexts contains the stored texts of tool calls, starting with the newest call. Destroyed is
 // the number of calls whose texts were destroyed with the key of their day.
 type ToolTexts struct {
-	Calls     []call.ToolCalls `json:"calls"`
+	Calls     []call.CallTools `json:"calls"`
 	Destroyed int              `json:"destroyed"`
 }
 
@@ -105,30 +105,30 @@ type ToolTexts struct {
 const maxToolTexts = 20
 
 func (d *api) toolTexts(ctx context.Context, rec *vacants.Record, in ToolTextsOf) (ToolTexts, error) {
-	t := ToolTexts{Calls: []call.ToolCalls{}}
+	t := ToolTexts{Calls: []call.CallTools{}}
 	switch {
 	case in.Caller.IsZero():
 		return t, problem.Invalid("caller", "the id of a caller", "none")
 	case in.Last > maxToolTexts:
 		return t, problem.Invalid("last", fmt.Sprintf("1 to %d", maxToolTexts), fmt.Sprint(in.Last))
 	}
-	all, destroyed, err := d.Calls.ReadToolCalls(ctx, call.Pair{Caller: in.Caller, Vacant: rec.ID}, int(cmp.Or(in.Last, maxToolTexts)))
-	t.Calls, t.Destroyed = append(t.Calls, all...), destroyed
+	calls, destroyed, err := d.Calls.ReadToolCalls(ctx, call.Pair{Caller: in.Caller, Vacant: rec.ID}, int(cmp.Or(in.Last, maxToolTexts)))
+	t.Calls, t.Destroyed = append(t.Calls, calls...), destroyed
 	return t, err
 }
 
-func (d *api) tools(ctx context.Context, rec *vacants.Record, _ One) (Tools, error) {
+func (d *api) tools(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Tools, error) {
 	t := Tools{Offered: []string{}}
 	began := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
 		// The cause contains the complete error, because the error's text names the server.
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		t.Failure, err = d.failure(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
 		return t, err
 	}
-	for _, one := range offer.Tools {
-		t.Offered = append(t.Offered, one.Name)
+	for _, tool := range offer.Tools {
+		t.Offered = append(t.Offered, tool.Name)
 	}
 	t.LeftOut = offer.LeftOut
 	return t, nil

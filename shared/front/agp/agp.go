@@ -69,7 +69,7 @@ type Config struct {
 
 type api struct {
 	Config
-	searches *lru.Cache[string, *found]
+	searches *lru.Cache[string, *cachedSearch]
 	status   cached[statusAnswer]
 	metrics  cached[[]byte]
 }
@@ -78,7 +78,7 @@ type api struct {
 const keptSearches = 1024
 
 func newAPI(c Config) *api {
-	searches, err := lru.New[string, *found](keptSearches)
+	searches, err := lru.New[string, *cachedSearch](keptSearches)
 	if err != nil {
 		panic(err) // only if the size is not positive
 	}
@@ -86,17 +86,17 @@ func newAPI(c Config) *api {
 }
 
 func Handler(c Config) http.Handler {
-	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).public(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...))
+	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).publicRoutes(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Identify})...))
 }
 
 // sending is the permission that a key needs to send envelopes.
 var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
 
-func (d *api) public(s op.Server) []op.Route {
+func (d *api) publicRoutes(s op.Server) []op.Route {
 	post := op.Handle(op.Spec{
 		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "takes an envelope of AGP, and answers by its intent",
 		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
-	}, d.own(d.post))
+	}, d.withRequestID(d.post))
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,
@@ -124,11 +124,11 @@ func (d *api) metricsAt(path string, a op.Access) op.Route {
 // Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	none := newAPI(Config{Metrics: true})
-	return op.Specs(append(none.operator(op.Server{Operator: true}), none.public(op.Server{})...))
+	return op.Specs(append(none.operator(op.Server{Operator: true}), none.publicRoutes(op.Server{})...))
 }
 
-// own returns a handler that gives each request an id and formats errors as AGP does.
-func (d *api) own(h httpapi.Handler) httpapi.Handler {
+// withRequestID returns a handler that gives each request an id and formats errors as AGP does.
+func (d *api) withRequestID(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b [8]byte
 		if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
@@ -158,7 +158,7 @@ type call struct {
 // post checks a request in the order that AGP requires, and answers its envelope.
 func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	ctx, c := r.Context(), &call{api: d, r: r, header: w.Header()}
-	key, err := d.Bookings.Billing.Admit(ctx, r, sending)
+	key, err := d.Bookings.Billing.AuthenticateRequest(ctx, r, sending)
 	if err != nil {
 		return err
 	}
@@ -176,16 +176,16 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 		c.env, err = parseEnvelope(body)
 	}
 	if err != nil {
-		return c.finish(ctx, "rejected", err)
+		return c.countRequest(ctx, "rejected", err)
 	}
 	answer, err := c.dispatch(ctx)
 	switch {
 	case err != nil:
-		err = c.finish(ctx, "error", err)
+		err = c.countRequest(ctx, "error", err)
 	case c.replay:
-		err = c.finish(ctx, "replay", nil)
+		err = c.countRequest(ctx, "replay", nil)
 	case !c.counted:
-		err = c.finish(ctx, "ok", nil)
+		err = c.countRequest(ctx, "ok", nil)
 	}
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	if body, err = c.body(answer); err != nil {
 		return err
 	}
-	if c.wrapped() {
+	if c.acceptsEnvelope() {
 		w.Header().Set("Content-Type", envelopeType)
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -202,17 +202,17 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// finish counts the request in one commit. It returns err, or the error of the commit.
-func (c *call) finish(ctx context.Context, status string, err error) error {
+// countRequest counts the request in one commit. It returns err, or the error of the commit.
+func (c *call) countRequest(ctx context.Context, status string, err error) error {
 	var own *problem.Error
 	if errors.As(err, &own) && own.Kind == problem.Unavailable {
 		return err // the store may be unreachable, and the client will retry
 	}
-	counter := bookings.Counter("a2a_rejected_total", 1, "reason", "envelope")
+	counter := bookings.CounterAdd("a2a_rejected_total", 1, "reason", "envelope")
 	if status != "rejected" {
 		counter = c.requests(status)
 	}
-	countErr := c.Bookings.Count(ctx, func(ctx context.Context, tx *store.Tx) error {
+	countErr := c.Bookings.CommitCounters(ctx, func(ctx context.Context, tx *store.Tx) error {
 		left, fresh, err := c.Bookings.Billing.CountUse(ctx, tx, &c.key, c.agent())
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (c *call) finish(ctx context.Context, status string, err error) error {
 		}
 		tx.Add(counter)
 		if fresh {
-			tx.Add(c.Bookings.Billing.Seen(c.agent()))
+			tx.Add(c.Bookings.Billing.SeenWrite(c.agent()))
 		}
 		return nil
 	})
@@ -238,13 +238,13 @@ func (c *call) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
 // requests returns the write that counts the request by intent, tier and status.
 func (c *call) requests(status string) store.Write {
 	intent := c.env.Intent
-	if c.does() == nil {
+	if c.handler() == nil {
 		intent = "unknown"
 	}
-	return bookings.Counter("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
+	return bookings.CounterAdd("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
 }
 
-func (c *call) does() func(context.Context) (any, error) {
+func (c *call) handler() func(context.Context) (any, error) {
 	switch c.env.Intent {
 	case "network.ping":
 		return c.ping
@@ -266,7 +266,7 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 	if e.Protocol != Protocol && e.Protocol != ProtocolShort {
 		return nil, refuse("unsupported_protocol", problem.Malformed, "protocol: expected %s or %s, got %s", Protocol, ProtocolShort, httpapi.Clip(e.Protocol))
 	}
-	do := c.does()
+	do := c.handler()
 	if do == nil {
 		return nil, refuse("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.Clip(e.Intent))
 	}
@@ -281,16 +281,16 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 		return nil, refuse("unknown_destination", problem.NotFound, "to: no network %s here; expected %sagnt or a venue", httpapi.Clip(name), networkPrefix)
 	} else if !ok && e.Intent != bookings.IntentConfirm {
 		if _, err := c.venue(ctx, e.To); err != nil {
-			return nil, unknownAs("unknown_destination", err)
+			return nil, convertNotFound("unknown_destination", err)
 		}
 	}
 	return do(ctx)
 }
 
-// unknownAs turns a NotFound error into a refusal with an AGP code.
-func unknownAs(code string, err error) error {
+// convertNotFound turns a NotFound error into a refusal with an AGP code.
+func convertNotFound(code string, err error) error {
 	if problem.Is(err, problem.NotFound) {
-		return &refusal{code, problem.Of(err)}
+		return &refusal{code, problem.AsError(err)}
 	}
 	return err
 }
@@ -298,14 +298,16 @@ func unknownAs(code string, err error) error {
 // envelopeType is the media type with which a client requests an answer in an envelope.
 const envelopeType = "application/vnd.agp.envelope+json"
 
-func (c *call) wrapped() bool { return strings.Contains(c.r.Header.Get("Accept"), envelopeType) }
+func (c *call) acceptsEnvelope() bool {
+	return strings.Contains(c.r.Header.Get("Accept"), envelopeType)
+}
 
 func (c *call) body(answer any) ([]byte, error) {
 	b, err := httpapi.Encode(answer)
 	if err != nil {
 		return nil, err
 	}
-	if c.wrapped() {
+	if c.acceptsEnvelope() {
 		return httpapi.Encode(struct {
 			Protocol  string          `json:"protocol"`
 			From      string          `json:"from"`
@@ -361,7 +363,7 @@ func (d *api) serveStatus(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return statusAnswer{}, err
 		}
-		active, err := d.Bookings.Billing.Active(r.Context())
+		active, err := d.Bookings.Billing.CountActiveAgents(r.Context())
 		return statusAnswer{"ok", venues, active, NetworkVersion, 300, began.UTC().Format(time.RFC3339)}, err
 	})
 	if err != nil {

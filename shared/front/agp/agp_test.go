@@ -54,7 +54,7 @@ func TestAKeyIsNeededAndARevokedOneFails(t *testing.T) {
 		n.Must(err)
 	}
 	n.want("a revoked key", n.send(n.free, "network.ping", ""), http.StatusUnauthorized, "revoked_key")
-	day := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, Expires: n.Clock.Now(0)().Add(24 * time.Hour)})
+	day := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, Expires: n.Clock.NowFunc(0)().Add(24 * time.Hour)})
 	n.want("a key of a day", n.send(day, "network.ping", ""), http.StatusOK, "")
 	n.Clock.Advance(24 * time.Hour)
 	n.want("an expired key", n.send(day, "network.ping", ""), http.StatusUnauthorized, "expired_key")
@@ -170,7 +170,7 @@ func TestSearchFindsByTextAndPlaceAndIsRemembered(t *testing.T) {
 			t.Errorf("%s = %v, want %v", name, v[name], want)
 		}
 	}
-	if want := n.Clock.Now(0)().Add(300 * time.Second).Format(time.RFC3339); first.text("expires_at") != want {
+	if want := n.Clock.NowFunc(0)().Add(300 * time.Second).Format(time.RFC3339); first.text("expires_at") != want {
 		t.Errorf("expires_at = %s, want %s", first.text("expires_at"), want)
 	}
 	for payload, want := range map[string]int{
@@ -299,12 +299,12 @@ func TestABookingAndItsEventAreThere(t *testing.T) {
 func TestBothOrNeitherWithFaults(t *testing.T) {
 	var mu sync.Mutex
 	faulty, dice := false, rand.New(rand.NewPCG(1, 2))
-	fates := append([]storetest.Fate{storetest.Fine, storetest.Fine, storetest.Fine}, storetest.FatesOf("Commit")...)
-	lossy := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fate {
+	fates := append([]storetest.Fault{storetest.NoFault, storetest.NoFault, storetest.NoFault}, storetest.FatesOf("Commit")...)
+	lossy := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if !faulty || op != "Commit" {
-			return storetest.Fine
+			return storetest.NoFault
 		}
 		return fates[dice.IntN(len(fates))]
 	}}
@@ -324,7 +324,7 @@ func TestBothOrNeitherWithFaults(t *testing.T) {
 	faulty = false
 	mu.Unlock()
 	lossy.AwaitPending(t.Context())
-	page, _, err := n.AGP.Bookings.OfAccount(t.Context(), n.acme.ID, "", 1000)
+	page, _, err := n.AGP.Bookings.ListAccountBookings(t.Context(), n.acme.ID, "", 1000)
 	n.Must(err)
 	events := n.events(n.ent)
 	if spent := before - n.balance(); len(page) != len(events) || spent != money.Amount(len(page))*money.Dollar/4 || len(page) == 0 {
@@ -379,7 +379,7 @@ func TestADestinationIsTheVenue(t *testing.T) {
 // unnamed is a published vacant whose listing has no venue.
 func (n *network) unnamed() vacants.Record {
 	n.Helper()
-	r, err := n.Server.Vacants.Create(n.Context(), vacants.Spec{Name: "plain", Capability: "plain", Substrate: "echo"})
+	r, err := n.Server.Vacants.Create(n.Context(), vacants.CreateSpec{Name: "plain", Capability: "plain", Substrate: "echo"})
 	n.Must(err)
 	_, _, err = n.Server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{})
 	n.Must(err)
@@ -470,7 +470,7 @@ type recorder struct {
 
 func (r *recorder) Commit(ctx context.Context, writes ...store.Write) error {
 	for _, w := range writes {
-		if p, ok := w.(store.Put); ok && p.Key.Sort == "details" && p.If == 0 {
+		if p, ok := w.(store.Put); ok && p.Key.Sort == "details" && p.IfVersion == 0 {
 			r.mu.Lock()
 			r.keys = append(r.keys, p.Key)
 			r.mu.Unlock()

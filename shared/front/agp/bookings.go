@@ -64,7 +64,7 @@ type (
 	}
 	Cancelling struct {
 		OneBooking
-		op.Unread
+		op.IgnoreBody
 	}
 )
 
@@ -117,7 +117,7 @@ type Bookings struct {
 func bookingOf(b *bookings.Booking) Booking {
 	out := Booking{
 		ID: b.ID, Status: b.Status(), Envelope: b.State, Reason: b.Reason, From: b.From, Venue: b.Venue, Slug: b.Slug, Name: b.Name,
-		Starts: b.Starts, Party: b.Party, Price: dollars(b.Price), Test: b.Test, Cut: string(b.Cut), Created: b.Created, Changed: b.Changed,
+		Starts: b.Starts, Party: b.Party, Price: dollars(b.Price), Test: b.Test, Cut: string(b.Truncation), Created: b.Created, Changed: b.Changed,
 	}
 	if b.VenuePrice > 0 {
 		out.VenuePrice = dollars(b.VenuePrice)
@@ -214,7 +214,7 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 	if ref == "" && p.vacant != nil {
 		ref = p.vacant.String()
 	}
-	var all []bookings.Booking
+	var items []bookings.Booking
 	switch {
 	case ref != "":
 		v, err := d.Bookings.Find(ctx, ref)
@@ -230,22 +230,22 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 		if !allowed {
 			return page, problem.New(problem.NotFound, "no venue %.80q of yours", ref)
 		}
-		if all, page.Next, err = d.Bookings.OfVenue(ctx, v.ID, in.Cursor, maxPage); err != nil {
+		if items, page.Next, err = d.Bookings.ListVenueBookings(ctx, v.ID, in.Cursor, maxPage); err != nil {
 			return page, err
 		}
 	case p.key == nil:
-		if all, page.Next, err = d.ofHost(ctx, in.Cursor); err != nil {
+		if items, page.Next, err = d.ofHost(ctx, in.Cursor); err != nil {
 			return page, err
 		}
 	default:
-		if all, page.Next, err = d.Bookings.OfAccount(ctx, p.key.Account, in.Cursor, maxPage); err != nil {
+		if items, page.Next, err = d.Bookings.ListAccountBookings(ctx, p.key.Account, in.Cursor, maxPage); err != nil {
 			return page, err
 		}
-		all = slices.DeleteFunc(all, func(b bookings.Booking) bool { return !mayManage(p.key, &b) })
+		items = slices.DeleteFunc(items, func(b bookings.Booking) bool { return !mayManage(p.key, &b) })
 	}
-	page.Bookings = make([]Booking, len(all))
-	for i := range all {
-		page.Bookings[i] = bookingOf(&all[i])
+	page.Bookings = make([]Booking, len(items))
+	for i := range items {
+		page.Bookings[i] = bookingOf(&items[i])
 	}
 	return page, nil
 }
@@ -256,27 +256,27 @@ const accountsAtOnce = 100
 // ofHost returns a page of the host's bookings. It lists them account by account, because bookings
 // are stored by account. A cursor consists of the account cursor and, after a point, the cursor
 // within the account.
-func (d *api) ofHost(ctx context.Context, cursor string) (all []bookings.Booking, next string, err error) {
+func (d *api) ofHost(ctx context.Context, cursor string) (items []bookings.Booking, next string, err error) {
 	account, inside, _ := strings.Cut(cursor, ".")
 	for range accountsAtOnce {
-		one, later, err := d.Bookings.Billing.Accounts(ctx, account, 1)
+		accounts, later, err := d.Bookings.Billing.Accounts(ctx, account, 1)
 		if err != nil {
 			return nil, "", err
 		}
 		more := ""
-		if len(one) > 0 {
-			if all, more, err = d.Bookings.OfAccount(ctx, one[0].ID, inside, maxPage); err != nil {
+		if len(accounts) > 0 {
+			if items, more, err = d.Bookings.ListAccountBookings(ctx, accounts[0].ID, inside, maxPage); err != nil {
 				return nil, "", err
 			}
 		}
 		if more != "" {
-			return all, account + "." + more, nil
+			return items, account + "." + more, nil
 		}
-		if account, inside = later, ""; account == "" || len(all) > 0 {
+		if account, inside = later, ""; account == "" || len(items) > 0 {
 			break
 		}
 	}
-	return all, account, nil
+	return items, account, nil
 }
 
 // Limits for a transition, in bytes of its body, reason and event id.
@@ -305,7 +305,7 @@ func (d *api) move(ctx context.Context, in Moving) (Booking, error) {
 		err = problem.New(problem.NotFound, "no such booking of a venue of yours")
 	}
 	if err == nil {
-		b, err = d.Bookings.Transition(ctx, b.ID, bookings.Change{To: to, Actor: p.String(), Any: p.operator, Reason: is.Reason, EventID: is.EventID})
+		b, err = d.Bookings.Transition(ctx, b.ID, bookings.TransitionRequest{To: to, Actor: p.String(), AllowHostStates: p.operator, Reason: is.Reason, EventID: is.EventID})
 	}
 	return d.whole(ctx, b, err)
 }
@@ -336,7 +336,7 @@ func (d *api) bookings(s op.Server) []op.Route {
 		routes = append(routes, op.On(s, CancelBooking, d.cancel))
 	}
 	for i := range routes {
-		routes[i].Serve, routes[i].Errors = d.own(routes[i].Serve), reflect.TypeFor[failure]()
+		routes[i].Serve, routes[i].Errors = d.withRequestID(routes[i].Serve), reflect.TypeFor[failure]()
 	}
 	return routes
 }

@@ -25,22 +25,22 @@ type dying struct {
 	late bool
 }
 
-func (d *dying) decide(op string, _ []store.Write) storetest.Fate {
+func (d *dying) decide(op string, _ []store.Write) storetest.Fault {
 	for {
 		n := d.left.Load()
 		switch {
 		case n < 0:
-			return storetest.Fine
+			return storetest.NoFault
 		case n == 0:
 			return storetest.Lost
 		case d.left.CompareAndSwap(n, n-1):
 			if n == 1 && d.late {
-				return storetest.Unheard
+				return storetest.Unacknowledged
 			}
 			if n == 1 {
 				return storetest.Lost
 			}
-			return storetest.Fine
+			return storetest.NoFault
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestAHostThatDiesLosesNoBookingAndNoMoney(t *testing.T) {
 var venuePrices = map[string]price.Price{
 	"free":      {},
 	"flat":      {Flat: 2 * money.Dollar},
-	"by tokens": {In: money.Dollar, Out: money.Dollar, Most: 3 * money.Dollar},
+	"by tokens": {In: money.Dollar, Out: money.Dollar, MaxCharge: 3 * money.Dollar},
 }
 
 // dies kills the host at a store call, and reports whether it came to that.
@@ -104,7 +104,7 @@ func dies(t *testing.T, at int64, late bool, venue price.Price) (dead bool) {
 	if got, _ := n.state(id); got != "accepted" && got != "completed" {
 		t.Errorf("the booking is %s: %s", got, n.do("GET", "/v1/bookings/"+id, n.pro, "").body)
 	}
-	page, _, err := n.AGP.Bookings.OfAccount(t.Context(), n.acme.ID, "", 100)
+	page, _, err := n.AGP.Bookings.ListAccountBookings(t.Context(), n.acme.ID, "", 100)
 	n.Must(err)
 	events, spent := n.events(n.pro), before-n.balance()
 	if len(page) != 1 || fmt.Sprint(events) != "[25]" || spent != money.Dollar/4+venue.Charge(7, 3) {
@@ -126,7 +126,7 @@ func TestADispatchIsRepeatedByTheKeyOfItsTime(t *testing.T) {
 	dies := true
 	whole := memory.New()
 	n := open(t, false, func(c *serve.Config) {
-		c.Store = &storetest.Lossy{Store: whole, Decide: func(_ string, writes []store.Write) storetest.Fate {
+		c.Store = &storetest.Lossy{Store: whole, Decide: func(_ string, writes []store.Write) storetest.Fault {
 			if dead.Load() {
 				return storetest.Lost
 			}
@@ -135,18 +135,18 @@ func TestADispatchIsRepeatedByTheKeyOfItsTime(t *testing.T) {
 					dead.Store(true) // after this commit
 				}
 			}
-			return storetest.Fine
+			return storetest.NoFault
 		}}
 	})
 	n.priced("warung", price.Price{Flat: money.Dollar})
 	key := func() identity.ID {
-		s, err := n.Server.SigningKeys.Signer(t.Context(), n.Clock.Now(0)())
+		s, err := n.Server.SigningKeys.Signer(t.Context(), n.Clock.NowFunc(0)())
 		n.Must(err)
 		return s.Certificate.Key
 	}
-	n.Must(n.Server.SigningKeys.Renew(t.Context()))
+	n.Must(n.Server.SigningKeys.RenewIfDue(t.Context()))
 	n.Clock.Advance(signingkey.Lifetime / 2)
-	n.Must(n.Server.SigningKeys.Renew(t.Context())) // makes the key of the next day
+	n.Must(n.Server.SigningKeys.RenewIfDue(t.Context())) // makes the key of the next day
 	n.Clock.Advance(24*time.Hour - 3*time.Minute)
 	before, first := n.balance(), key()
 	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")

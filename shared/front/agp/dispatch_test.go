@@ -195,7 +195,7 @@ func TestAVenueDecidesLater(t *testing.T) {
 	signed := func(body string) string {
 		var header string
 		n.Must(n.Server.Vacants.Sign(t.Context(), venue.ID, func(s identity.Signer) error {
-			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.Clock.Now(0)())
+			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.Clock.NowFunc(0)())
 			header = p
 			return err
 		}))
@@ -353,7 +353,7 @@ func TestLastUseIsShown(t *testing.T) {
 	for _, k := range keys {
 		if !k.LastUsed.IsZero() {
 			used++
-			if d := n.Clock.Now(0)().Sub(k.LastUsed); d < 0 || d > time.Minute || k.Tier != billing.Pro {
+			if d := n.Clock.NowFunc(0)().Sub(k.LastUsed); d < 0 || d > time.Minute || k.Tier != billing.Pro {
 				t.Errorf("key of tier %s last used %s ago", k.Tier, d)
 			}
 		}
@@ -434,7 +434,7 @@ func TestStatusIsPublic(t *testing.T) {
 
 func TestKeysOfTiers(t *testing.T) {
 	n := open(t, false)
-	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.Clock.Now(0)()}} {
+	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.Clock.NowFunc(0)()}} {
 		if _, _, err := n.Server.Billing.MakeKey(t.Context(), n.acme.ID, o); err == nil {
 			t.Errorf("MakeKey(%+v) = no error", o)
 		}
@@ -472,9 +472,9 @@ func TestAQuotaOfTheDayAndOfTheSecond(t *testing.T) {
 	// No clock: all at once.
 	refused, ok := 0, 0
 	var mu sync.Mutex
-	at := n.Clock.Now(0)()
+	at := n.Clock.NowFunc(0)()
 	for range 30 {
-		n.Clock.Advance(at.Sub(n.Clock.Now(0)()))
+		n.Clock.Advance(at.Sub(n.Clock.NowFunc(0)()))
 		got := n.send(n.ent, "network.ping", "")
 		mu.Lock()
 		switch got.status {
@@ -520,7 +520,7 @@ func TestTheKeysOfATierShareItsQuota(t *testing.T) {
 func TestWhichKeysManageBookings(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)
-	tomorrow := n.Clock.Now(0)().Add(24 * time.Hour)
+	tomorrow := n.Clock.NowFunc(0)().Add(24 * time.Hour)
 	when := fmt.Sprintf(`,"starts_at":%q}`, tomorrow.Format(time.RFC3339))
 	scopes := func(all ...billing.Scope) []billing.Scope { return all }
 	for kind, tt := range map[string]struct {
@@ -655,7 +655,7 @@ func TestAJobForAVacant(t *testing.T) {
 			t.Errorf("the venue is told %s, without %s", told, part)
 		}
 	}
-	self, err := n.Server.Vacants.SelfID(t.Context())
+	self, err := n.Server.Vacants.HostID(t.Context())
 	n.Must(err)
 	if n.asked.Load() != 1 {
 		t.Errorf("the venue is asked %d times", n.asked.Load())
@@ -668,7 +668,7 @@ func TestAJobForAVacant(t *testing.T) {
 		Certificate certificate.Certificate `json:"certificate"`
 	}
 	n.Must(json.Unmarshal([]byte(told), &part))
-	claim := booking.Claim{Host: part.Host, Venue: venue.ID, Booking: part.Booking, Certificate: part.Certificate}
+	claim := booking.Statement{Host: part.Host, Venue: venue.ID, Booking: part.Booking, Certificate: part.Certificate}
 	claim.Time, err = canon.ParseTime(part.Time)
 	n.Must(err)
 	claim.Signature, err = hex.DecodeString(part.Claim)
@@ -687,7 +687,7 @@ func TestAJobForAVacant(t *testing.T) {
 func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
 	n := open(t, true)
 	n.venue("worker", substrate.KindMock, nil)
-	for end, cut := range map[substrate.Done]string{substrate.Stop: "", substrate.Length: "length", substrate.Unknown: "unknown"} {
+	for end, cut := range map[substrate.FinishReason]string{substrate.Stop: "", substrate.Length: "length", substrate.Unknown: "unknown"} {
 		for says, status := range map[string]string{`"half of"`: "completed", `{"decision":"accept"}`: "confirmed", `{"decision":"reject"}`: "rejected", `{"decision":"later"}`: "pending"} {
 			if status == "pending" && cut != "length" {
 				continue // the confirm waits for a later answer
@@ -715,7 +715,7 @@ func (n *network) publishElsewhere(key *identity.Key, slug, url string) {
 		l.Venue = &listing.Venue{Slug: slug, Category: "agent", Location: "elsewhere", Bookable: true}
 	})
 	_, err := n.Server.Registry.Publish(n.Context(), registrytest.Publication(n.TB, key, registrytest.Draft{
-		Endpoint: url + "/v/" + key.ID().String() + "/a2a/message/send", At: n.Clock.Now(0)(), With: func(p *registry.Publication) { p.Listing = &l },
+		Endpoint: url + "/v/" + key.ID().String() + "/a2a/message/send", At: n.Clock.NowFunc(0)(), With: func(p *registry.Publication) { p.Listing = &l },
 	}))
 	n.Must(err)
 	registrytest.Reach(n.TB, n.Server.Registry)
@@ -727,11 +727,11 @@ func TestAVenueElsewhere(t *testing.T) {
 	server := httptest.NewServer(there.Public)
 	defer server.Close()
 	key := registrytest.Key(77)
-	_, err := there.Vacants.Create(t.Context(), vacants.Spec{Name: "far", Capability: "far away", Substrate: substrate.KindMock, Key: registrytest.Key(77)})
+	_, err := there.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "far", Capability: "far away", Substrate: substrate.KindMock, Key: registrytest.Key(77)})
 	there.Must(err)
-	there.Clock.Advance(time.Since(there.Clock.Now(0)())) // an imported vacant takes what is signed later
+	there.Clock.Advance(time.Since(there.Clock.NowFunc(0)())) // an imported vacant takes what is signed later
 	n := open(t, true)
-	n.Clock.Advance(time.Since(n.Clock.Now(0)()))
+	n.Clock.Advance(time.Since(n.Clock.NowFunc(0)()))
 	n.publishElsewhere(key, "far", server.URL)
 	there.said = func(text string) (string, error) { return `{"decision":"accept","result":"from afar"}`, nil }
 	_, a := n.confirmed(n.pro, `{"venue_slug":"far"}`)
@@ -756,7 +756,7 @@ func TestAVenueElsewhereThatMisbehaves(t *testing.T) {
 	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++ }))
 	defer secret.Close()
 	n := open(t, true)
-	n.Clock.Advance(time.Since(n.Clock.Now(0)()))
+	n.Clock.Advance(time.Since(n.Clock.NowFunc(0)()))
 	for i, answers := range []http.HandlerFunc{
 		func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, secret.URL, http.StatusTemporaryRedirect)

@@ -62,40 +62,42 @@ func (e *Envelope) Agent() string {
 	return agent
 }
 
-// wrong describes an invalid member in the format of FastAPI.
-type wrong struct {
+// invalidField describes an invalid member in the format of FastAPI.
+type invalidField struct {
 	Loc  []any  `json:"loc"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }
 
 // invalid is an error with status 422 that lists the invalid members.
-type invalid []wrong
+type invalid []invalidField
 
 func (i invalid) Error() string {
 	words := make([]string, len(i))
 	for n, w := range i {
-		at := make([]string, 0, len(w.Loc))
+		path := make([]string, 0, len(w.Loc))
 		for _, l := range w.Loc[1:] {
-			at = append(at, fmt.Sprint(l))
+			path = append(path, fmt.Sprint(l))
 		}
-		words[n] = strings.TrimPrefix(strings.Join(at, ".")+": "+w.Msg, ": ")
+		words[n] = strings.TrimPrefix(strings.Join(path, ".")+": "+w.Msg, ": ")
 	}
 	return strings.Join(words, "; ")
 }
 
 func loc(path ...string) []any {
-	all := []any{"body"}
+	location := []any{"body"}
 	for _, p := range path {
-		all = append(all, p)
+		location = append(location, p)
 	}
-	return all
+	return location
 }
 
-func missing(path ...string) wrong { return wrong{loc(path...), "expected, but missing", "missing"} }
+func missingField(path ...string) invalidField {
+	return invalidField{loc(path...), "expected, but missing", "missing"}
+}
 
-func mistyped(want, kind string, path ...string) wrong {
-	return wrong{loc(path...), "expected " + want, kind}
+func invalidValue(want, kind string, path ...string) invalidField {
+	return invalidField{loc(path...), "expected " + want, kind}
 }
 
 // object parses a JSON object. If a member occurs twice, the last value is used.
@@ -112,19 +114,19 @@ func object(raw []byte) (map[string]json.RawMessage, bool) {
 func parseEnvelope(body []byte) (e Envelope, err error) {
 	m, ok := object(body)
 	if !ok {
-		return e, invalid{mistyped("a JSON object", "model_attributes_type")}
+		return e, invalid{invalidValue("a JSON object", "model_attributes_type")}
 	}
 	if raw, ok := m["jsonrpc"]; ok && len(raw) > 0 {
 		return e, invalid{{loc("jsonrpc"), "this is AGP; A2A is at /v/{vacant}", "value_error"}}
 	}
 	e = Envelope{Protocol: Protocol, To: networkPrefix + "agnt", TTL: defaultTTL * time.Millisecond}
-	var all invalid
+	var errs invalid
 	from := "from"
 	if _, ok := m[from]; !ok {
 		from = "from_agent"
 	}
 	if _, ok := m[from]; !ok {
-		all = append(all, missing("from"))
+		errs = append(errs, missingField("from"))
 	}
 	for _, t := range []struct {
 		name   string
@@ -137,67 +139,67 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 			continue
 		}
 		if w := text(raw, t.into, t.most, t.needed, t.name); w != nil {
-			all = append(all, *w)
+			errs = append(errs, *w)
 		}
 	}
 	if _, ok := m["intent"]; !ok {
-		all = append(all, missing("intent"))
+		errs = append(errs, missingField("intent"))
 	}
 	if raw, ok := m["payload"]; ok {
 		if e.Payload, ok = object(raw); !ok {
-			all = append(all, mistyped("an object", "dict_type", "payload"))
+			errs = append(errs, invalidValue("an object", "dict_type", "payload"))
 		}
 	}
 	if raw, ok := m["agent_context"]; ok {
 		switch c, ok := object(raw); {
 		case !ok:
-			all = append(all, mistyped("an object", "dict_type", "agent_context"))
+			errs = append(errs, invalidValue("an object", "dict_type", "agent_context"))
 		case len(raw) > maxContext:
-			all = append(all, mistyped(fmt.Sprintf("at most %d bytes", maxContext), "too_long", "agent_context"))
+			errs = append(errs, invalidValue(fmt.Sprintf("at most %d bytes", maxContext), "too_long", "agent_context"))
 		case len(c) > 0:
 			e.Context = raw
 		}
 	}
 	if raw, ok := m["ttl_ms"]; ok {
-		n, ok := lax(raw)
+		n, ok := parseInteger(raw)
 		if !ok || n < 1 || n > longestTTL {
-			all = append(all, mistyped(fmt.Sprintf("an integer, 1 to %d", longestTTL), "int_parsing", "ttl_ms"))
+			errs = append(errs, invalidValue(fmt.Sprintf("an integer, 1 to %d", longestTTL), "int_parsing", "ttl_ms"))
 		}
 		e.TTL = time.Duration(n) * time.Millisecond
 	}
 	if e.Timestamp != "" {
 		if _, err := parseTime(e.Timestamp); err != nil {
-			all = append(all, mistyped("a time such as 2026-11-24T12:00:00Z, or nothing", "datetime_parsing", "timestamp"))
+			errs = append(errs, invalidValue("a time such as 2026-11-24T12:00:00Z, or nothing", "datetime_parsing", "timestamp"))
 		}
 	}
-	if len(all) > 0 {
-		return e, all
+	if len(errs) > 0 {
+		return e, errs
 	}
 	return e, nil
 }
 
 // text parses a string without control characters.
-func text(raw json.RawMessage, into *string, most int, needed bool, path ...string) *wrong {
+func text(raw json.RawMessage, into *string, maxBytes int, needed bool, path ...string) *invalidField {
 	var s string
 	if json.Unmarshal(raw, &s) != nil || len(raw) == 0 || raw[0] != '"' {
-		w := mistyped("a string", "string_type", path...)
+		w := invalidValue("a string", "string_type", path...)
 		return &w
 	}
 	control := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
-	if len(s) > most || needed && s == "" || control {
+	if len(s) > maxBytes || needed && s == "" || control {
 		least := 0
 		if needed {
 			least = 1
 		}
-		w := mistyped(fmt.Sprintf("%d to %d bytes without control characters", least, most), "string_too_long", path...)
+		w := invalidValue(fmt.Sprintf("%d to %d bytes without control characters", least, maxBytes), "string_too_long", path...)
 		return &w
 	}
 	*into = s
 	return nil
 }
 
-// lax parses an integer, which may be a whole float or a string of digits.
-func lax(raw json.RawMessage) (int64, bool) {
+// parseInteger parses an integer, which may be a whole float or a string of digits.
+func parseInteger(raw json.RawMessage) (int64, bool) {
 	s := string(raw)
 	if len(s) > 1 && s[0] == '"' {
 		s = strings.TrimSpace(s[1 : len(s)-1])
@@ -226,35 +228,35 @@ func parseTime(s string) (time.Time, error) {
 
 // fields parses the members of a payload and collects their errors.
 type fields struct {
-	of    map[string]json.RawMessage
-	wrong invalid
+	members map[string]json.RawMessage
+	wrong   invalid
 }
 
 func (f *fields) has(name string) bool {
-	raw, ok := f.of[name]
+	raw, ok := f.members[name]
 	return ok && !slices.Equal(raw, []byte("null"))
 }
 
-func (f *fields) text(name string, most int) (s string) {
+func (f *fields) text(name string, maxBytes int) (s string) {
 	if f.has(name) {
-		if w := text(f.of[name], &s, most, false, "payload", name); w != nil {
+		if w := text(f.members[name], &s, maxBytes, false, "payload", name); w != nil {
 			f.wrong = append(f.wrong, *w)
 		}
 	}
 	return s
 }
 
-func (f *fields) number(name string, missing, least, most int64) int64 {
+func (f *fields) number(name string, missing, least, maximum int64) int64 {
 	if !f.has(name) {
 		return missing
 	}
-	n, ok := lax(f.of[name])
-	if !ok || n < least || n > most {
-		f.fail(name, fmt.Sprintf("an integer, %d to %d", least, most), "int_parsing")
+	n, ok := parseInteger(f.members[name])
+	if !ok || n < least || n > maximum {
+		f.fail(name, fmt.Sprintf("an integer, %d to %d", least, maximum), "int_parsing")
 	}
 	return n
 }
 
 func (f *fields) fail(name, want, kind string) {
-	f.wrong = append(f.wrong, mistyped(want, kind, "payload", name))
+	f.wrong = append(f.wrong, invalidValue(want, kind, "payload", name))
 }

@@ -63,7 +63,7 @@ func codeOf(err error) string {
 	case errors.As(err, new(invalid)):
 		return "invalid_request"
 	}
-	switch k := problem.Of(err).Kind; k {
+	switch k := problem.AsError(err).Kind; k {
 	case problem.Unauthorized:
 		return "invalid_key"
 	case problem.Unavailable:
@@ -77,8 +77,8 @@ func codeOf(err error) string {
 func fail(w http.ResponseWriter, request string, err error) error {
 	var f failure
 	f.Error.Code, f.Request = codeOf(err), request
-	status := problem.Of(err).Kind.Row().Status
-	f.Detail = problem.Of(err).Text()
+	status := problem.AsError(err).Kind.Row().Status
+	f.Detail = problem.AsError(err).Text()
 	var wrong invalid
 	var illegal *booking.IllegalError
 	var quota *billing.QuotaError
@@ -91,7 +91,7 @@ func fail(w http.ResponseWriter, request string, err error) error {
 		limits(w, quota.Allowance)
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(quota.After.Seconds(), 1)))))
 	case status == http.StatusUnprocessableEntity:
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		f.Detail = invalid{{loc(p.Field), p.Text(), "value_error"}}
 	}
 	switch status {

@@ -40,7 +40,7 @@ type network struct {
 	// said returns the answer of the venue of kind scripted. With nil, the
 	// venue fails.
 	said  func(text string) (string, error)
-	ends  substrate.Done // why the venue's answer ends; "" means Stop
+	ends  substrate.FinishReason // why the venue's answer ends; "" means Stop
 	asked atomic.Int64
 	guest atomic.Pointer[identity.ID] // of the last call
 	stop  func()
@@ -96,7 +96,7 @@ var managing = billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, bil
 // venue publishes a vacant as a venue.
 func (n *network) venue(name, kind string, change func(*listing.Venue)) vacants.Record {
 	n.Helper()
-	r, err := n.Server.Vacants.Create(n.Context(), vacants.Spec{Name: name, Capability: "serves " + name, Substrate: kind, Tenant: "owner"})
+	r, err := n.Server.Vacants.Create(n.Context(), vacants.CreateSpec{Name: name, Capability: "serves " + name, Substrate: kind, Tenant: "owner"})
 	n.Must(err)
 	_, _, err = n.Server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{Venue: func(v *listing.Venue) error {
 		v.Slug = name

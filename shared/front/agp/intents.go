@@ -81,7 +81,7 @@ func dollars(m money.Amount) string {
 
 func venueOf(v *bookings.Venue) Venue {
 	out := Venue{
-		Name: v.Name, Slug: v.Slug, Category: v.Category, Location: v.Location, Agent: v.AgentID(), Live: v.Live,
+		Name: v.Name, Slug: v.Slug, Category: v.Category, Location: v.Location, Agent: v.AgentID(), Live: v.IsLive,
 		ReferralFee: float64(v.Referral) / 10_000, Summary: v.Summary, Areas: v.Areas, Bookable: v.Bookable, Capacity: v.Capacity,
 		Hours: v.Hours, Price: dollars(v.Price), Reputation: v.Reputation,
 	}
@@ -91,8 +91,8 @@ func venueOf(v *bookings.Venue) Venue {
 	return out
 }
 
-// found is a cached search result.
-type found struct {
+// cachedSearch is a cached search result.
+type cachedSearch struct {
 	ids     []identity.ID
 	venues  []Venue
 	expires time.Time
@@ -117,7 +117,7 @@ type Search struct {
 }
 
 func (c *call) search(ctx context.Context) (any, error) {
-	f := fields{of: c.env.Payload}
+	f := fields{members: c.env.Payload}
 	query, location := f.text("query", maxWords), f.text("location", listing.MaxLocation)
 	limit := min(f.number("limit", defaultSearch, 1, math.MaxInt32), maxSearch)
 	r := search.Request{Query: query, Area: location, Category: f.text("category", listing.MaxCategory)}
@@ -148,7 +148,7 @@ func (c *call) search(ctx context.Context) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		hit = &found{expires: now.Add(searchTime)}
+		hit = &cachedSearch{expires: now.Add(searchTime)}
 		for i := range venues {
 			hit.ids, hit.venues = append(hit.ids, venues[i].ID), append(hit.venues, venueOf(&venues[i]))
 		}
@@ -159,13 +159,13 @@ func (c *call) search(ctx context.Context) (any, error) {
 	if ok {
 		c.header.Set("X-Cache", "HIT")
 		c.header.Set("Age", strconv.Itoa(int((searchTime - hit.expires.Sub(now)).Seconds())))
-		all, err := c.Bookings.Registry.GetMany(ctx, hit.ids)
+		registrations, err := c.Bookings.Registry.GetMany(ctx, hit.ids)
 		if err != nil {
 			return nil, err
 		}
 		isListed := map[identity.ID]bool{}
-		for i := range all {
-			isListed[all[i].ID] = all[i].Joined > 0 && all[i].Listed()
+		for i := range registrations {
+			isListed[registrations[i].ID] = registrations[i].FirstSeq > 0 && registrations[i].IsListed()
 		}
 		shown = nil
 		for i, id := range hit.ids {
@@ -181,9 +181,9 @@ func (c *call) search(ctx context.Context) (any, error) {
 const maxPages = 10
 
 // venues returns up to n matching venues and the cursor of the next page.
-func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (all []bookings.Venue, next string, err error) {
+func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (list []bookings.Venue, next string, err error) {
 	for range maxPages {
-		r.Limit = n - len(all)
+		r.Limit = n - len(list)
 		page, err := c.Search(ctx, r)
 		if err != nil {
 			return nil, "", err
@@ -191,23 +191,23 @@ func (c *call) venues(ctx context.Context, r search.Request, n int, party int64)
 		for i := range page.Matches {
 			v := bookings.VenueOf(&page.Matches[i].Registration)
 			if party == 0 || v.Capacity == 0 || party <= v.Capacity {
-				all = append(all, v)
+				list = append(list, v)
 			}
 		}
-		if r.Cursor = page.Next; r.Cursor == "" || len(all) == n {
+		if r.Cursor = page.Next; r.Cursor == "" || len(list) == n {
 			break
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
-	for i := range all {
+	for i := range list {
 		g.Go(func() error {
-			live, err := c.Bookings.Reached(ctx, all[i].ID)
-			all[i].Live = all[i].Live && live
+			live, err := c.Bookings.IsReachable(ctx, list[i].ID)
+			list[i].IsLive = list[i].IsLive && live
 			return err
 		})
 	}
-	return all, r.Cursor, g.Wait()
+	return list, r.Cursor, g.Wait()
 }
 
 type List struct {
@@ -218,7 +218,7 @@ type List struct {
 }
 
 func (c *call) listVenues(ctx context.Context) (any, error) {
-	f := fields{of: c.env.Payload}
+	f := fields{members: c.env.Payload}
 	r := search.Request{Category: f.text("category", listing.MaxCategory), Area: f.text("location", listing.MaxLocation), Cursor: f.text("cursor", 128)}
 	limit := min(f.number("limit", maxList, 1, math.MaxInt32), maxList)
 	if len(f.wrong) > 0 {
@@ -227,8 +227,8 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	out := List{Venues: []Venue{}}
 	if c.key.Test {
 		v := bookings.TestVenue()
-		one := int64(1)
-		return List{Venues: []Venue{venueOf(&v)}, Count: 1, Total: &one}, nil
+		total := int64(1)
+		return List{Venues: []Venue{venueOf(&v)}, Count: 1, Total: &total}, nil
 	}
 	venues, next, err := c.venues(ctx, r, int(limit), 0)
 	if problem.Is(err, problem.Malformed) {
@@ -303,11 +303,11 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if !c.key.Test {
-		q.Writes = append(q.Writes, c.requests("ok"), bookings.Counter("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
+		q.Writes = append(q.Writes, c.requests("ok"), bookings.CounterAdd("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
 	}
 	done, err := c.Bookings.Confirm(ctx, &c.key, q)
 	if err != nil {
-		return nil, unknownAs("venue_not_found", err)
+		return nil, convertNotFound("venue_not_found", err)
 	}
 	c.counted, c.replay = !done.Replayed, done.Replayed
 	if done.Replayed {
@@ -321,7 +321,7 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 	}
 	out := Confirm{
 		Booking: done.ID, Status: string(done.Status()), Envelope: done.State, Venue: venueOf(&done.Venue), Price: dollars(done.Price),
-		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result, Cut: string(done.Cut),
+		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result, Cut: string(done.Truncation),
 	}
 	if done.VenuePrice > 0 {
 		out.VenuePrice = dollars(done.VenuePrice)
@@ -340,7 +340,7 @@ const maxOnce = 128
 
 func (c *call) request() (q bookings.Request, err error) {
 	e := &c.env
-	f := fields{of: e.Payload}
+	f := fields{members: e.Payload}
 	q = bookings.Request{From: e.From, Agent: c.agent(), Starts: f.start(), Party: f.number("party_size", 1, 1, listing.MaxCapacity)}
 	for _, name := range []string{"venue_id", "venue_slug", "venue_agent_id"} {
 		if ref := f.text(name, maxTo); q.Venue == "" {
@@ -351,25 +351,25 @@ func (c *call) request() (q bookings.Request, err error) {
 		q.Venue = e.To
 	}
 	if q.Venue == "" {
-		f.wrong = append(f.wrong, missing("payload", "venue_id"))
+		f.wrong = append(f.wrong, missingField("payload", "venue_id"))
 	}
 	if f.has("guest") {
-		if _, ok := object(f.of["guest"]); !ok || len(f.of["guest"]) > 4<<10 {
+		if _, ok := object(f.members["guest"]); !ok || len(f.members["guest"]) > 4<<10 {
 			f.fail("guest", "an object of at most 4096 bytes", "dict_type")
 		}
-		q.Details.Guest = f.of["guest"]
+		q.Details.Guest = f.members["guest"]
 	}
 	q.Details.Notes = f.text("notes", 2000)
 	if f.has("input") {
-		if q.Details.Input = f.of["input"]; len(q.Details.Input) > 128<<10 {
+		if q.Details.Input = f.members["input"]; len(q.Details.Input) > 128<<10 {
 			f.fail("input", "at most 131072 bytes", "too_long")
 		}
 	}
-	q.Most = f.amount("max_price_usd")
+	q.MaxPrice = f.amount("max_price_usd")
 	once := f.text("idempotency_key", maxOnce)
 	if h := c.r.Header.Get("Idempotency-Key"); h != "" {
-		if once = h; len(once) > maxOnce || canon.CheckText("Idempotency-Key", once) != nil {
-			f.wrong = append(f.wrong, mistyped(fmt.Sprintf("at most %d bytes without control characters", maxOnce), "string_too_long", "Idempotency-Key"))
+		if once = h; len(once) > maxOnce || canon.CheckSignedText("Idempotency-Key", once) != nil {
+			f.wrong = append(f.wrong, invalidValue(fmt.Sprintf("at most %d bytes without control characters", maxOnce), "string_too_long", "Idempotency-Key"))
 		}
 	}
 	if len(f.wrong) > 0 {
@@ -379,15 +379,15 @@ func (c *call) request() (q bookings.Request, err error) {
 	// Marshal sorts the keys of the map, so equal payloads have equal hashes.
 	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload})
 	if err != nil {
-		return q, invalid{mistyped("JSON", "json_invalid", "payload")}
+		return q, invalid{invalidValue("JSON", "json_invalid", "payload")}
 	}
 	sum := identity.Sum(canonical)
 	q.Hash = hex.EncodeToString(sum[:])
 	switch {
 	case once != "":
-		q.Once = "key " + once
+		q.IdempotencyKey = "key " + once
 	case e.Timestamp != "":
-		q.Once = "sent " + e.From + " " + e.Timestamp + " " + q.Hash
+		q.IdempotencyKey = "sent " + e.From + " " + e.Timestamp + " " + q.Hash
 	}
 	if !strings.Contains(c.r.Header.Get("Prefer"), "respond-async") {
 		q.Wait = min(e.TTL, maxTTL)
@@ -400,9 +400,9 @@ func (c *call) request() (q bookings.Request, err error) {
 
 // start parses the start of a booking: starts_at, or date and time with timezone.
 func (f *fields) start() time.Time {
-	at, day, hour, zone := f.text("starts_at", 64), f.text("date", 32), f.text("time", 16), f.text("timezone", 64)
-	if at != "" {
-		t, err := parseTime(at)
+	startsAt, day, hour, zone := f.text("starts_at", 64), f.text("date", 32), f.text("time", 16), f.text("timezone", 64)
+	if startsAt != "" {
+		t, err := parseTime(startsAt)
 		if err != nil {
 			f.fail("starts_at", "a time such as 2026-11-24T19:00:00+08:00", "datetime_parsing")
 		}
@@ -432,7 +432,7 @@ func (f *fields) amount(name string) *money.Amount {
 	if !f.has(name) {
 		return nil
 	}
-	s := string(f.of[name])
+	s := string(f.members[name])
 	if len(s) > 1 && s[0] == '"' {
 		s = s[1 : len(s)-1]
 	}

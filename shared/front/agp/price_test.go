@@ -66,7 +66,7 @@ func TestABookingPaysWhatItsVenueCharges(t *testing.T) {
 			}
 			q, d := requests[0], decisions[0]
 			if p.IsFree() {
-				if q.PaidBy != call.PaidByNobody {
+				if q.PaidBy != call.Unpriced {
 					t.Errorf("a free venue is paid by %d", q.PaidBy)
 				}
 			} else if q.PaidBy != call.PaidByAccount || hex.EncodeToString(q.Payer[:]) != n.acme.ID || q.PriceVersion != 1 || money.Amount(q.Price) != p.Hold() || money.Amount(d.Charge) != p.Charge(7, 3) {

@@ -68,7 +68,7 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 		n.Must(err)
 		added, err := n.Server.Billing.Sum(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
 		n.Must(err)
-		n.Must(usage.Spent(t.Context(), n.Store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
+		n.Must(usage.EachSpent(t.Context(), n.Store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
 			added -= spent
 			return nil
 		}))
@@ -85,7 +85,7 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 		t.Errorf("held %s, want a booking of $0.25", got)
 	}
 	n.Clock.Advance(48 * time.Hour)
-	r := usage.Recounter{Meter: &usage.Meter{Store: n.Store, Now: n.Clock.Now(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
+	r := usage.Recounter{Meter: &usage.Meter{Store: n.Store, Now: n.Clock.NowFunc(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
 		Rows: n.Store, Fold: func(context.Context) error { return nil }}
 	if done, err := r.Recount(t.Context()); err != nil || done.Corrected == 0 {
 		t.Fatalf("Recount() = %+v, %v, want days that usage did not have", done, err)

@@ -29,9 +29,9 @@ type Verifier struct {
 	Now     func() time.Time
 }
 
-// Of returns the id that proved to be the sender of r, or nil if r has no proof. body is the body
-// of r. A proof that does not verify is an error. Of ignores the query parameter caller.
-func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
+// Identify returns the id that proved to be the sender of r, or nil if r has no proof. body is the body
+// of r. A proof that does not verify is an error. Identify ignores the query parameter caller.
+func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
 	case len(values) == 0:
@@ -50,7 +50,7 @@ func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	// authority, so the host's own URL is compared.
 	isOwn := c.Routed || origin.IsLoopback(r.Host)
 	if !isOwn || c.verifyFor(p, r, r.Host, body) != nil {
-		public, err := c.public(r.Context())
+		public, err := c.publicAuthority(r.Context())
 		if err == nil {
 			err = c.verifyFor(p, r, public, body)
 		}
@@ -75,7 +75,7 @@ func (c *Verifier) verifyFor(p readproof.Proof, r *http.Request, authority strin
 	return p.Verify(readproof.Request{Authority: authority, Method: method, Target: r.URL.RequestURI(), Body: body}, c.Now())
 }
 
-func (c *Verifier) public(ctx context.Context) (string, error) {
+func (c *Verifier) publicAuthority(ctx context.Context) (string, error) {
 	if c.URL == nil {
 		return "", nil
 	}

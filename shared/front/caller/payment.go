@@ -24,8 +24,8 @@ const (
 const ReceiptHeader = "Vacancy-Receipt"
 
 func Payment(r *http.Request) (c call.Credential, err error) {
-	if at := Origin(r.RemoteAddr); at.IsValid() {
-		c.Address = at.String()
+	if prefix := RateKey(r.RemoteAddr); prefix.IsValid() {
+		c.Address = prefix.String()
 	}
 	values, field := r.Header.Values(MaxPriceHeader), MaxPriceHeader
 	if r.URL.RawQuery != "" {
@@ -45,21 +45,21 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 	if err != nil || n < 0 || given[0] == '+' {
 		return c, problem.Invalid(field, "one whole number of micro-dollars from 0", httpapi.Clip(given))
 	}
-	most := money.Amount(n)
-	c.Most = &most
+	maxPrice := money.Amount(n)
+	c.MaxPrice = &maxPrice
 	return c, nil
 }
 
-func Origin(remote string) netip.Prefix {
+func RateKey(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(remote)
 	// The result is the key of a rate limit. All strings that are not addresses share the zero
 	// prefix.
 	if err != nil {
-		at, err := netip.ParseAddrPort(remote)
+		addrPort, err := netip.ParseAddrPort(remote)
 		if err != nil {
 			return netip.Prefix{}
 		}
-		addr = at.Addr()
+		addr = addrPort.Addr()
 	}
 	addr = addr.Unmap().WithZone("")
 	// One customer has a complete IPv6 /64.

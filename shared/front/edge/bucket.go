@@ -66,20 +66,20 @@ func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.of(who)
+	k := b.bucketFor(who)
 	k.Fill(b.rate.PerSecond, now)
 	over := k.Spent + 1 - float64(b.rate.Burst)
 	if over > 0 {
-		return b.rate.within(over), false
+		return b.rate.clamp(over), false
 	}
 	k.Spent += tokens
 	return 0, true
 }
 
-func (b *buckets) of(who netip.Prefix) *ratelimit.Bucket {
+func (b *buckets) bucketFor(who netip.Prefix) *ratelimit.Bucket {
 	return &b.all[maphash.Comparable(b.seed, who)%size]
 }
 
-func (r Rate) within(tokens float64) time.Duration {
+func (r Rate) clamp(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }

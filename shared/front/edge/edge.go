@@ -31,18 +31,18 @@ const viewerHeader = "CloudFront-Viewer-Address"
 // A request with a valid secret came through CloudFront, so Guard sets RemoteAddr to the viewer's
 // address. Guard removes both headers before it calls next.
 func Guard(secrets []string, next http.Handler) http.Handler {
-	var known [][sha256.Size]byte
+	var hashes [][sha256.Size]byte
 	for _, s := range secrets {
 		if s != "" {
-			known = append(known, sha256.Sum256([]byte(s)))
+			hashes = append(hashes, sha256.Sum256([]byte(s)))
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, viewer := r.Header[SecretHeader], r.Header[http.CanonicalHeaderKey(viewerHeader)]
 		r.Header.Del(SecretHeader)
 		r.Header.Del(viewerHeader)
-		if known != nil {
-			if !opens(known, given) {
+		if hashes != nil {
+			if !matchesSecret(hashes, given) {
 				httpapi.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
 				return
 			}
@@ -65,22 +65,22 @@ func Forward(h http.Header, secret string, viewer netip.Addr) {
 	}
 }
 
-// opens compares the hash of the given secret with all known hashes in constant time, so that
+// matchesSecret compares the hash of the given secret with all known hashes in constant time, so that
 // timing reveals neither the length nor a prefix of a secret.
-func opens(known [][sha256.Size]byte, given []string) bool {
+func matchesSecret(hashes [][sha256.Size]byte, given []string) bool {
 	if len(given) != 1 {
 		return false
 	}
 	sum, found := sha256.Sum256([]byte(given[0])), 0
-	for i := range known {
-		found |= subtle.ConstantTimeCompare(known[i][:], sum[:])
+	for i := range hashes {
+		found |= subtle.ConstantTimeCompare(hashes[i][:], sum[:])
 	}
 	return found == 1
 }
 
 func viewerAddr(s string) (netip.Addr, bool) {
-	if at, err := netip.ParseAddrPort(s); err == nil {
-		return at.Addr(), true
+	if addrPort, err := netip.ParseAddrPort(s); err == nil {
+		return addrPort.Addr(), true
 	}
 	// CloudFront writes IPv6 addresses without brackets, so the port follows the last colon.
 	colon := strings.LastIndexByte(s, ':')

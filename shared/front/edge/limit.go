@@ -46,24 +46,24 @@ type Config struct {
 // (r.RemoteAddr, as set by Guard or Lambda), or if earlier requests have exhausted the read budget.
 // It counts per process: n instances of a function accept n times as many requests.
 func Limit(c Config, next http.Handler) http.Handler {
-	all := next
+	inner := next
 	if c.Reads != (Rate{}) {
-		next = &reads{next: all, rate: c.Reads, now: c.Now}
+		next = &readLimit{next: inner, rate: c.Reads, now: c.Now}
 		if c.ExemptKeys {
-			known, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
+			keyCache, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
 			if err != nil {
 				panic(err) // only if the size is not positive
 			}
-			next = &keyed{all, next, known}
+			next = &keyed{inner, next, keyCache}
 		}
 		if c.Urgent != nil {
 			quarter := Rate{PerSecond: c.Reads.PerSecond / 4, Burst: max(1, c.Reads.Burst/4)}
-			next = either(c.Urgent, &reads{next: all, rate: quarter, now: c.Now}, next)
+			next = either(c.Urgent, &readLimit{next: inner, rate: quarter, now: c.Now}, next)
 		}
 	}
 	if c.PageReads != (Rate{}) {
 		pages := func(r *http.Request) bool { return r.Method == http.MethodGet }
-		next = either(pages, &reads{next: next, rate: c.PageReads, now: c.Now}, next)
+		next = either(pages, &readLimit{next: next, rate: c.PageReads, now: c.Now}, next)
 	}
 	l := &limit{next: next}
 	if c.Bytes != (Rate{}) {
@@ -78,10 +78,10 @@ func Limit(c Config, next http.Handler) http.Handler {
 	return l
 }
 
-func either(fits func(*http.Request) bool, one, other http.Handler) http.Handler {
+func either(fits func(*http.Request) bool, match, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fits(r) {
-			one.ServeHTTP(w, r)
+			match.ServeHTTP(w, r)
 			return
 		}
 		other.ServeHTTP(w, r)
@@ -94,7 +94,7 @@ type limit struct {
 }
 
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who := caller.Origin(r.RemoteAddr)
+	who := caller.RateKey(r.RemoteAddr)
 	if l.requests != nil {
 		if wait, ok := l.requests.take(who, float64(1+bodySize(r)/perToken)); !ok {
 			refuse(w, r, wait, tooManyRequests)
@@ -134,9 +134,9 @@ const perToken = 4 << 10
 
 func bodySize(r *http.Request) int64 {
 	// A body of unknown length counts as the largest one.
-	most := int64(canon.DefaultLimits().Bytes)
-	if r.ContentLength < 0 || r.ContentLength > most {
-		return most
+	maxBytes := int64(canon.DefaultLimits().Bytes)
+	if r.ContentLength < 0 || r.ContentLength > maxBytes {
+		return maxBytes
 	}
 	return r.ContentLength
 }

@@ -123,12 +123,12 @@ func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
 	if f.reached != 5 {
 		t.Errorf("%d of 50 requests from one /64 got through, want 5", f.reached)
 	}
-	if origins.Origin("2001:db8:1:2::1") == origins.Origin("2001:db8:1:3::1") || origins.Origin("192.0.2.1") == origins.Origin("192.0.2.2") {
+	if origins.RateKey("2001:db8:1:2::1") == origins.RateKey("2001:db8:1:3::1") || origins.RateKey("192.0.2.1") == origins.RateKey("192.0.2.2") {
 		t.Error("strangers have one origin")
 	}
 	for _, same := range [][2]string{{"192.0.2.1", "::ffff:192.0.2.1"}, {"192.0.2.1", "192.0.2.1:4711"}, {"2001:db8::1", "[2001:db8::2%eth0]:443"}, {"", "in process"}} {
-		if origins.Origin(same[0]) != origins.Origin(same[1]) {
-			t.Errorf("origins.Origin(%q) = %v, origins.Origin(%q) = %v; want them equal", same[0], origins.Origin(same[0]), same[1], origins.Origin(same[1]))
+		if origins.RateKey(same[0]) != origins.RateKey(same[1]) {
+			t.Errorf("origins.Origin(%q) = %v, origins.Origin(%q) = %v; want them equal", same[0], origins.RateKey(same[0]), same[1], origins.RateKey(same[1]))
 		}
 	}
 }
@@ -137,13 +137,13 @@ func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
 func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
 	const burst = 3
 	b := newBuckets(Rate{PerSecond: 1, Burst: burst}, newClock().now)
-	me := origins.Origin("192.0.2.1")
+	me := origins.RateKey("192.0.2.1")
 	for range burst {
 		b.take(me, 1)
 	}
 	admitted := burst
 	for i := range 4 * size {
-		who := origins.Origin(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
+		who := origins.RateKey(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
 		for range 2 {
 			if _, ok := b.take(who, 1); ok {
 				admitted++
@@ -167,7 +167,7 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
 		c := newClock()
 		b := newBuckets(rate, c.now)
-		who := origins.Origin("192.0.2.1")
+		who := origins.RateKey("192.0.2.1")
 		var times []time.Time // of admitted requests
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c.at = c.at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
@@ -200,7 +200,7 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
 	c := newClock()
 	b := newBuckets(Rate{PerSecond: 1, Burst: 1}, c.now)
-	who := origins.Origin("192.0.2.1")
+	who := origins.RateKey("192.0.2.1")
 	b.take(who, 1)
 	c.at = c.at.Add(-time.Hour)
 	if wait, ok := b.take(who, 1); ok || wait != time.Second {
@@ -234,7 +234,7 @@ func messages(t *testing.T) http.Handler {
 	}
 	s := memory.New()
 	host := call.New(call.Config{
-		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Directory: call.Single{ID: key.ID(), Signer: key}, Now: time.Now, Rand: rand.Reader,
+		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Directory: call.SingleVacant{ID: key.ID(), Signer: key}, Now: time.Now, Rand: rand.Reader,
 		Self: func(context.Context) (identity.ID, error) { return key.ID(), nil },
 	})
 	return message.Handler(message.Config{Host: host, Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -300,7 +300,7 @@ func FuzzOrigin(f *testing.F) {
 	f.Add("192.0.2.1")
 	f.Add("[fe80::1%eth0]:80")
 	f.Fuzz(func(t *testing.T, remote string) {
-		p := origins.Origin(remote)
+		p := origins.RateKey(remote)
 		if p.IsValid() && p != p.Masked() {
 			t.Errorf("origins.Origin(%q) = %v, want a network", remote, p)
 		}

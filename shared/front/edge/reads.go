@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// reads is one bucket of read units for all requests. The read units of a request are known only
+// readLimit is one bucket of read units for all requests. The read units of a request are known only
 // after its answer. A request is therefore admitted while any unit is left and may overdraw the
 // bucket; later requests wait until the debt is refilled. Concurrent requests may all overdraw, but
 // a Lambda instance serves only one request at a time.
-type reads struct {
+type readLimit struct {
 	next http.Handler
 	rate Rate
 	now  func() time.Time
@@ -22,10 +22,10 @@ type reads struct {
 	bucket ratelimit.Bucket
 }
 
-func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	over := l.spend(0) - float64(l.rate.Burst)
 	if over >= 0 {
-		wait := l.rate.within(over) + 1 // one nanosecond after the debt is refilled
+		wait := l.rate.clamp(over) + 1 // one nanosecond after the debt is refilled
 		refuse(w, r, wait, "too many requests of all callers together")
 		return
 	}
@@ -37,7 +37,7 @@ func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // spend spends units and returns the number of units that are spent and not refilled.
-func (l *reads) spend(units float64) (spent float64) {
+func (l *readLimit) spend(units float64) (spent float64) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

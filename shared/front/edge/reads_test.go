@@ -50,7 +50,7 @@ func reading(rate Rate) *reader {
 // has read some already, and returns status and Retry-After.
 func (f *reader) ask(path string, units float64) (int, string) {
 	r := httptest.NewRequest("GET", path+"?units="+strconv.FormatFloat(units, 'g', -1, 64), nil)
-	ctx, u := obs.With(r.Context(), obs.Call{Now: f.clock.now})
+	ctx, u := obs.WithUsage(r.Context(), obs.Invocation{Now: f.clock.now})
 	u.End(u.Begin(), 1000, 0)
 	w := httptest.NewRecorder()
 	func() {
@@ -173,7 +173,7 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 		h := Limit(tt.config, handler)
 		for _, address := range distinct(h.(*limit).requests, 10) {
 			for range 5 {
-				ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
+				ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 				r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 				r.RemoteAddr = address
 				h.ServeHTTP(httptest.NewRecorder(), r)
@@ -191,7 +191,7 @@ func distinct(b *buckets, n int) (addresses []string) {
 	for i := 0; len(addresses) < n; i++ {
 		address := "192.0.2." + strconv.Itoa(i)
 		if b != nil {
-			k := b.of(caller.Origin(address))
+			k := b.bucketFor(caller.RateKey(address))
 			if taken[k] {
 				continue
 			}
@@ -223,7 +223,7 @@ func TestRequestsAtOnceAreAllCounted(t *testing.T) {
 			u.End(u.Begin(), 1, 0)
 		}))
 		ask := func() (int, string) {
-			ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
+			ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
 			return w.Code, w.Header().Get("Retry-After")
@@ -252,7 +252,7 @@ func TestPagesAreLimitedAndCallsAreNot(t *testing.T) {
 	}))
 	ask := func(method string) int {
 		r := httptest.NewRequest(method, "/card", nil)
-		ctx, _ := obs.With(r.Context(), obs.Call{Now: c.now})
+		ctx, _ := obs.WithUsage(r.Context(), obs.Invocation{Now: c.now})
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(ctx))
 		return w.Code
@@ -279,7 +279,7 @@ func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
 	var got []string
 	for _, path := range []string{"/", "/", "/urgent", "/urgent", "/"} {
 		r := httptest.NewRequest("POST", path, nil)
-		ctx, _ := obs.With(r.Context(), obs.Call{Now: c.now})
+		ctx, _ := obs.WithUsage(r.Context(), obs.Invocation{Now: c.now})
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(ctx))
 		got = append(got, path+" "+strconv.Itoa(w.Code)+" "+w.Header().Get("Retry-After"))
@@ -306,7 +306,7 @@ func TestOnlyStrangersDrawOnReads(t *testing.T) {
 		_, _ = w.Write([]byte("yes"))
 	}))
 	ask := func(key string) int {
-		ctx, _ := obs.With(t.Context(), obs.Call{Now: c.now})
+		ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Now: c.now})
 		r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
 		if key != "" {
 			r.Header.Set("Authorization", "Bearer "+key)

@@ -60,14 +60,14 @@ func Verify(c Config) http.Handler {
 		out := newLines(w)
 		result, err := fsck.Run(r.Context(), fsck.Config{
 			Source: c.Source, Vault: c.Vault, Blobs: c.Blobs, Now: c.Now, Retention: c.Retention,
-			Found:    func(f fsck.Finding) error { return out.put(VerifyLine{Finding: &f}, true) },
-			Progress: func(p fsck.Result) { _ = out.put(VerifyLine{Progress: &p}, true) },
+			Found:    func(f fsck.Finding) error { return out.writeLine(VerifyLine{Finding: &f}, true) },
+			Progress: func(p fsck.Result) { _ = out.writeLine(VerifyLine{Progress: &p}, true) },
 		})
 		last := VerifyLine{Result: &result}
 		if err != nil {
 			last = VerifyLine{Error: refusal(err)}
 		}
-		_ = out.put(last, true)
+		_ = out.writeLine(last, true)
 	})
 }
 
@@ -96,7 +96,7 @@ func Chain(c Config) http.Handler {
 		var out *lines
 		var end End
 		err := c.Source.Walk(r.Context(), func(v store.View) error {
-			from, err := transcript.Own(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
+			from, err := transcript.ResolveOwn(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
 			if err != nil {
 				return err
 			}
@@ -105,21 +105,21 @@ func Chain(c Config) http.Handler {
 				return err
 			}
 			out = newLines(w)
-			if err := out.put(ChainLine{Pair: &Pair{pair.Caller, pair.Vacant}}, false); err != nil {
+			if err := out.writeLine(ChainLine{Pair: &Pair{pair.Caller, pair.Vacant}}, false); err != nil {
 				return err
 			}
 			return transcript.Read(r.Context(), v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention), pair, last, func(e transcript.Entry) error {
 				end.Entries++
-				return out.put(ChainLine{Entry: entryOf(&e)}, false)
+				return out.writeLine(ChainLine{Entry: entryOf(&e)}, false)
 			})
 		})
 		switch {
 		case err != nil && out == nil:
 			httpapi.Fail(w, fault(err))
 		case err != nil:
-			_ = out.put(ChainLine{Error: refusal(err)}, true)
+			_ = out.writeLine(ChainLine{Error: refusal(err)}, true)
 		default:
-			_ = out.put(ChainLine{End: &end}, true)
+			_ = out.writeLine(ChainLine{End: &end}, true)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func Chain(c Config) http.Handler {
 // refusal returns an error in the form of a last line. The reader is the operator, so details of
 // damaged data are included.
 func refusal(err error) *httpapi.Refusal {
-	p := problem.Of(fault(err))
+	p := problem.AsError(fault(err))
 	detail := p.Text()
 	if p.Kind == problem.Damaged {
 		detail = p.Error()
@@ -158,8 +158,8 @@ func newLines(w http.ResponseWriter) *lines {
 	return l
 }
 
-// put writes a line. If now is set, it also flushes.
-func (l *lines) put(v any, now bool) error {
+// writeLine writes a line. If now is set, it also flushes.
+func (l *lines) writeLine(v any, now bool) error {
 	const often = 64 // lines between flushes; fewer than fill a buffer
 	if now || l.n%often == 0 {
 		// In-process tests have no connection whose deadline could be set, so the error is ignored.

@@ -32,7 +32,7 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 	const listed, revoked = "index=registry", "partition=revoked"
 	want := map[string][]store.Key{listed: nil, revoked: {registry.RevokedListKey()}}
 	for _, name := range []string{"one", "two", "three"} {
-		r, err := a.Vacants.Create(a.Ctx, vacants.Spec{Name: name, Capability: "c", Substrate: "echo"})
+		r, err := a.Vacants.Create(a.Ctx, vacants.CreateSpec{Name: name, Capability: "c", Substrate: "echo"})
 		a.Must(err)
 		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{})
 		a.Must(err)
@@ -119,7 +119,7 @@ func TestDaysOfAVacantsSpendingAreListed(t *testing.T) {
 	paid := spend.New(store.Updater{Store: a.Store, Rand: rand.Reader}, a.Now, money.Dollar)
 	for _, id := range []identity.ID{{1}, {2}} {
 		for range 2 {
-			c := paid.Begin(spend.Payer{Vacant: id, Daily: money.Dollar, Call: -1}, spend.Prices{Model: models.Price{In: money.Dollar}})
+			c := paid.Begin(spend.Payer{Vacant: id, DailyBudget: money.Dollar, CallBudget: -1}, spend.Prices{Model: models.Price{In: money.Dollar}})
 			if _, err := c.Reserve(a.Ctx, false, 30, 10); err != nil {
 				t.Fatal(err)
 			}

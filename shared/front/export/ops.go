@@ -73,10 +73,10 @@ func (p *pages) routes() []op.Route {
 		return op.Handle(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, func(w http.ResponseWriter, r *http.Request) error {
 			page, err := answer(r)
 			if err != nil {
-				p := problem.Of(fault(err))
+				p := problem.AsError(fault(err))
 				return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: refusal(err).Detail, Err: err}
 			}
-			return httpapi.Answer(w, http.StatusOK, page)
+			return httpapi.SendJSON(w, http.StatusOK, page)
 		})
 	}
 	return []op.Route{

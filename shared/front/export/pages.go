@@ -73,7 +73,7 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	q := queryOf(r, RowList{})
 	name := q.stream("stream")
 	if name == "" {
-		q.refuse("stream", "the name of a stream", "none")
+		q.refusalOf("stream", "the name of a stream", "none")
 	}
 	from, limit, head := q.number("from"), q.number("limit"), q.number("head")
 	if q.err != nil {
@@ -110,14 +110,14 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 		}
 		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
-	part.Damaged, err = damage(err)
+	part.Damaged, err = reportDamage(err)
 	return part, err
 }
 
-// damage returns the text of an error about damaged data, and passes other errors on.
-func damage(err error) (string, error) {
+// reportDamage returns the text of an error about damaged data, and passes other errors on.
+func reportDamage(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
-		return problem.Of(err).Error(), nil
+		return problem.AsError(err).Error(), nil
 	}
 	return "", err
 }
@@ -133,13 +133,13 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !documents.Exported(k) {
+	if !documents.IsExported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is not part of an export", k.String())
 	}
 	page := DocPage{}
 	return &page, p.Source.Walk(r.Context(), func(v store.View) error {
 		d, err := v.Doc(r.Context(), k)
-		if page.Damaged, err = damage(err); err == nil && page.Damaged == "" {
+		if page.Damaged, err = reportDamage(err); err == nil && page.Damaged == "" {
 			page.Doc = docOf(&d)
 		}
 		return err
@@ -172,7 +172,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		}
 		page.Docs = append(page.Docs, docOf(d))
 	}
-	page.Damaged, err = damage(err)
+	page.Damaged, err = reportDamage(err)
 	return &page, err
 }
 
@@ -206,7 +206,7 @@ func (p *pages) open(r *http.Request) (any, error) {
 	if err != nil || len(box) == 0 {
 		return nil, problem.Invalid("box", "a sealed box in base64", "something else")
 	}
-	if !textkeys.IsBound(is.Bound) {
+	if !textkeys.IsVaultContext(is.Bound) {
 		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens keys of texts, and nothing else")
 	}
 	secret, err := p.Vault.Open(r.Context(), is.Bound, box)
@@ -223,7 +223,7 @@ type query struct {
 	err    error
 }
 
-func (q *query) refuse(name, want, got string) {
+func (q *query) refusalOf(name, want, got string) {
 	if q.err == nil {
 		q.err = problem.Invalid(name, want, got)
 	}
@@ -233,25 +233,25 @@ func (q *query) refuse(name, want, got string) {
 // one would return a different page.
 func queryOf(r *http.Request, request any) *query {
 	q := &query{values: map[string]string{}}
-	if of, ok := request.(op.Ranged); ok {
-		q.ranges = of.Ranges()
+	if ranged, ok := request.(op.Ranged); ok {
+		q.ranges = ranged.Ranges()
 	}
-	var known []string
+	var names []string
 	for _, f := range (op.Spec{In: reflect.TypeOf(request)}).Fields() {
-		known = append(known, f.Name)
+		names = append(names, f.Name)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		q.refuse("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
+		q.refusalOf("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
 	}
 	for name, given := range values {
 		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
-			q.refuse(clip(name), "no query", "one")
-		case !slices.Contains(known, name):
-			q.refuse(clip(name), strings.Join(known, ", "), "another member of the query")
+		case !slices.Contains(names, name) && len(names) == 0:
+			q.refusalOf(clip(name), "no query", "one")
+		case !slices.Contains(names, name):
+			q.refusalOf(clip(name), strings.Join(names, ", "), "another member of the query")
 		case len(given) != 1 || given[0] == "":
-			q.refuse(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
+			q.refusalOf(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
 		}
 		q.values[name] = given[0]
 	}
@@ -268,7 +268,7 @@ func (q *query) number(name string) uint64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < is.Min || n > is.Max || strconv.FormatInt(n, 10) != s {
-		q.refuse(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
+		q.refusalOf(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
 	}
 	return uint64(n)
 }
@@ -277,14 +277,14 @@ func (q *query) list() store.Range {
 	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
 	if index := q.values["index"]; index != "" {
 		if r != (store.Range{}) {
-			q.refuse("index", "none beside partition, first or last", clip(index))
+			q.refusalOf("index", "none beside partition, first or last", clip(index))
 		}
 		r = store.Range{Partition: index, Index: true}
 	}
 	if r.Partition == "" {
-		q.refuse("partition", "one, or an index", "none")
+		q.refusalOf("partition", "one, or an index", "none")
 	}
-	if q.err == nil && !documents.Listed(r) {
+	if q.err == nil && !documents.IsListed(r) {
 		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)
 	}
 	return r
@@ -293,7 +293,7 @@ func (q *query) list() store.Range {
 func (q *query) stream(name string) store.Stream {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.values[name])
 	if err != nil || len(b) > store.MaxKey {
-		q.refuse(name, "at most 512 bytes in base64url", clip(q.values[name]))
+		q.refusalOf(name, "at most 512 bytes in base64url", clip(q.values[name]))
 	}
 	return store.Stream(b)
 }

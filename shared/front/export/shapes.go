@@ -15,9 +15,9 @@ type Pair struct {
 	To   identity.ID `json:"to"`
 }
 
-// Said is a recorded text. Text is nil if the text cannot be read: Sealed means that the key of its
+// RecordedText is a recorded text. Text is nil if the text cannot be read: Sealed means that the key of its
 // day was destroyed, Damaged that its data is damaged.
-type Said struct {
+type RecordedText struct {
 	Text    *string `json:"text,omitempty"`
 	Sealed  bool    `json:"sealed,omitempty"`
 	Damaged bool    `json:"damaged,omitempty"`
@@ -39,10 +39,10 @@ type Entry struct {
 	Seq      int64         `json:"seq"` // zero for a reset
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
-	Said
+	RecordedText
 	// Fate of a call: answered, void, closed or pending.
-	Fate     transcript.Fate `json:"fate,omitempty"`
-	Decision *Decision       `json:"decision,omitempty"`
+	Fate     transcript.Outcome `json:"fate,omitempty"`
+	Decision *Decision          `json:"decision,omitempty"`
 	Proof
 }
 
@@ -61,9 +61,9 @@ type Answer struct {
 	Seq  int64         `json:"seq"`
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
-	Said
-	TookMS int64    `json:"took_ms"`       // time from acceptance to the answer
-	Cut    call.Cut `json:"cut,omitempty"` // reason why the answer is incomplete
+	RecordedText
+	TookMS int64          `json:"took_ms"`       // time from acceptance to the answer
+	Cut    call.CutReason `json:"cut,omitempty"` // reason why the answer is incomplete
 	Proof
 }
 
@@ -71,11 +71,11 @@ type End struct {
 	Entries uint64 `json:"entries"`
 }
 
-func saidOf(t transcript.Text) Said {
+func saidOf(t transcript.Text) RecordedText {
 	if t.Sealed || t.Damaged {
-		return Said{Sealed: t.Sealed, Damaged: t.Damaged}
+		return RecordedText{Sealed: t.Sealed, Damaged: t.Damaged}
 	}
-	return Said{Text: &t.Said}
+	return RecordedText{Text: &t.Content}
 }
 
 func proofOf(prev identity.Hash, t transcript.Text) Proof {
@@ -89,7 +89,7 @@ func proofOf(prev identity.Hash, t transcript.Text) Proof {
 func entryOf(e *transcript.Entry) *Entry {
 	out := &Entry{
 		Position: e.Position, Kind: "call", Epoch: e.Epoch, Seq: e.Seq, Time: canon.FormatTime(e.Time), Hash: e.Hash,
-		Said: saidOf(e.Text), Fate: e.Fate, Proof: proofOf(e.Prev, e.Text),
+		RecordedText: saidOf(e.Text), Fate: e.Fate, Proof: proofOf(e.Prev, e.Text),
 	}
 	if e.Reset {
 		out.Kind = "reset"
@@ -100,7 +100,7 @@ func entryOf(e *transcript.Entry) *Entry {
 		out.Decision = &Decision{Position: d.Position, Cause: d.Cause, Usage: d.Usage}
 	case transcript.Answered:
 		out.Decision = &Decision{Position: d.Position, Usage: d.Usage, Answer: &Answer{
-			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut, Proof: proofOf(d.Prev, d.Text),
+			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, RecordedText: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut, Proof: proofOf(d.Prev, d.Text),
 		}}
 	}
 	return out

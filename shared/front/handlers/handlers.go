@@ -28,8 +28,8 @@ func Rows() []Row {
 	tasks := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []Row{
 		{&protocol.MCP, openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, openMCP, mcpserver.Operations},
-		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
-		{&protocol.Text, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
+		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Plain, a.Models) }, openai.Operations},
+		{&protocol.Text, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Plain) }, text.Operations},
 		// a.Cards is the A2A server, which also signs the cards of vacants.
 		{&protocol.A2A, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
 	}
@@ -49,15 +49,15 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 		owners.SendAGP = a.SendAGP
 	}
 	return mcpserver.Handler(mcpserver.Config{
-		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: h.IsPublished, Receipts: a.Receipts, Version: h.Version(), Team: a.Team,
+		Agents: a.Plain, Card: a.Cards.Card, Search: search, Published: h.IsPublished, Receipts: a.Receipts, Version: h.Version(), Team: a.Team,
 		Owners: owners,
 	})
 }
 
 func Open(a *serve.A2A) []plain.Protocol {
-	var all []plain.Protocol
+	var protocols []plain.Protocol
 	for _, row := range Rows() {
-		all = append(all, plain.Protocol{Protocol: row.Protocol, Serve: row.Open(a)})
+		protocols = append(protocols, plain.Protocol{Protocol: row.Protocol, Serve: row.Open(a)})
 	}
-	return all
+	return protocols
 }

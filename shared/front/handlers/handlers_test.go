@@ -13,8 +13,8 @@ func TestEveryProtocolHasItsCode(t *testing.T) {
 	var all []*protocol.Protocol
 	for _, row := range handlers.Rows() {
 		all = append(all, row.Protocol)
-		if row.Open == nil || row.Operations == nil || row.Name == "" || row.Refuse == nil || row.MaxBody == 0 || row.Line == "" {
-			t.Errorf("the row of %q lacks a member: %+v", row.Line, row)
+		if row.Open == nil || row.Operations == nil || row.Name == "" || row.Refuse == nil || row.MaxBody == 0 || row.LogMessage == "" {
+			t.Errorf("the row of %q lacks a member: %+v", row.LogMessage, row)
 		}
 	}
 	if !slices.Equal(all, protocol.All) {
@@ -30,7 +30,7 @@ func TestTheEdgeHasRoomForTheProtocols(t *testing.T) {
 	for _, p := range protocol.All {
 		for _, pattern := range p.Patterns {
 			if to := functions.Route(pattern).To; to.Name != functions.Agent.Name {
-				t.Errorf("%s of %s leads to %s", pattern, p.Line, to.Name)
+				t.Errorf("%s of %s leads to %s", pattern, p.LogMessage, to.Name)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Hand
 // for a 403 because of a missing scope. scope is the scope that the request needs, or "". All
 // refusals of requests that a key or token may authorize must go through Challenge.
 func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
-	p, challenge := problem.Of(err), `Bearer realm="vacancy"`
+	p, challenge := problem.AsError(err), `Bearer realm="vacancy"`
 	switch {
 	case p.Kind == problem.Scope:
 		challenge += `, error="insufficient_scope"`
@@ -83,8 +83,8 @@ func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) 
 		challenge += `, scope="` + scope + `"`
 	}
 	if metadata, ok := r.Context().Value(metadataKey{}).(func(*http.Request) string); ok {
-		if at := metadata(r); at != "" {
-			challenge += `, resource_metadata="` + at + `"`
+		if url := metadata(r); url != "" {
+			challenge += `, resource_metadata="` + url + `"`
 		}
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
@@ -96,7 +96,7 @@ const RequestHeader = "X-Request-Id"
 
 func WithRequestIDs(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := obs.RequestOf(r.Context())
+		id := obs.RequestID(r.Context())
 		if id == "" {
 			id = rand.Text()
 			r = r.WithContext(obs.WithRequest(r.Context(), id))
@@ -186,16 +186,16 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	}
 	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxMethod)]), slog.String("path", ClipPath(r.URL.Path))}
 	if err != nil {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		verdict = p.Kind.String()
 		if status := p.Kind.Row().Status; status >= http.StatusInternalServerError {
 			level = slog.LevelError
-			attrs = append(attrs, slog.Int(obs.Status, status), slog.String("cause", p.Error()))
+			attrs = append(attrs, slog.Int(obs.AttrStatus, status), slog.String("cause", p.Error()))
 		}
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict))
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict))
 	if a.Now != nil {
-		attrs = append(attrs, obs.Took(a.Now().Sub(began)))
+		attrs = append(attrs, obs.DurationAttr(a.Now().Sub(began)))
 	}
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
@@ -217,7 +217,7 @@ type Refusal struct {
 }
 
 func RefusalOf(err error) Refusal {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	return Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field}
 }
 
@@ -238,7 +238,7 @@ type members interface{ Members() any }
 // Fail answers with an error: the status of its kind, and a Refusal with the members that the error
 // adds. It sets Retry-After if the kind requires it and the caller has not set it.
 func Fail(w http.ResponseWriter, err error) {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	body, encErr := Encode(RefusalOf(err))
 	var more members
 	if encErr == nil && errors.As(err, &more) {
@@ -250,13 +250,13 @@ func Fail(w http.ResponseWriter, err error) {
 	if encErr != nil {
 		body = []byte(`{"detail":"internal error","code":"internal"}` + "\n")
 	}
-	Refusing(w.Header(), p)
+	SetRefusalHeaders(w.Header(), p)
 	Send(w, p.Kind.Row().Status, body)
 }
 
 func FailLine(w http.ResponseWriter, err error) {
-	p := problem.Of(err)
-	Refusing(w.Header(), p)
+	p := problem.AsError(err)
+	SetRefusalHeaders(w.Header(), p)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	line := strings.Join(strings.FieldsFunc(p.Text(), unicode.IsControl), " ")
 	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
@@ -265,8 +265,8 @@ func FailLine(w http.ResponseWriter, err error) {
 // FailRPC answers with an error in the form of JSON-RPC, because MCP clients do not show other
 // bodies. A nil id becomes null. An error that has a method RPC chooses its own code and data.
 func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
-	p := problem.Of(err)
-	Refusing(w.Header(), p)
+	p := problem.AsError(err)
+	SetRefusalHeaders(w.Header(), p)
 	refusal := RPCRefusalOf(id, p)
 	var own interface{ RPC() (code int, data any) }
 	if errors.As(err, &own) {
@@ -309,7 +309,7 @@ func RPCCode(k problem.Kind) int {
 	return -32000
 }
 
-func Refusing(h http.Header, p *problem.Error) {
+func SetRefusalHeaders(h http.Header, p *problem.Error) {
 	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
@@ -339,7 +339,7 @@ func Send(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // the client may have disconnected
 }
 
-func Answer(w http.ResponseWriter, status int, v any) error {
+func SendJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := Encode(v)
 	if err != nil {
 		return err
@@ -408,9 +408,9 @@ func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 		return "", err
 	}
 	text := string(b)
-	for at, c := range text {
-		if _, size := utf8.DecodeRuneInString(text[at:]); c == utf8.RuneError && size == 1 {
-			return "", problem.Invalid("body", "a text in UTF-8", fmt.Sprintf("other bytes at byte %d", at))
+	for offset, c := range text {
+		if _, size := utf8.DecodeRuneInString(text[offset:]); c == utf8.RuneError && size == 1 {
+			return "", problem.Invalid("body", "a text in UTF-8", fmt.Sprintf("other bytes at byte %d", offset))
 		}
 	}
 	if text == "" {

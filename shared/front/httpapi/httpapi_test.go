@@ -15,7 +15,7 @@ import (
 )
 
 func ok(w http.ResponseWriter, _ *http.Request) error {
-	return httpapi.Answer(w, http.StatusCreated, map[string]string{"a": "<b>"})
+	return httpapi.SendJSON(w, http.StatusCreated, map[string]string{"a": "<b>"})
 }
 
 // extended is an error with a member of its own.
@@ -92,7 +92,7 @@ func TestBodiesAreRefusedByMediaTypeEncodingAndSize(t *testing.T) {
 
 func TestAReadRefusalIsTheErrorThatWasRendered(t *testing.T) {
 	r := httpapi.RefusalOf(problem.New(problem.Gone, "gone"))
-	if err := r.Problem(); !problem.Is(err, problem.Gone) || problem.Of(err).Text() != "gone" {
+	if err := r.Problem(); !problem.Is(err, problem.Gone) || problem.AsError(err).Text() != "gone" {
 		t.Errorf("Problem() = %v, want the same kind and text", err)
 	}
 	if unknown := (&httpapi.Refusal{Code: "of_a_later_host"}).Problem(); !problem.Is(unknown, problem.Internal) {

@@ -31,10 +31,10 @@ type agent struct {
 
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	a.r.asked.Store(true)
-	l := plain.Line{Protocol: a.r.Line.Protocol, What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+	l := plain.Line{Message: a.r.Line.Message, What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
 	t, err := a.ask(ctx, q, piece, &l)
 	if err != nil && !l.Accepted {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, err)
 	}
 	if !a.r.posted.batch { // a batch has one HTTP status for several answers
@@ -66,17 +66,17 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	// The text is part 0.
 	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error {
 		// The schema of the tool lists the media types, so other spellings are not accepted.
-		if a.Vacant.Takes(&q.Files[i-1]) {
+		if a.Vacant.AcceptsFile(&q.Files[i-1]) {
 			return nil
 		}
-		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.Readable(&a.Vacant), httpapi.Clip(p.MediaType))
+		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.ListReadable(&a.Vacant), httpapi.Clip(p.MediaType))
 	})
 	turn, err := a.Turn(ctx, m, unfit)
 	if err != nil {
 		return t, err
 	}
-	turn.Most = q.Most
-	if err := a.Admit(ctx, turn, a.r.Request, l); err != nil {
+	turn.MaxPrice = q.Most
+	if err := a.SetPayment(ctx, turn, a.r.Request, l); err != nil {
 		return t, err
 	}
 	return a.Run(ctx, turn, plain.Wait{Time: a.d.AnswerTime, Began: q.Began, Piece: pieceOf(piece)})
@@ -104,19 +104,19 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 	out := mcptool.Answer{Context: t.Context, Task: t.ID}
 	var signed *envelope.Envelope
 	if err == nil {
-		switch err = plain.Failure(&t.Status); {
+		switch err = plain.FailureOf(&t.Status); {
 		case err != nil && t.Status.State == task.Canceled:
 			err = nil
 		case err == nil && !t.Status.State.Active() && t.Status.Message != nil:
 			out.Text = plain.TextOfStatus(&t.Status)
 			// The envelope is the message that the vacant signed, in the form of PROTOCOL §5.
-			if signed, err = a2awire.Signed(t.Status.Message); signed != nil {
+			if signed, err = a2awire.ParseEnvelope(t.Status.Message); signed != nil {
 				out.Envelope = envelope.AppendMessage(nil, signed)
 			}
 		}
 	}
 	if err != nil {
-		return mcptool.Answer{}, a.r.note(explained(err, false))
+		return mcptool.Answer{}, a.r.recordError(addOutcome(err, false))
 	}
 	switch {
 	case t.Status.State != task.Completed && out.Envelope == nil, t.Status.State.Waits():
@@ -131,7 +131,7 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 		if signed != nil {
 			base, err := a.d.Agents.Base(a.r.Request)
 			if err != nil {
-				return out, a.r.note(err)
+				return out, a.r.recordError(err)
 			}
 			out.Receipt = base + call.ReceiptPath(call.Pair{Caller: signed.To, Vacant: a.Vacant.ID}, paid.Position)
 		}
@@ -141,7 +141,7 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 
 func (a *agent) Describe(context.Context) (mcptool.Description, error) {
 	d, err := a.describe()
-	return d, a.r.note(err)
+	return d, a.r.recordError(err)
 }
 
 func (a *agent) describe() (mcptool.Description, error) {
@@ -160,11 +160,11 @@ func (a *agent) describe() (mcptool.Description, error) {
 func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
 	a.r.asked.Store(true)
 	reply, err := a.call(ctx, request)
-	var said *mcptool.Said
-	if errors.As(err, &said) {
+	var toolErr *mcptool.ReferenceError
+	if errors.As(err, &toolErr) {
 		return nil, err
 	}
-	return reply, a.r.note(err)
+	return reply, a.r.recordError(err)
 }
 
 func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
@@ -175,10 +175,10 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	e := &q.Envelope
 	if e.To != a.Vacant.ID {
-		return nil, &mcptool.Said{Text: fmt.Sprintf("envelope_to_mismatch: expected %s, got %s", a.Vacant.ID, e.To)}
+		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("envelope_to_mismatch: expected %s, got %s", a.Vacant.ID, e.To)}
 	}
 	if !a.Vacant.State.CanBeCalled() {
-		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", a.Vacant.State)}
+		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("vacant %s; not accepting calls", a.Vacant.State)}
 	}
 	if e.Seq == 1 {
 		err = plain.CheckNewPair(ctx)
@@ -196,26 +196,26 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 		})
 	}
 	refusal := err
-	if o.Problem != nil && !o.Ended && o.State == "" {
+	if o.Problem != nil && !o.HasEnded && o.State == "" {
 		refusal = o.Problem
 	}
 	if refusal != nil {
-		p := problem.Of(refusal)
-		l := plain.Line{Protocol: a.r.Line.Protocol, What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+		p := problem.AsError(refusal)
+		l := plain.Line{Message: a.r.Line.Message, What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
 		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, refusal)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if o.Problem != nil {
-		return nil, explained(&task.Refusal{Outcome: o}, true)
+		return nil, addOutcome(&task.Refusal{Outcome: o}, true)
 	}
 	return envelope.AppendMessage(nil, o.Reply), nil
 }
 
-// explained adds the outcome's members to a refusal of the pipeline. The state of the chain is
+// addOutcome adds the outcome's members to a refusal of the pipeline. The state of the chain is
 // added only for a caller that signs.
-func explained(err error, signed bool) error {
+func addOutcome(err error, signed bool) error {
 	var refused *task.Refusal
 	if !errors.As(err, &refused) {
 		return err
@@ -258,7 +258,7 @@ func (w *withOutcome) Members() any {
 	if o.Reply != nil {
 		m.Reply = json.RawMessage(envelope.AppendMessage(nil, o.Reply))
 	}
-	if o.Chain {
+	if o.HasChain {
 		m.Expected, m.Tip = o.ExpectedSeq, o.ChainTip.String()
 	}
 	if !o.Floor.IsZero() {

@@ -49,9 +49,9 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
-// blindMethods lists methods that clients of earlier revisions call on every server, whatever the
+// earlierMethods lists methods that clients of earlier revisions call on every server, whatever the
 // server declares. The library answers that there are no prompts, and ignores the log level.
-var blindMethods = []string{"prompts/list", "logging/setLevel"}
+var earlierMethods = []string{"prompts/list", "logging/setLevel"}
 
 // posted contains the parts of a POST that determine the form of its answer.
 type posted struct {
@@ -120,7 +120,7 @@ func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 	for i := range p.messages {
 		switch m := &p.messages[i]; {
 		case m.method == "" || m.id == nil: // no answer is expected
-		case slices.Contains(methods, m.method), p.version != modern && slices.Contains(blindMethods, m.method):
+		case slices.Contains(methods, m.method), p.version != modern && slices.Contains(earlierMethods, m.method):
 			served = append(served, m.raw)
 		default:
 			unknown = append(unknown, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
@@ -163,7 +163,7 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	}
 	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
-		return p, refusal{problem.New(problem.Malformed, "the body does not decode: %s", problem.Of(err).Text()), codeParse, nil}
+		return p, refusal{problem.New(problem.Malformed, "the body does not decode: %s", problem.AsError(err).Text()), codeParse, nil}
 	}
 	d = canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
 	if p.batch = d.Kind() == canon.Array; p.batch {
@@ -171,7 +171,7 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 			if len(p.messages) == maxBatch {
 				return problem.Invalid("the body", fmt.Sprintf("at most %d requests", maxBatch), "more")
 			}
-			raw, err := d.Span()
+			raw, err := d.SkipRaw()
 			if err != nil {
 				return err
 			}
@@ -214,18 +214,18 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 
 // encode returns errors in the form of the answer: events, a list for a batch, or a single error.
 func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
-	all := make([][]byte, len(errors))
+	messages := make([][]byte, len(errors))
 	for i := range errors {
-		all[i], _ = httpapi.Encode(errors[i]) // strings always encode
-		all[i] = bytes.TrimSpace(all[i])
+		messages[i], _ = httpapi.Encode(errors[i]) // strings always encode
+		messages[i] = bytes.TrimSpace(messages[i])
 		if p.streams() && p.version != modern {
-			all[i] = slices.Concat([]byte("event: message\ndata: "), all[i], []byte("\n\n"))
+			messages[i] = slices.Concat([]byte("event: message\ndata: "), messages[i], []byte("\n\n"))
 		}
 	}
 	if p.batch && !p.streams() {
-		return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
+		return slices.Concat([]byte("["), bytes.Join(messages, []byte(",")), []byte("]"))
 	}
-	return bytes.Join(all, nil)
+	return bytes.Join(messages, nil)
 }
 
 func (p *posted) message(raw []byte) error {
@@ -241,7 +241,7 @@ func (p *posted) message(raw []byte) error {
 		case "id":
 			switch d.Kind() {
 			case canon.String, canon.Int, canon.Float:
-				m.id, err = d.Span()
+				m.id, err = d.SkipRaw()
 			default:
 				err = problem.Invalid("id", "a text or a number", d.Kind().String())
 			}
@@ -285,7 +285,7 @@ func (m *rpc) params(d *canon.Decoder) error {
 		case key == "_meta" && d.Kind() == canon.Object:
 			return d.Object(func(key string) (err error) {
 				if k := d.Kind(); key == "progressToken" && (k == canon.String || k == canon.Int || k == canon.Float) {
-					m.token, err = d.Span()
+					m.token, err = d.SkipRaw()
 					return err
 				}
 				return d.Skip()

@@ -24,7 +24,7 @@ func TestAskTakesFilesOfAnAgentThatTakesThem(t *testing.T) {
 		c.Substrates[substrate.KindOllama] = func(string) (substrate.Substrate, error) { return w, nil }
 	})
 	for name, input := range map[string][]string{"viewer": {"image/png", "text/csv"}, "mind": nil} {
-		_, err := w.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Agent: &definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: input}})
+		_, err := w.Vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "Repeats", Agent: &definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: input}})
 		w.Must(err)
 	}
 	for name, takes := range map[string]bool{"viewer": true, "mind": false} {
@@ -73,7 +73,7 @@ func TestARepeatedQuestionWithAFileRunsOnce(t *testing.T) {
 		c.Substrates[substrate.KindOllama] = func(string) (substrate.Substrate, error) { return w, nil }
 	})
 	agent := definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: []string{"image/png", "text/csv"}}
-	r, err := w.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Repeats", Agent: &agent})
+	r, err := w.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "viewer", Capability: "Repeats", Agent: &agent})
 	w.Must(err)
 	key := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 	ask := func(id string) called {

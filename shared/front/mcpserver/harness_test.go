@@ -128,19 +128,19 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	protocols := handlers.Open(w.Agents)
 	if answerTime != 0 {
 		servers := mcpserver.Config{
-			Agents: w.Agents.Agents, Card: w.Agents.Cards.Card, Search: w.SearchHandler(w.Agents.Find), Published: w.IsPublished, Receipts: accounts, AnswerTime: answerTime,
+			Agents: w.Agents.Plain, Card: w.Agents.Cards.Card, Search: w.SearchHandler(w.Agents.Find), Published: w.IsPublished, Receipts: accounts, AnswerTime: answerTime,
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Agents, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Plain, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
 	w.http.Start()
 	t.Cleanup(w.http.Close)
 	w.Work()
-	w.echo = w.create(vacants.Spec{Name: "echo", Substrate: "echo"})
+	w.echo = w.create(vacants.CreateSpec{Name: "echo", Substrate: "echo"})
 	return w
 }
 
-func (w *world) create(s vacants.Spec) vacants.Record {
+func (w *world) create(s vacants.CreateSpec) vacants.Record {
 	w.Helper()
 	s.Capability = cmp.Or(s.Capability, "Repeats")
 	return w.Create(s)
@@ -148,7 +148,7 @@ func (w *world) create(s vacants.Spec) vacants.Record {
 
 // mind makes a vacant that remembers, and answers with everything it was told.
 func (w *world) mind(name string) vacants.Record {
-	return w.create(vacants.Spec{Name: name, Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
+	return w.create(vacants.CreateSpec{Name: name, Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
 }
 
 // key is a key of a tenant with ten dollars.

@@ -15,7 +15,7 @@ import (
 func TestTheHostsServerFindsAndAsks(t *testing.T) {
 	w := newWorld(t)
 	w.publish(w.mind("mind"))
-	w.publish(w.create(vacants.Spec{Name: "lawyer", Capability: "Translates legal texts", Substrate: "echo"}))
+	w.publish(w.create(vacants.CreateSpec{Name: "lawyer", Capability: "Translates legal texts", Substrate: "echo"}))
 	s := w.connect("/mcp", "", nil)
 	if about := s.InitializeResult(); about.ServerInfo.Name != "vacancy" || !strings.Contains(about.Instructions, "search_agents") {
 		t.Errorf("the server is %+v", about)
@@ -73,7 +73,7 @@ func TestTheHostsServerFindsAndAsks(t *testing.T) {
 func TestTheHostsServerReachesOnlyWhatIsPublished(t *testing.T) {
 	w := newWorld(t)
 	w.publish(w.mind("mind"))
-	hidden := w.create(vacants.Spec{Name: "hidden", Substrate: "echo"})
+	hidden := w.create(vacants.CreateSpec{Name: "hidden", Substrate: "echo"})
 	asked := w.call("/v/hidden/mcp", "ask", `{"message":"hi"}`)
 	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 	for _, agent := range []string{"hidden", hidden.ID.String(), "nobody", "", "{x}", "../mind", strings.Repeat("x", 4000)} {

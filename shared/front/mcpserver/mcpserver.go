@@ -45,7 +45,7 @@ type Config struct {
 	Published func(context.Context, identity.ID) (bool, error)
 	// Team dispatches tasks for accounts. If Team is nil, the host's server has no team tools.
 	Team *team.Team
-	// Receipts serves receipts below call.ReceiptsPath. It may be nil.
+	// Receipts serves receipts below call.ReceiptsPrefix. It may be nil.
 	Receipts http.Handler
 	// Owners serves the tools that only some keys may use.
 	Owners Owners
@@ -335,13 +335,13 @@ func (w *writer) Flush() {
 	}
 }
 
-// note records an error of a tool for the log, and for the status if the error is a fault. It
+// recordError records an error of a tool for the log, and for the status if the error is a fault. It
 // returns the error.
-func (r *request) note(err error) error {
+func (r *request) recordError(err error) error {
 	if err == nil {
 		return nil
 	}
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	r.verdict.Store(p)
 	if mcptool.IsFault(err) {
 		r.fault.Store(p)

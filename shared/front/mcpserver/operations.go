@@ -47,7 +47,7 @@ type (
 
 func Operations() []op.Spec {
 	post := op.Spec{
-		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.Calling()}, Open: true,
+		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.CallDemand()}, Open: true,
 		Out: reflect.TypeFor[Response](), Errors: reflect.TypeFor[httpapi.RPCRefusal](), Gives: []string{"application/json", "text/event-stream"},
 		Answer: "The answer, or server-sent events with its progress and the answer, if a tool is called with a progress token.",
 	}
@@ -55,15 +55,15 @@ func Operations() []op.Spec {
 		Method: "GET", Status: http.StatusOK, Access: op.Access{Anybody: true}, Out: reflect.TypeFor[ServerCard](), Errors: reflect.TypeFor[httpapi.RPCRefusal](),
 		Gives: []string{mediaCard}, Open: true,
 	}
-	at := func(s op.Spec, path, doc string, in reflect.Type) op.Spec {
+	specAt := func(s op.Spec, path, doc string, in reflect.Type) op.Spec {
 		s.Path, s.Doc, s.In = path, doc, in
 		return s
 	}
 	vacant := "/v/{vacant}" + message.MCPPath
 	return []op.Spec{
-		at(post, vacant, "serves a vacant by MCP", reflect.TypeFor[Posted]()),
-		at(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[OfVacant]()),
-		at(post, message.MCPPath, "serves the host by MCP: its agents are found and asked", reflect.TypeFor[PostedToHost]()),
-		at(card, message.MCPPath+cardPath, "shows where the MCP server of the host is", reflect.TypeFor[struct{}]()),
+		specAt(post, vacant, "serves a vacant by MCP", reflect.TypeFor[Posted]()),
+		specAt(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[OfVacant]()),
+		specAt(post, message.MCPPath, "serves the host by MCP: its agents are found and asked", reflect.TypeFor[PostedToHost]()),
+		specAt(card, message.MCPPath+cardPath, "shows where the MCP server of the host is", reflect.TypeFor[struct{}]()),
 	}
 }

@@ -52,7 +52,7 @@ func (d *api) identify(r *request, below bool) (err error) {
 	if keys == nil {
 		return r.Identify()
 	}
-	r.key, err = keys.Admit(r.Context(), r.Request, billing.Demand{Test: true, Active: true})
+	r.key, err = keys.AuthenticateRequest(r.Context(), r.Request, billing.Demand{Test: true, Active: true})
 	switch {
 	case errors.Is(err, billing.ErrNoKey):
 		return nil
@@ -95,7 +95,7 @@ func (d *api) admit(r *request, about *mcptool.About) error {
 func (d *api) children(ctx context.Context, cursor string) (any, error) {
 	r := requestOf(ctx)
 	page, err := d.Owners.Children(ctx, r.Request, r.Vacant.ID, cursor)
-	return page, r.note(err)
+	return page, r.recordError(err)
 }
 
 func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
@@ -105,7 +105,7 @@ func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
 		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(end))] + end
 	}
 	made, err := d.Owners.Spawn(ctx, r.Request, r.Vacant.ID, rule, name)
-	return made, r.note(err)
+	return made, r.recordError(err)
 }
 
 // delegate implements vacant_delegate and vacant_delegate_a2a. It uses no HTTP, because the child
@@ -113,16 +113,16 @@ func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
 func (d *api) delegate(ctx context.Context, name, text string, wait time.Duration) (map[string]any, error) {
 	r := requestOf(ctx)
 	if err := plain.CheckText("task", text); err != nil {
-		return nil, r.note(err)
+		return nil, r.recordError(err)
 	}
 	child, there, err := d.Agents.Directory.ShowNamed(ctx, name)
 	switch {
 	case err != nil:
-		return nil, r.note(err)
+		return nil, r.recordError(err)
 	case !there || child.IsDeleted() || child.Parent == nil || *child.Parent != r.Vacant.ID:
-		return nil, &mcptool.Said{Text: fmt.Sprintf("%.80q is not a direct descendant of vacant %s", name, r.Vacant.ID.Short())}
+		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("%.80q is not a direct descendant of vacant %s", name, r.Vacant.ID.Short())}
 	case !r.Vacant.State.CanBeCalled():
-		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", r.Vacant.State)}
+		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("vacant %s; not accepting calls", r.Vacant.State)}
 	}
 	by := call.Credential{Address: r.Address.String()}
 	if r.key != nil {
@@ -130,19 +130,19 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(wait, d.AnswerTime)+call.DefaultMargin)
 	defer cancel()
-	var a delegation.Delegated
+	var a delegation.DelegatedAnswer
 	err = d.Agents.Answers.Hold(&r.Caller, func() (err error) {
 		a, err = d.Owners.Answers.Delegate(ctx, d.Owners.Calls, by, r.Vacant.ID, child.ID, text)
 		return err
 	})
-	var of card.Card
+	var childCard card.Card
 	if err == nil {
-		of, err = card.Parse(child.Card)
+		childCard, err = card.Parse(child.Card)
 	}
 	return map[string]any{
-		"ok": true, "child_name": child.Name, "child_vacant_id_hex": child.ID.String(), "child_endpoint": of.Endpoint, "answer": a.Text,
+		"ok": true, "child_name": child.Name, "child_vacant_id_hex": child.ID.String(), "child_endpoint": childCard.Endpoint, "answer": a.Text,
 		"substrate": child.Substrate, "request_envelope_id_hex": a.Request.String(), "response_envelope_id_hex": a.Reply.String(),
-	}, r.note(err)
+	}, r.recordError(err)
 }
 
 // review implements vacant_caller_review for the vacant of the request.
@@ -150,15 +150,15 @@ func (d *api) review(ctx context.Context, in mcptool.Review) (any, error) {
 	r := requestOf(ctx)
 	rec, err := in.Record()
 	if err != nil {
-		return nil, r.note(err)
+		return nil, r.recordError(err)
 	}
 	receipt, err := d.Owners.Reviews.Issue(ctx, r.Vacant.ID, &rec)
-	return mcptool.NewReviewResult(&rec, &receipt), r.note(err)
+	return mcptool.NewReviewResult(&rec, &receipt), r.recordError(err)
 }
 
 func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	from := cmp.Or(e.From, append(slices.Clip(r.key.Agents), "mcp")[0])
 	answer, err := d.Owners.SendAGP(ctx, r.Request, from, e.ID, e.Intent, e.Payload)
-	return answer, r.note(err)
+	return answer, r.recordError(err)
 }

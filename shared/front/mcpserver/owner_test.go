@@ -75,7 +75,7 @@ func scopes(all ...billing.Scope) billing.KeyOptions { return billing.KeyOptions
 func owned(t *testing.T, changes ...func(*serve.Config)) (w *world, key string) {
 	w = newWorld(t, changes...)
 	key = w.key("acme", scopes(billing.ScopeCall, billing.ScopeVacants, billing.ScopeAgents))
-	w.create(vacants.Spec{Name: "boss", Substrate: "echo", Tenant: "acme"})
+	w.create(vacants.CreateSpec{Name: "boss", Substrate: "echo", Tenant: "acme"})
 	return w, key
 }
 
@@ -176,8 +176,8 @@ func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
 	key := authorized(owner)
 	boss, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "boss")
 	w.Must(err)
-	target := w.create(vacants.Spec{Name: "theirs", Substrate: "echo", Tenant: "other"})
-	mine := w.create(vacants.Spec{Name: "mine", Substrate: "echo", Tenant: "acme"})
+	target := w.create(vacants.CreateSpec{Name: "theirs", Substrate: "echo", Tenant: "other"})
+	mine := w.create(vacants.CreateSpec{Name: "mine", Substrate: "echo", Tenant: "acme"})
 	ask := func(to identity.ID) {
 		e := envelope.Envelope{From: boss.ID, To: to, Seq: 1, Time: w.now(), IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 		w.Must(w.Vacants.Sign(t.Context(), boss.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
@@ -278,7 +278,7 @@ func TestTheOwnerDelegatesToChildren(t *testing.T) {
 	key := authorized(owner)
 	clerk := w.childOf("D1", "clerk")
 	closed := w.childOf("D2", "closed")
-	w.create(vacants.Spec{Name: "secret", Substrate: "echo", Tenant: "other"})
+	w.create(vacants.CreateSpec{Name: "secret", Substrate: "echo", Tenant: "other"})
 	got := w.call("/v/boss/mcp", "vacant_delegate", `{"child_name":"clerk","task":"hi"}`, key)
 	request, _ := got.Data["request_envelope_id_hex"].(string)
 	reply, _ := got.Data["response_envelope_id_hex"].(string)
@@ -338,7 +338,7 @@ func TestTheOwnerDelegatesToChildren(t *testing.T) {
 func TestADelegatedTaskHasATime(t *testing.T) {
 	w := newWorld(t)
 	key := authorized(w.key("acme", scopes(billing.ScopeVacants, billing.ScopeAgents)))
-	w.create(vacants.Spec{Name: "boss", Substrate: "slow", Tenant: "acme"})
+	w.create(vacants.CreateSpec{Name: "boss", Substrate: "slow", Tenant: "acme"})
 	w.childOf("D1", "late")
 	for _, seconds := range []string{"0.2", "0"} {
 		began := time.Now()
@@ -373,7 +373,7 @@ func TestTheKeyBoundsTheCostOfADelegatedTask(t *testing.T) {
 	w := newWorld(t, func(c *serve.Config) {
 		c.Substrates[substrate.KindMock] = func(string) (substrate.Substrate, error) { return shopper{&sales}, nil }
 	})
-	shop := w.create(vacants.Spec{Name: "shop", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "seller"})
+	shop := w.create(vacants.CreateSpec{Name: "shop", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "seller"})
 	_, err := w.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: flat})
 	w.Must(err)
 	w.publish(shop)
@@ -389,7 +389,7 @@ func TestTheKeyBoundsTheCostOfADelegatedTask(t *testing.T) {
 		return authorized(w.key("acme", o))
 	}
 	tight, capped, exact := all(billing.KeyOptions{Most: flat - 1}), all(billing.KeyOptions{Cap: flat - 1}), all(billing.KeyOptions{Most: flat, Cap: flat})
-	w.create(vacants.Spec{By: vacants.Operator(), Name: "boss", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{"shop"}}, Tenant: "acme"})
+	w.create(vacants.CreateSpec{By: vacants.Operator(), Name: "boss", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{"shop"}}, Tenant: "acme"})
 	clerk := w.childOf("D1", "clerk")
 	w.link("acme", clerk.ID)
 	w.skip.Add(int64(2 * time.Second))
@@ -421,10 +421,10 @@ func (w *world) link(tenant string, vacant identity.ID) {
 	w.Helper()
 	a, err := w.Billing.Find(w.Context(), tenant)
 	w.Must(err)
-	self, err := w.Vacants.SelfID(w.Context())
+	self, err := w.Vacants.HostID(w.Context())
 	w.Must(err)
 	w.Must(w.Vacants.Sign(w.Context(), vacant, func(s identity.Signer) error {
-		c := claim.Claim{Host: self, Account: a.ID}
+		c := claim.PaymentClaim{Host: self, Account: a.ID}
 		if err := c.Sign(w.Context(), s, w.now()); err != nil {
 			return err
 		}

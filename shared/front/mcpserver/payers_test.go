@@ -138,7 +138,7 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	check("without an issuer", false)
 	a, err := w.Billing.OpenAccount(t.Context(), "login", 1)
 	w.Must(err)
-	_, err = w.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, Most: flat, Anybody: true, Listed: true})
+	_, err = w.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, DailyLimit: flat, AllowAll: true, Publish: true})
 	w.Must(err)
 	check("with an issuer", true)
 	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})

@@ -25,41 +25,41 @@ func newRegistry(search http.Handler) registry {
 	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
 }
 
-// found searches the registry. It omits agents on other hosts, which the other tools cannot reach.
-func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
+// searchRegistry searches the registry. It omits agents on other hosts, which the other tools cannot reach.
+func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
 	out := mcptool.Found{}
 	found, err := h.registry.Search(ctx, q)
 	if problem.Is(err, problem.Usage) {
-		err = problem.New(problem.Malformed, "%s", problem.Of(err).Text())
+		err = problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
 	if err != nil {
-		return out, h.r.note(err)
+		return out, h.r.recordError(err)
 	}
 	base, err := h.Agents.Base(h.r.Request)
 	if err != nil {
-		return out, h.r.note(err)
+		return out, h.r.recordError(err)
 	}
 	return FoundAt(base, found), nil
 }
 
 // FoundAt returns the matches of a search in the form of the tools. base is the base URL of their
 // host. FoundAt omits matches without a name, which run on other hosts.
-func FoundAt(base string, found discovery.Found) mcptool.Found {
+func FoundAt(base string, found discovery.SearchResult) mcptool.Found {
 	out := mcptool.Found{Agents: []mcptool.Shown{}, Next: found.Next, LeftOut: len(found.Dropped)}
 	for i := range found.Matches {
 		m := &found.Matches[i]
 		if m.Name == "" {
 			continue
 		}
-		at := base + "/v/" + url.PathEscape(m.Name)
-		one := mcptool.Shown{
+		agentURL := base + "/v/" + url.PathEscape(m.Name)
+		entry := mcptool.Shown{
 			Agent: m.Name, ID: m.ID.String(), Capability: m.Card.CapabilityText, State: string(m.State), Score: m.Score, Missing: m.Missing,
-			URL: at, MCP: at + message.MCPPath,
+			URL: agentURL, MCP: agentURL + message.MCPPath,
 		}
 		if l := m.Listing; l != nil {
-			one.Price, one.Tags, one.Skills, one.Summary = l.Price, l.Tags, l.Skills, l.Summary
+			entry.Price, entry.Tags, entry.Skills, entry.Summary = l.Price, l.Tags, l.Skills, l.Summary
 		}
-		out.Agents = append(out.Agents, one)
+		out.Agents = append(out.Agents, entry)
 	}
 	return out
 }

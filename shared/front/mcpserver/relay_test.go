@@ -118,7 +118,7 @@ func TestTheRelayServesAClientByItsLines(t *testing.T) {
 
 func TestTheRelayPassesProgressOnOnlyIfAsked(t *testing.T) {
 	w := newWorld(t)
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	p := relayTo(t, w.http.URL+"/v/slow/mcp", "")
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"},"_meta":{"progressToken":7}}}`)
 	w.gate <- "one "
@@ -157,7 +157,7 @@ func TestTheRelayStopsWhatNobodyWaitsFor(t *testing.T) {
 		for _, at := range []string{"slow", ""} {
 			t.Run(name+" at "+at, func(t *testing.T) {
 				w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
-				w.publish(w.create(vacants.Spec{Name: "slow", Substrate: "slow"}))
+				w.publish(w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"}))
 				key := w.key("acme", billing.KeyOptions{})
 				url, call := w.http.URL+"/v/slow/mcp", `{"name":"ask","arguments":{"message":"hi"}}`
 				if at == "" {
@@ -180,7 +180,7 @@ func TestTheRelayStopsWhatNobodyWaitsFor(t *testing.T) {
 
 func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 	w := newWorld(t)
-	paid := w.create(vacants.Spec{Name: "paid", Substrate: "echo"})
+	paid := w.create(vacants.CreateSpec{Name: "paid", Substrate: "echo"})
 	_, err := w.Vacants.SetPrice(t.Context(), paid.ID, price.Price{Flat: 2000})
 	w.Must(err)
 	for _, tt := range []struct{ name, url, key, line, id, want string }{
@@ -227,7 +227,7 @@ func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 // Requests of one client are answered as they end, each once.
 func TestTheRelayServesRequestsAtOnce(t *testing.T) {
 	w := newWorld(t)
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	p := relayTo(t, w.http.URL+"/v/slow/mcp", "")
 	p.send(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"}}}`)
 	p.send(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)

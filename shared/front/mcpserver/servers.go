@@ -54,14 +54,14 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 	}
 	// The URIs contain the vacant's id, because a name may contain characters that are invalid in
 	// URIs.
-	at := "vacancy://" + about.Of.String()
+	baseURI := "vacancy://" + about.Of.String()
 	add := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
-		s.AddResource(&sdk.Resource{URI: at + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
+		s.AddResource(&sdk.Resource{URI: baseURI + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
 			func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 				r := requestOf(ctx)
 				b, err := read(ctx, r.agent.(*agent))
 				if err != nil {
-					return nil, r.note(err)
+					return nil, r.recordError(err)
 				}
 				return contents(b), nil
 			})
@@ -88,7 +88,7 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 	})
 	if d.Receipts != nil {
 		s.AddResourceTemplate(&sdk.ResourceTemplate{
-			URITemplate: at + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
+			URITemplate: baseURI + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
 			Description: "the signed receipt of a call that had a price; the receipt of an answer ends with the caller, the vacant and the position", MIMEType: "application/json",
 		}, d.receipt)
 	}
@@ -106,8 +106,8 @@ func contents(b []byte) *sdk.ReadResourceResult {
 func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	r := requestOf(ctx)
 	_, rest, _ := strings.Cut(q.Params.URI, receipts)
-	of, position, _ := strings.Cut(rest, "/")
-	path := call.ReceiptsPath + url.PathEscape(of) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
+	caller, position, _ := strings.Cut(rest, "/")
+	path := call.ReceiptsPrefix + url.PathEscape(caller) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
 	read, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return nil, sdk.ResourceNotFoundError(q.Params.URI)
@@ -119,7 +119,7 @@ func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.Rea
 	case w.Status == http.StatusOK:
 		return contents(w.Body.Bytes()), nil
 	case w.Status >= http.StatusInternalServerError:
-		return nil, r.note(problem.New(problem.Unavailable, "the receipt cannot be read now; send the request again"))
+		return nil, r.recordError(problem.New(problem.Unavailable, "the receipt cannot be read now; send the request again"))
 	}
 	return nil, sdk.ResourceNotFoundError(q.Params.URI)
 }
@@ -136,16 +136,16 @@ func (d *api) serverCard(r *request, about mcptool.About) error {
 	if err != nil {
 		return err
 	}
-	at, name := base+message.MCPPath, about.Name
+	endpoint, name := base+message.MCPPath, about.Name
 	if about.Of != (identity.ID{}) {
-		at = base + "/v/" + about.Of.String() + message.MCPPath
+		endpoint = base + "/v/" + about.Of.String() + message.MCPPath
 	}
 	if !plainName.MatchString(name) {
 		name = about.Of.String()
 	}
 	body, err := httpapi.Encode(serverCard{
-		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reversed(base) + "/" + name, Title: clip(about.Name), Version: about.Version, Description: clip(about.Instructions),
-		Remotes: []remote{{Type: "streamable-http", URL: at, Versions: versions}},
+		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reverseHostName(base) + "/" + name, Title: clip(about.Name), Version: about.Version, Description: clip(about.Instructions),
+		Remotes: []remote{{Type: "streamable-http", URL: endpoint, Versions: versions}},
 	})
 	if err != nil {
 		return err
@@ -188,8 +188,8 @@ func clip(s string) string {
 	return s
 }
 
-// reversed returns the host name of a base URL with its labels in reverse order.
-func reversed(base string) string {
+// reverseHostName returns the host name of a base URL with its labels in reverse order.
+func reverseHostName(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {
 		return "localhost"

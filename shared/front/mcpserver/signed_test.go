@@ -66,7 +66,7 @@ func TestTheSeedsTools(t *testing.T) {
 	other, _ := w.signed(key, key.ID(), 1, identity.Hash{})
 	gap, _ := w.signed(key, w.echo.ID, 9, hash)
 	forged := strings.Replace(gap, `"text":"hi"`, `"text":"ho"`, 1)
-	asleep := w.create(vacants.Spec{Name: "asleep", Substrate: "echo"})
+	asleep := w.create(vacants.CreateSpec{Name: "asleep", Substrate: "echo"})
 	_, err = w.Vacants.Pause(t.Context(), asleep.ID)
 	w.Must(err)
 	toSleeper, _ := w.signed(key, asleep.ID, 1, identity.Hash{})
@@ -170,7 +170,7 @@ func TestResourcesAreNamedByTheID(t *testing.T) {
 // The card of a server says where it is, to every page.
 func TestServerCards(t *testing.T) {
 	w := newWorld(t)
-	long := w.create(vacants.Spec{Name: "long", Capability: strings.Repeat("ü", 200), Substrate: "echo"})
+	long := w.create(vacants.CreateSpec{Name: "long", Capability: strings.Repeat("ü", 200), Substrate: "echo"})
 	for path, at := range map[string]string{"/v/long/mcp/server-card": "/v/" + long.ID.String() + "/mcp", "/mcp/server-card": "/mcp"} {
 		got := w.do("GET", path, "", "Origin: https://any.example")
 		var c struct {

@@ -26,7 +26,7 @@ import (
 // An answer that takes longer than a response may is fetched later, or stopped.
 func TestASlowAnswerIsFetchedLater(t *testing.T) {
 	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
 	task := fmt.Sprintf(`{"task":%q}`, first.Data["task"])
 	if first.Is || first.Data["state"] != "working" || !strings.Contains(first.text(), `with the tool get_task and {"task": "`) || first.Data["text"] != nil {
@@ -44,7 +44,7 @@ func TestASlowAnswerIsFetchedLater(t *testing.T) {
 
 func TestASlowAnswerIsStopped(t *testing.T) {
 	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	for _, said := range []string{"", "a part"} {
 		first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
 		task := fmt.Sprintf(`{"task":%q}`, first.Data["task"])
@@ -67,7 +67,7 @@ func TestASlowAnswerIsStopped(t *testing.T) {
 func TestAQuestionIsAnsweredWithoutItsClient(t *testing.T) {
 	for _, meta := range []string{`{"io.github.vacancy-host/idempotency-key":"a"}`, `{"io.github.vacancy-host/idempotency-key":"b","progressToken":1}`} {
 		w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
-		w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+		w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 		acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 		ctx, leave := context.WithCancel(t.Context())
 		gone := make(chan bool)
@@ -98,7 +98,7 @@ func TestAQuestionIsAnsweredWithoutItsClient(t *testing.T) {
 // A client that asks for the task learns it before the first piece, and stops the work by it.
 func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	tasks := make(chan string, 3)
 	s := w.connect("/v/slow/mcp", "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 		task, _ := r.Params.Meta[mcptool.MetaTask].(string)
@@ -128,7 +128,7 @@ func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
 // An address has as many streams at the host's server as at the servers of vacants, together.
 func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
 	w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
-	w.publish(w.create(vacants.Spec{Name: "slow", Substrate: "slow"}))
+	w.publish(w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"}))
 	const most = 16
 	body := func(tool, arguments string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `,"_meta":{"progressToken":1}}}`
@@ -165,7 +165,7 @@ func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
 // A signed call of a slow vacant is pending, and the same envelope gets the answer.
 func TestASignedCallOfASlowVacantIsPending(t *testing.T) {
 	w := newWorld(t)
-	slow := w.create(vacants.Spec{Name: "slow", Substrate: "slow", Work: 5 * time.Minute})
+	slow := w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow", Work: 5 * time.Minute})
 	key, err := identity.NewKey(rand.Reader)
 	w.Must(err)
 	envelope, _ := w.signed(key, slow.ID, 1, identity.Hash{})
@@ -207,7 +207,7 @@ func TestAFailureOfAnAgentIsNoErrorOfTheHost(t *testing.T) {
 	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) {
 		c.Work, c.Log = 5*time.Minute, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
 	close(w.gate) // an answer without a text is a failure
 	if got := w.call("/v/slow/mcp", "get_task", fmt.Sprintf(`{"task":%q,"wait":20}`, first.Data["task"])); !got.Is {

@@ -207,10 +207,10 @@ func TestAQuestionIsAnsweredInTheFormThatTheClientAccepts(t *testing.T) {
 // Nobody learns by MCP which vacants there are.
 func TestUnknownVacantsHaveOneAnswer(t *testing.T) {
 	w := newWorld(t)
-	boss := w.create(vacants.Spec{Name: "boss", Substrate: "echo"})
+	boss := w.create(vacants.CreateSpec{Name: "boss", Substrate: "echo"})
 	_, _, err := w.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "kid", Capability: "helps", Substrate: "echo"})
 	w.Must(err)
-	gone := w.create(vacants.Spec{Name: "gone", Substrate: "echo"})
+	gone := w.create(vacants.CreateSpec{Name: "gone", Substrate: "echo"})
 	for _, step := range []func() error{
 		func() error { _, err := w.Vacants.Sink(t.Context(), gone.ID); return err },
 		func() error { _, err := w.Vacants.Archive(t.Context(), gone.ID); return err },

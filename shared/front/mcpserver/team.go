@@ -21,38 +21,38 @@ func (h *host) Team() mcptool.Team {
 }
 
 func (m *members) Agents(ctx context.Context) ([]team.Agent, error) {
-	all, err := m.Team.Agents(ctx, m.caller)
-	return all, m.r.note(err)
+	agents, err := m.Team.Agents(ctx, m.caller)
+	return agents, m.r.recordError(err)
 }
 
 func (m *members) Agent(ctx context.Context, name string) (team.Details, error) {
 	d, err := m.Team.Agent(ctx, m.caller, name)
-	return d, m.r.note(err)
+	return d, m.r.recordError(err)
 }
 
 func (m *members) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
 	s, err := m.Team.Dispatch(ctx, m.caller, q)
-	return s, m.r.note(err)
+	return s, m.r.recordError(err)
 }
 
 func (m *members) Status(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Status(ctx, m.caller, id, 0)
 	teamapi.Locate(&s, false)
-	return s, m.r.note(err)
+	return s, m.r.recordError(err)
 }
 
 func (m *members) Cancel(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Cancel(ctx, m.caller, id)
-	return s, m.r.note(err)
+	return s, m.r.recordError(err)
 }
 
 func (m *members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
 	s, err := m.Team.Answer(ctx, m.caller, id, text, key)
 	teamapi.Locate(&s, false)
-	return s, m.r.note(err)
+	return s, m.r.recordError(err)
 }
 
 func (m *members) Locks(ctx context.Context) ([]locks.Lock, error) {
-	all, _, err := m.HeldLocks(ctx, m.caller)
-	return all, m.r.note(err)
+	heldLocks, _, err := m.HeldLocks(ctx, m.caller)
+	return heldLocks, m.r.recordError(err)
 }

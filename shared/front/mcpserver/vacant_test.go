@@ -65,7 +65,7 @@ func TestAGuestIsTheSameByMCPAndByText(t *testing.T) {
 func TestRefusalsAreResultsThatSayWhatHelps(t *testing.T) {
 	w := newWorld(t)
 	w.mind("mind")
-	asleep := w.create(vacants.Spec{Name: "asleep", Substrate: "echo"})
+	asleep := w.create(vacants.CreateSpec{Name: "asleep", Substrate: "echo"})
 	_, err := w.Vacants.Pause(t.Context(), asleep.ID)
 	w.Must(err)
 	for _, tt := range []struct{ path, tool, arguments, code, text string }{

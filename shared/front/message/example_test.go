@@ -35,7 +35,7 @@ func host(key *identity.Key) (http.Handler, error) {
 	}
 	pipeline := call.New(call.Config{
 		Store:     store,
-		Directory: call.Single{ID: key.ID(), State: lifecycle.Active, Behaviour: shout, Signer: key},
+		Directory: call.SingleVacant{ID: key.ID(), State: lifecycle.Active, Behaviour: shout, Signer: key},
 		Texts:     textkeys.New(store, vault, time.Now, rand.Reader, 24*time.Hour),
 		Self:      func(context.Context) (identity.ID, error) { return key.ID(), nil },
 		Now:       time.Now,

@@ -101,7 +101,7 @@ func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		// In Lambda, a panic would end the process and its other requests.
 		if cause := recover(); cause != nil {
-			d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+			d.failInternal(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 		}
 	}()
 	var post func(http.ResponseWriter, *http.Request, identity.ID)
@@ -120,28 +120,28 @@ func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case post != nil && r.Method == http.MethodPost:
 		post(w, r, route(r.URL.Path))
 	case post != nil:
-		notAllowed(w, r, http.MethodPost)
+		refuseMethod(w, r, http.MethodPost)
 	case get == nil:
 		fail(w, problem.New(problem.NotFound, "no such path; a call is POST …%s", SendPath))
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		get(w, r)
 	default:
-		notAllowed(w, r, http.MethodGet)
+		refuseMethod(w, r, http.MethodGet)
 	}
 }
 
-func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
+func refuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	w.Header().Set("Allow", allowed)
 	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
-// fault answers with an internal error that occurred before an envelope was decoded. The caller
+// failInternal answers with an internal error that occurred before an envelope was decoded. The caller
 // gets no details; the log gets all of them.
-func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
-	p := problem.Of(err)
+func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
+	p := problem.AsError(err)
 	fail(w, p)
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", httpapi.ClipPath(r.URL.Path)),
-		slog.String(obs.Verdict, p.Kind.String()), slog.Int(obs.Status, p.Kind.Row().Status), slog.String("cause", p.Error()))
+		slog.String(obs.AttrVerdict, p.Kind.String()), slog.Int(obs.AttrStatus, p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
 func route(path string) identity.ID {
@@ -173,7 +173,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	}
 	var o call.Outcome
 	if d.Send != nil && *d.Send != nil {
-		o = (*d.Send)(r.Context(), route, &req.Envelope, by, caller.Origin(r.RemoteAddr).String())
+		o = (*d.Send)(r.Context(), route, &req.Envelope, by, caller.RateKey(r.RemoteAddr).String())
 	} else {
 		o = d.Host.SendWith(r.Context(), route, &req.Envelope, call.Options{Credential: by})
 	}
@@ -186,7 +186,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		if o.Problem.Kind == problem.BudgetSpent {
 			w.Header().Set("Retry-After", strconv.Itoa(SecondsUntilMidnightUTC(d.Now())))
 		}
-		outcome(w, &o, refusalBody(detail, o.Problem))
+		sendOutcome(w, &o, refusalBody(detail, o.Problem))
 	}
 	d.log(r, obs.CallLine, began, &req.Envelope, &o)
 }
@@ -200,9 +200,9 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	}
 	o := d.Host.Ask(r.Context(), route, &req.Envelope)
 	if o.Problem == nil {
-		outcome(w, &o, nil)
+		sendOutcome(w, &o, nil)
 	} else {
-		outcome(w, &o, refusalBody(detail, o.Problem))
+		sendOutcome(w, &o, refusalBody(detail, o.Problem))
 	}
 	d.log(r, "ask", began, &req.Envelope, &o)
 }
@@ -223,7 +223,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		by, err = caller.Payment(r)
 	}
 	if err != nil {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
 			p = problem.Wrap(problem.Malformed, p.Err, "bad_envelope: %s", p.Text())
 		}
@@ -238,17 +238,17 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		b = append(canon.AppendTime(b, o.ResetAt), `"}`...)
 		httpapi.Send(w, http.StatusOK, b)
 	} else {
-		outcome(w, &o, refusalBody(resetError, o.Problem))
+		sendOutcome(w, &o, refusalBody(resetError, o.Problem))
 	}
 	d.log(r, "reset", began, &req.Envelope, &o)
 }
 
 func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, err error) {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	fail(w, p)
 	var pair []slog.Attr
 	if to := route(r.URL.Path); !to.IsZero() {
-		pair = append(pair, slog.String(obs.Pair, ">"+to.Short()))
+		pair = append(pair, slog.String(obs.AttrPair, ">"+to.Short()))
 		d.Host.Log.Count(p.Kind.Outcome())
 	}
 	d.line(r, "refused", began, p.Kind.Row().Status, p, pair...)
@@ -257,7 +257,7 @@ func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, er
 func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); media != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return envelope.Request{}, unsupported("content-type", ct, "application/json")
+		return envelope.Request{}, unsupportedError("content-type", ct, "application/json")
 	}
 	body, err := d.body(w, r)
 	if err != nil {
@@ -266,7 +266,7 @@ func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request,
 	return envelope.DecodeRequest(body)
 }
 
-func unsupported(header, got, want string) error {
+func unsupportedError(header, got, want string) error {
 	// The header's value may contain any bytes.
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
@@ -279,7 +279,7 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
 	tooLarge := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, unsupported("content-encoding", enc, "none")
+		return nil, unsupportedError("content-encoding", enc, "none")
 	}
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
@@ -321,7 +321,7 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 // log writes the log line of a request about a call. The pipeline has already written the row of a
 // call that has ended. A repeated call or an ask gets no row.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
-	attrs := []slog.Attr{slog.String(obs.Pair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.Seq, e.Seq)}
+	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
 	}
@@ -329,19 +329,19 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
 	}
-	isCall, hasRow := what == obs.CallLine, o.Ended || o.State != ""
+	isCall, hasRow := what == obs.CallLine, o.HasEnded || o.State != ""
 	switch {
 	case isCall && (o.Problem == nil || hasRow), what == "ask" && status < http.StatusInternalServerError:
 		ctx := context.WithoutCancel(r.Context())
-		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.Verdict, problem.VerdictResent), slog.Int(obs.Status, status), obs.Took(d.Now().Sub(began)))...)
+		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.AttrVerdict, problem.VerdictResent), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(began)))...)
 		return
 	case isCall:
 		d.Host.Log.Count(o.Problem.Kind.Outcome())
 	}
 	if !o.Restored.IsZero() {
-		attrs = append(attrs, slog.Time(obs.Restored, o.Restored))
+		attrs = append(attrs, slog.Time(obs.AttrRestored, o.Restored))
 		if o.Problem.Kind == problem.Floor { // otherwise Restored belongs to the chain
-			attrs = append(attrs, slog.Time(obs.Floor, o.Floor))
+			attrs = append(attrs, slog.Time(obs.AttrFloor, o.Floor))
 		}
 	}
 	d.line(r, what, began, status, o.Problem, attrs...)
@@ -360,6 +360,6 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}
-	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(d.Now().Sub(began)))
+	more = append(more, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(began)))
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
 }

@@ -56,15 +56,15 @@ func (d *api) page(path string) http.HandlerFunc {
 			name = r.URL.Query().Get("vacant")
 		}
 		if under || name != "" {
-			d.show(w, r, name, p)
+			d.servePage(w, r, name, p)
 			return
 		}
 		ids, err := d.Directory.Open(r.Context(), 2)
 		switch {
 		case err != nil:
-			d.fault(w, r, err)
+			d.failInternal(w, r, err)
 		case len(ids) == 1:
-			d.show(w, r, ids[0].String(), p)
+			d.servePage(w, r, ids[0].String(), p)
 		case len(ids) == 0:
 			fail(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID or ?vacant=NAME"))
 		default:
@@ -73,7 +73,7 @@ func (d *api) page(path string) http.HandlerFunc {
 	}
 }
 
-func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) {
+func (d *api) servePage(w http.ResponseWriter, r *http.Request, what string, p page) {
 	var s vacants.Record
 	var ok bool
 	id, err := identity.ParseID(what)
@@ -86,7 +86,7 @@ func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) 
 	}
 	switch {
 	case err != nil:
-		d.fault(w, r, err)
+		d.failInternal(w, r, err)
 	// Page requests are unsigned, so a child-only vacant cannot recognize its parent.
 	case !ok || s.Closed:
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", denoted))
@@ -102,7 +102,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	}
 	c, err := card.Parse(s.Card)
 	if err != nil {
-		d.fault(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
+		d.failInternal(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
 		return
 	}
 	// The members are the reference's: fields of the card and its signed blob.
@@ -125,8 +125,8 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
 	// Lambda may split the list into several values.
-	known := strings.Split(strings.Join(r.Header.Values("If-None-Match"), ","), ",")
-	if slices.ContainsFunc(known, func(tag string) bool {
+	etags := strings.Split(strings.Join(r.Header.Values("If-None-Match"), ","), ",")
+	if slices.ContainsFunc(etags, func(tag string) bool {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
 		return tag == etag || tag == "*"
 	}) {

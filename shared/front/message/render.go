@@ -52,9 +52,9 @@ func answer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
 }
 
-// outcome appends the outcome's members to b, which is the start of a refusal, and sends it. For an
+// sendOutcome appends the sendOutcome's members to b, which is the start of a refusal, and sends it. For an
 // answer to an ask, b is empty. Reference callers read only the detail.
-func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
+func sendOutcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
@@ -75,7 +75,7 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	if o.Problem != nil && o.Problem.Kind == problem.SubstrateBusy {
 		w.Header().Set("Retry-After", busyAfter)
 	}
-	if o.Chain {
+	if o.HasChain {
 		m.raw("expected_seq", strconv.AppendInt(nil, o.ExpectedSeq, 10))
 		m.text("chain_tip", o.ChainTip.String())
 	}

@@ -30,11 +30,11 @@ func TestMembersOfAnOutcome(t *testing.T) {
 	}{
 		{"a refusal that tells nothing", call.Outcome{Problem: problem.New(problem.BadSignature, "d")}, 401,
 			`{"detail":"d","code":"bad_signature"}`, ""},
-		{"where the chain stands", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at}, 409,
+		{"where the chain stands", call.Outcome{Problem: replay, HasChain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at}, 409,
 			`{"detail":"d","code":"replay","expected_seq":7,"chain_tip":"` + hash.String() + `","floor":"2026-06-01T12:00:00.000001+00:00"}`, ""},
-		{"a chain that a restore may have cut", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at, Restored: at.Add(-time.Minute)}, 409,
+		{"a chain that a restore may have cut", call.Outcome{Problem: replay, HasChain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at, Restored: at.Add(-time.Minute)}, 409,
 			`{"detail":"d","code":"replay","expected_seq":7,"chain_tip":"` + hash.String() + `","floor":"2026-06-01T12:00:00.000001+00:00","restored":"2026-06-01T11:59:00.000001+00:00"}`, ""},
-		{"an empty chain", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 1}, 409,
+		{"an empty chain", call.Outcome{Problem: replay, HasChain: true, ExpectedSeq: 1}, 409,
 			`{"detail":"d","code":"replay","expected_seq":1,"chain_tip":"` + strings.Repeat("0", 64) + `"}`, ""},
 		{"the host's clock", call.Outcome{Problem: problem.New(problem.Clock, "d"), Now: at}, 400,
 			`{"detail":"d","code":"clock","now":"2026-06-01T12:00:00.000001+00:00"}`, ""},
@@ -42,9 +42,9 @@ func TestMembersOfAnOutcome(t *testing.T) {
 			`{"detail":"d","code":"replay","state":"pending"}`, "1"},
 		{"an answer whose text is gone", call.Outcome{Problem: replay, State: call.Answered, ReplySeq: 3, ReplyHash: hash}, 409,
 			`{"detail":"d","code":"replay","state":"answered","reply_seq":3,"reply_hash":"` + hash.String() + `"}`, ""},
-		{"how to pay", call.Outcome{Problem: problem.New(problem.PaymentRequired, "d"), Price: &price.Price{Version: 3, Flat: 2000, Set: at}, Pay: []json.RawMessage{[]byte(`{"way":"x"}`)}}, 402,
+		{"how to pay", call.Outcome{Problem: problem.New(problem.PaymentRequired, "d"), Price: &price.Price{Version: 3, Flat: 2000, SetAt: at}, Pay: []json.RawMessage{[]byte(`{"way":"x"}`)}}, 402,
 			`{"detail":"d","code":"payment_required","price":{"version":3,"flat":2000,"set":"2026-06-01T12:00:00.000001Z"},"pay":[{"way":"x"}]}`, ""},
-		{"to an ask", call.Outcome{State: call.Unanswered, Chain: true, ExpectedSeq: 2, ChainTip: hash}, 200,
+		{"to an ask", call.Outcome{State: call.Unanswered, HasChain: true, ExpectedSeq: 2, ChainTip: hash}, 200,
 			`{"state":"unanswered","expected_seq":2,"chain_tip":"` + hash.String() + `"}`, ""},
 		{"to an ask, with epochs unread", call.Outcome{State: call.Unknown, TooOld: true}, 200,
 			`{"state":"unknown","too_old":true}`, ""},
@@ -54,7 +54,7 @@ func TestMembersOfAnOutcome(t *testing.T) {
 			if tt.o.Problem != nil {
 				b = refusalBody(detail, tt.o.Problem)
 			}
-			outcome(w, &tt.o, b)
+			sendOutcome(w, &tt.o, b)
 			if diff := cmp.Diff(tt.want, w.Body.String()); w.Code != tt.status || diff != "" {
 				t.Errorf("status %d, want %d; body (-want +got):\n%s", w.Code, tt.status, diff)
 			}

@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Step runs a step of the gate for each invocation by the state machine: it receives the state of
-// an attempt and returns the next state. Step never returns.
-func Step(f functions.Function, name gate.StepName) {
+// ServeStep runs a step of the gate for each invocation by the state machine: it receives the state of
+// an attempt and returns the next state. ServeStep never returns.
+func ServeStep(f functions.Function, name gate.StepName) {
 	env, _ := begin(f, os.Stdout)
-	lambda.Start((&step{name: name, task: env.Server.Gate.Task, log: env.Log}).invoke)
+	lambda.Start((&step{name: name, task: env.Server.Gate.RunTask, log: env.Log}).invoke)
 }
 
 // step is a task of the state machine. Refusals and faults become errors with the name by which the
@@ -43,17 +43,17 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 		attrs := []slog.Attr{slog.String("graduation", state.ID().String()), slog.String("step", string(s.name))}
 		verdict, level := "ok", slog.LevelInfo
 		if err != nil {
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			verdict = p.Kind.String()
 			attrs = append(attrs, slog.String("cause", p.Error()))
 			// A refusal is a regular result of a step. Other errors are faults.
-			if !gate.Refuses(s.name, p.Kind) {
+			if !gate.IsRefusal(s.name, p.Kind) {
 				level = slog.LevelError
 			}
-			refused := graduation.Refuse(s.name, err)
+			refused := graduation.NewRefusal(s.name, err)
 			err = messages.InvokeResponse_Error{Type: refused.Error, Message: refused.Cause()}
 		}
-		s.log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.Verdict, verdict))...)
+		s.log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.AttrVerdict, verdict))...)
 	}()
 	return s.task(ctx, s.name, state)
 }
@@ -83,7 +83,7 @@ func recorder(service *graduation.Service) Work {
 		}
 		id := c.State.ID()
 		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", clip(c.Error.Error))}
-		st, err := service.Record(ctx, c.State, graduation.ReadCause(c.State.Next(), c.Error.Error, c.Error.Cause))
+		st, err := service.Record(ctx, c.State, graduation.ParseCause(c.State.Next(), c.Error.Error, c.Error.Cause))
 		if err != nil {
 			return attrs, err
 		}

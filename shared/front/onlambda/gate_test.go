@@ -39,8 +39,8 @@ func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 			return graduation.State{}, problem.Wrap(problem.Unavailable, errors.New("no route to 10.0.0.1"), "storage is unavailable")
 		}, "Unavailable", []any{"unavailable", nil, 1.}, problem.Unavailable},
 		{"something else", func() (graduation.State, error) { return graduation.State{}, errors.New("a private word") },
-			gate.Failed, []any{"internal", nil, 1.}, problem.Internal},
-		{"a panic", func() (graduation.State, error) { panic("a private word") }, gate.Failed, []any{"internal", nil, 1.}, problem.Internal},
+			gate.OtherErrorName, []any{"internal", nil, 1.}, problem.Internal},
+		{"a panic", func() (graduation.State, error) { panic("a private word") }, gate.OtherErrorName, []any{"internal", nil, 1.}, problem.Internal},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -68,7 +68,7 @@ func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := graduation.ReadCause(gate.Consent, failed.Type, string(cause)); got.Error != tt.error || got.Step != gate.Consent || got.Kind != tt.kind.String() {
+			if got := graduation.ParseCause(gate.Consent, failed.Type, string(cause)); got.Error != tt.error || got.Step != gate.Consent || got.Kind != tt.kind.String() {
 				t.Errorf("the recorder reads %+v, want %s, %s at consent", got, tt.error, tt.kind)
 			}
 		})

@@ -34,15 +34,15 @@ import (
 // Serve serves a handler behind a Function URL. It never returns.
 func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
-	front := newFront(env, handler(env), wall)
+	front := newFront(env, handler(env), wallClock)
 	if f == functions.Message {
-		front.makeTextKey = env.Server.Texts.Ahead
+		front.makeTextKey = env.Server.Texts.CreateNext
 	}
 	// The scheduled event that requests a canary goes to Admin, because it has the fewest requests
 	// of all functions that may write rows.
 	if others := env.Direct; f == functions.Admin {
 		j := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
-			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
+			return nil, canary.Write(ctx, env.Store, wallClock(), rand.Reader)
 		}}
 		env.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 			var asked struct{ Canary bool }
@@ -108,7 +108,7 @@ func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler 
 func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger) http.Handler) {
 	s, lines := configure(f, os.Stdout)
 	log := slog.New(lines)
-	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wall}, handler(s, log)).invoke)
+	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wallClock}, handler(s, log)).invoke)
 }
 
 // statusWriter sends only the first status, as net/http does.
@@ -134,14 +134,14 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 type coldStart struct{ warm atomic.Bool }
 
 func (s *coldStart) usage(ctx context.Context) (context.Context, *obs.Usage) {
-	c := obs.Call{Cold: !s.warm.Swap(true), Now: wall}
+	c := obs.Invocation{Cold: !s.warm.Swap(true), Now: wallClock}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		c.Request = lc.AwsRequestID
 	}
 	if header, ok := ctx.Value("x-amzn-trace-id").(string); ok {
 		c.Trace = obs.TraceID(header)
 	}
-	return obs.With(ctx, c)
+	return obs.WithUsage(ctx, c)
 }
 
 type (
@@ -160,7 +160,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 		if cause := recover(); cause != nil {
 			answer = refusal(problem.New(problem.Internal, ""))
 			f.logRequest(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-		} else if !usage.Logged() {
+		} else if !usage.IsLogged() {
 			f.logRequest(ctx, &in, answer.StatusCode, nil)
 		}
 	}()
@@ -241,7 +241,7 @@ func (f *front) logRequest(ctx context.Context, in *request, status int, cause e
 	if cause != nil {
 		attrs = append(attrs, slog.String("cause", cause.Error()))
 	}
-	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status))...)
 }
 
 func clip(s string) string { return obs.Clip(s, 100) }

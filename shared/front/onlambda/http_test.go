@@ -30,7 +30,7 @@ type bench struct {
 	streams bool // it answers with streams
 }
 
-func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s, wall, handler) }
+func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s, wallClock, handler) }
 
 // newBenchAt uses the test's clock for limits.
 func newBenchAt(s Settings, now func() time.Time, handler http.HandlerFunc) *bench {

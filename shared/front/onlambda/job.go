@@ -36,15 +36,15 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 			p = parts(env)
 		}
 		p.Log = env.log()
-		all := env.Server.Jobs(p)
+		allJobs := env.Server.Jobs(p)
 		var jobs []serve.Job
 		for _, name := range strings.Fields(f.Jobs) {
-			i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
+			i := slices.IndexFunc(allJobs, func(j serve.Job) bool { return j.Name == name })
 			if i < 0 {
 				// The main package does not pass a part that the job needs
 				panic("this process has no job " + name)
 			}
-			jobs = append(jobs, all[i])
+			jobs = append(jobs, allJobs[i])
 		}
 		return func(ctx context.Context, _ json.RawMessage) (counts []slog.Attr, err error) {
 			for _, j := range jobs {
@@ -56,11 +56,11 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 	}, more...)
 }
 
-func Watch() {
+func ServeWatch() {
 	env, lines := begin(functions.Tamper, os.Stdout)
-	watcher := tamper.New(lines, wall)
+	watcher := tamper.New(lines, wallClock)
 	lambda.Start((&job{log: env.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
-		tampered, err := watcher.Look(ctx, event)
+		tampered, err := watcher.Check(ctx, event)
 		return []slog.Attr{slog.Int("rows", tampered)}, err
 	}}).invoke)
 }
@@ -81,13 +81,13 @@ func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
 		}
 		verdict, level := "ok", slog.LevelInfo
 		if err != nil {
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			verdict, level = p.Kind.String(), slog.LevelError
 			attrs = append(attrs, slog.String("cause", p.Error()))
 			// Lambda stores the error with the event, so the error must not contain the cause.
 			err = problem.New(p.Kind, "%s", p.Text())
 		}
-		j.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict))...)
+		j.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.AttrVerdict, verdict))...)
 	}()
 	attrs, err = j.work(ctx, event)
 	return err

@@ -83,10 +83,10 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 	case functions.Indexer:
 		return h, nil
 	}
-	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
+	h.Operator = operator.Keys{Store: h.Store, Now: wallClock, Rand: rand.Reader}
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Host: s.Host, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
+		Host: s.Host, Log: log, Now: wallClock, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
 		Charges: f.Charges,
 	}
 	if isKMS(h.SealKey) || isKMS(h.HostKey) {
@@ -110,7 +110,7 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f.URL || f.Invoked() { // a caller waits for the answer
+	if f.URL || f.IsInvoked() { // a caller waits for the answer
 		h.warm(ctx)
 	}
 	return h, nil
@@ -127,7 +127,7 @@ func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
 	if err := h.Store.Warm(ctx, warmKey); err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
+		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.AsError(err).Text()))
 	}
 }
 
@@ -141,9 +141,9 @@ func (h *Env) log() *translog.Log {
 	return l
 }
 
-// wall returns the wall clock time without its monotonic reading. The monotonic clock may stop
+// wallClock returns the wallClock clock time without its monotonic reading. The monotonic clock may stop
 // while a function is frozen, which would make cached values seem younger than they are.
-func wall() time.Time { return time.Now().Round(0) }
+func wallClock() time.Time { return time.Now().Round(0) }
 
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -178,6 +178,6 @@ func configure(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 }
 
 func fail(log *slog.Logger, err error) {
-	log.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
+	log.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.AsError(err).Error()))
 	os.Exit(1)
 }

@@ -50,11 +50,11 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event is none of a queue")
 	}
 	again := make([]bool, len(in.Records))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, m := range in.Records {
-		all.Go(func() { again[i] = !r.handleMessage(ctx, m) })
+		wg.Go(func() { again[i] = !r.handleMessage(ctx, m) })
 	}
-	all.Wait()
+	wg.Wait()
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	for i, m := range in.Records {
 		if again[i] {
@@ -75,13 +75,13 @@ func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		switch {
 		case err != nil:
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			verdict, level, status = p.Kind.String(), slog.LevelError, p.Kind.Row().Status
 			attrs = append(attrs, slog.String("cause", err.Error()))
 		case !done:
 			verdict = "again"
 		}
-		r.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+		r.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status))...)
 	}()
 	done, err = r.handle(ctx, m)
 	return done

@@ -65,20 +65,20 @@ type variable struct {
 func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	var s Settings
 	var wrong []string
-	var all []variable
+	var vars []variable
 	chosen := setting.Values{Host: setting.Host{Retention: textkeys.MinRetention}}
 	for _, row := range setting.Table() {
 		if row.ReadBy(f.Name, f.URL) {
-			all = append(all, variable{name: row.Variable, needed: row.Needed, want: row.Expects(), set: func(_ *Settings, text string) bool { return row.Read(text, &chosen) == nil }})
+			vars = append(vars, variable{name: row.Variable, needed: row.Needed, want: row.Expects(), set: func(_ *Settings, text string) bool { return row.Read(text, &chosen) == nil }})
 		}
 	}
 	for _, v := range variables() {
 		if f.Has(v.name) {
 			v.needed = f.Requires(v.name)
-			all = append(all, v)
+			vars = append(vars, v)
 		}
 	}
-	for _, v := range all {
+	for _, v := range vars {
 		value := getenv(v.name)
 		switch {
 		case value == "" && v.needed:
@@ -128,7 +128,7 @@ var (
 	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
 		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return isTable(v) }}
 	blobs = variable{name: "VACANCY_BLOBS", want: "the name of a bucket",
-		set: func(s *Settings, v string) bool { s.Blobs = v; return madeOf(v, 3, 63, small+digits+".-") }}
+		set: func(s *Settings, v string) bool { s.Blobs = v; return consistsOf(v, 3, 63, small+digits+".-") }}
 	sealKey = variable{name: "VACANCY_SEAL_KEY", want: "the ARN of a KMS key, or 64 hex digits", secret: true,
 		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
 	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
@@ -183,17 +183,17 @@ const (
 	digits = "0123456789"
 )
 
-func madeOf(s string, least, most int, set string) bool {
-	return len(s) >= least && len(s) <= most && strings.Trim(s, set) == ""
+func consistsOf(s string, least, maxLen int, set string) bool {
+	return len(s) >= least && len(s) <= maxLen && strings.Trim(s, set) == ""
 }
 
-func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
+func isTable(s string) bool { return consistsOf(s, 3, 255, small+large+digits+"_.-") }
 
 func resourceIn(s, service string) string {
 	p := strings.SplitN(s, ":", 6)
-	if len(p) < 6 || p[0] != "arn" || !strings.HasPrefix(p[1], "aws") || !madeOf(p[1], 3, 20, small+"-") || p[2] != service ||
+	if len(p) < 6 || p[0] != "arn" || !strings.HasPrefix(p[1], "aws") || !consistsOf(p[1], 3, 20, small+"-") || p[2] != service ||
 		// The format is arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE.
-		!madeOf(p[3], 1, 40, small+digits+"-") || !madeOf(p[4], 12, 12, digits) {
+		!consistsOf(p[3], 1, 40, small+digits+"-") || !consistsOf(p[4], 12, 12, digits) {
 		return ""
 	}
 	return p[5]
@@ -202,20 +202,20 @@ func resourceIn(s, service string) string {
 func isMachine(s string) bool {
 	// The format is arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
 	name, ok := strings.CutPrefix(resourceIn(s, "states"), "stateMachine:")
-	return ok && madeOf(name, 1, 80, small+large+digits+"-_")
+	return ok && consistsOf(name, 1, 80, small+large+digits+"-_")
 }
 
 func isStream(s string) bool {
 	// The format is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL.
 	table, label, _ := strings.Cut(resourceIn(s, "dynamodb"), "/stream/")
 	table, ok := strings.CutPrefix(table, "table/")
-	return ok && isTable(table) && madeOf(label, 1, 40, large+digits+":.-")
+	return ok && isTable(table) && consistsOf(label, 1, 40, large+digits+":.-")
 }
 
 func isKMS(s string) bool {
 	// The format is arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 	id, ok := strings.CutPrefix(resourceIn(s, "kms"), "key/")
-	return ok && madeOf(id, 1, 80, small+large+digits+"-")
+	return ok && consistsOf(id, 1, 80, small+large+digits+"-")
 }
 
 func isHexKey(s string) bool {

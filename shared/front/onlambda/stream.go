@@ -24,8 +24,8 @@ import (
 func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
-	front := newFront(env, handler, wall)
-	front.makeTextKey = env.Server.Texts.Ahead
+	front := newFront(env, handler, wallClock)
+	front.makeTextKey = env.Server.Texts.CreateNext
 	sweep := front.after
 	front.after = func() { wait(); sweep() }
 	lambda.Start(front.stream)
@@ -73,7 +73,7 @@ func (f *front) handlerOf(in *request) http.Handler {
 					httpapi.Fail(s, problem.New(problem.Internal, ""))
 				}
 				f.logRequest(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			} else if !usage.Logged() {
+			} else if !usage.IsLogged() {
 				f.logRequest(ctx, in, s.status, nil)
 			}
 		}()

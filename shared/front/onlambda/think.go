@@ -26,11 +26,11 @@ func RunThink(parts ...Part) {
 
 func (s Settings) ThinkKinds() []string {
 	// These are the kinds that other functions ask through think.
-	all := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
+	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
 	if s.Mock {
-		all = append(all, substrate.KindMock)
+		kinds = append(kinds, substrate.KindMock)
 	}
-	return all
+	return kinds
 }
 
 type thinker struct {
@@ -48,13 +48,13 @@ func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader,
 		attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
 			slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}
 		if r.Err != nil {
-			p := problem.Of(r.Err)
+			p := problem.AsError(r.Err)
 			verdict, status = p.Kind.String(), p.Kind.Row().Status
 			if p.Kind == problem.Internal {
 				level = slog.LevelError
 			}
 			attrs = append(attrs, slog.String("cause", p.Error()))
 		}
-		t.log.LogAttrs(context.WithoutCancel(ctx), level, "think", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+		t.log.LogAttrs(context.WithoutCancel(ctx), level, "think", append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status))...)
 	}), nil
 }

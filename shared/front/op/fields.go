@@ -57,7 +57,7 @@ func fieldsOf(t reflect.Type, path string) fields {
 	if f, ok := known.Load(key); ok {
 		return f.(fields)
 	}
-	var all fields
+	var fieldList fields
 	missing := map[string]bool{}
 	for _, segment := range strings.Split(path, "/") {
 		// A variable may be followed by a word, as in {id}:cancel.
@@ -84,14 +84,14 @@ func fieldsOf(t reflect.Type, path string) fields {
 			if in == inPath {
 				delete(missing, name)
 			}
-			all = append(all, Field{in, name, f.Type, f.Index})
+			fieldList = append(fieldList, Field{in, name, f.Type, f.Index})
 		}
 	}
 	if len(missing) > 0 {
 		panic(fmt.Sprintf("op: %v has no field for a variable of %s", t, path))
 	}
-	known.Store(key, all)
-	return all
+	known.Store(key, fieldList)
+	return fieldList
 }
 
 func isText(t reflect.Type) bool {
@@ -106,12 +106,12 @@ func isText(t reflect.Type) bool {
 }
 
 func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
-	for _, one := range f {
+	for _, field := range f {
 		switch {
-		case one.In != inBody:
-		case one.Name == ignored:
+		case field.In != inBody:
+		case field.Name == ignored:
 			return nil, nil
-		case one.Name == asText:
+		case field.Name == asText:
 			return httpapi.Bytes(w, r, limits(limit).Bytes)
 		default:
 			return httpapi.Body(w, r, limits(limit).Bytes)
@@ -127,24 +127,24 @@ func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte,
 
 func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) (err error) {
 	query := r.URL.Query()
-	for _, one := range f {
-		at := to.FieldByIndex(one.at)
-		switch one.In {
+	for _, field := range f {
+		target := to.FieldByIndex(field.at)
+		switch field.In {
 		case inPath:
-			err = parse(at, one.Name, []string{r.PathValue(one.Name)})
+			err = parse(target, field.Name, []string{r.PathValue(field.Name)})
 		case inQuery:
-			err = parse(at, one.Name, query[one.Name])
+			err = parse(target, field.Name, query[field.Name])
 		case inHeader:
-			err = parse(at, one.Name, r.Header.Values(one.Name))
+			err = parse(target, field.Name, r.Header.Values(field.Name))
 		case inBody:
 			switch {
-			case one.Name == ignored:
-			case one.Name == asText:
-				at.SetString(string(body))
-			case at.Kind() == reflect.Slice:
-				at.SetBytes(body)
+			case field.Name == ignored:
+			case field.Name == asText:
+				target.SetString(string(body))
+			case target.Kind() == reflect.Slice:
+				target.SetBytes(body)
 			default:
-				err = canon.Unmarshal(body, at.Addr().Interface(), limits(limit))
+				err = canon.Unmarshal(body, target.Addr().Interface(), limits(limit))
 			}
 		}
 		if err != nil {
@@ -155,8 +155,8 @@ func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) 
 }
 
 func parse(to reflect.Value, name string, given []string) error {
-	if all, ok := to.Addr().Interface().(*[]string); ok {
-		*all = given
+	if list, ok := to.Addr().Interface().(*[]string); ok {
+		*list = given
 		return nil
 	}
 	// A missing value leaves the field unchanged.
@@ -170,7 +170,7 @@ func parse(to reflect.Value, name string, given []string) error {
 	}
 	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		err := t.UnmarshalText([]byte(text))
-		switch p := problem.Of(err); {
+		switch p := problem.AsError(err); {
 		case err == nil:
 			return nil
 		case to.Type() == reflect.TypeFor[identity.ID]():
@@ -200,45 +200,45 @@ func parse(to reflect.Value, name string, given []string) error {
 func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
 	path, header = s.Path, http.Header{}
 	from, query := reflect.ValueOf(in).Elem(), url.Values{}
-	for _, one := range s.Fields() {
-		at := from.FieldByIndex(one.at)
-		if one.In == inBody {
+	for _, field := range s.Fields() {
+		value := from.FieldByIndex(field.at)
+		if field.In == inBody {
 			switch {
-			case one.Name == ignored:
-			case one.Name == asText:
-				body = []byte(at.String())
+			case field.Name == ignored:
+			case field.Name == asText:
+				body = []byte(value.String())
 				header.Set("Content-Type", "application/octet-stream")
-			case at.Kind() == reflect.Slice:
-				body = append([]byte{}, at.Bytes()...)
+			case value.Kind() == reflect.Slice:
+				body = append([]byte{}, value.Bytes()...)
 			default:
-				if body, err = json.Marshal(at.Interface()); err != nil {
+				if body, err = json.Marshal(value.Interface()); err != nil {
 					return "", nil, nil, problem.Wrap(problem.Usage, err, "the body is not JSON")
 				}
 			}
 			continue
 		}
-		texts := format(at, one.In == inPath)
-		if one.In == inPath && len(texts) == 0 {
-			return "", nil, nil, problem.New(problem.Usage, "%s: expected one for the path, got none", one.Name)
+		texts := format(value, field.In == inPath)
+		if field.In == inPath && len(texts) == 0 {
+			return "", nil, nil, problem.New(problem.Usage, "%s: expected one for the path, got none", field.Name)
 		}
 		for _, text := range texts {
-			switch one.In {
+			switch field.In {
 			case inPath:
-				if rest := "{" + one.Name + "...}"; strings.Contains(path, rest) {
+				if rest := "{" + field.Name + "...}"; strings.Contains(path, rest) {
 					names := strings.Split(text, "/")
 					for i, name := range names {
 						if name == "" || name == "." || name == ".." {
-							return "", nil, nil, problem.Invalid(one.Name, "names between single slashes, without . and ..", fmt.Sprintf("%.80q", text))
+							return "", nil, nil, problem.Invalid(field.Name, "names between single slashes, without . and ..", fmt.Sprintf("%.80q", text))
 						}
 						names[i] = url.PathEscape(name)
 					}
 					path = strings.Replace(path, rest, strings.Join(names, "/"), 1)
 				}
-				path = strings.Replace(path, "{"+one.Name+"}", segment(text), 1)
+				path = strings.Replace(path, "{"+field.Name+"}", segment(text), 1)
 			case inQuery:
-				query.Add(one.Name, text)
+				query.Add(field.Name, text)
 			case inHeader:
-				header.Set(one.Name, text)
+				header.Set(field.Name, text)
 			}
 		}
 	}

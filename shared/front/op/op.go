@@ -77,12 +77,12 @@ type Access struct {
 }
 
 func (a Access) Who() string {
-	var all []string
+	var callers []string
 	if a.Anybody {
-		all = append(all, "anybody")
+		callers = append(callers, "anybody")
 	}
 	if a.Vacant {
-		all = append(all, "a vacant by its signature")
+		callers = append(callers, "a vacant by its signature")
 	}
 	if k := a.Key; k.Scope != "" {
 		key := "a live key with the scope "
@@ -90,28 +90,28 @@ func (a Access) Who() string {
 			key = "a key with the scope "
 		}
 		key += string(k.Scope)
-		if k.Or != "" {
-			key += " or " + string(k.Or)
+		if k.AltScope != "" {
+			key += " or " + string(k.AltScope)
 		}
-		if k.And != "" {
-			key += " and " + string(k.And)
+		if k.ExtraScope != "" {
+			key += " and " + string(k.ExtraScope)
 		}
 		if k.Active {
 			key += " of an active account"
 		}
-		all = append(all, key)
+		callers = append(callers, key)
 	}
-	if len(all) == 0 {
+	if len(callers) == 0 {
 		return "only the operator"
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(callers, ", ")
 }
 
 // None is a request without fields, or an answer without a body.
 type None struct{}
 
-// Unread is a request without fields. A body is accepted, but ignored.
-type Unread struct {
+// IgnoreBody is a request without fields. A body is accepted, but ignored.
+type IgnoreBody struct {
 	Body string `body:"ignored"`
 }
 
@@ -164,8 +164,8 @@ type Replier interface {
 	Reply(h http.Header) (status int)
 }
 
-// Sound is an answer that a client validates.
-type Sound interface {
+// Validator is an answer that a client validates.
+type Validator interface {
 	// Sound returns an error of kind Untrusted if a correct host would not give this answer.
 	Sound() error
 }
@@ -350,7 +350,7 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 		if s.Keys == nil {
 			return nil, errOperators
 		}
-		return s.Keys.Admit(ctx, r, a.Key)
+		return s.Keys.AuthenticateRequest(ctx, r, a.Key)
 	}
 	switch {
 	case s.Operator:
@@ -371,7 +371,7 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 // has a key that the host does not accept, it returns that error instead.
 func (s Server) OperatorsOnly(r *http.Request) error {
 	if s.Keys != nil {
-		if _, err := s.Keys.Admit(r.Context(), r, billing.Demand{Test: true}); err != nil {
+		if _, err := s.Keys.AuthenticateRequest(r.Context(), r, billing.Demand{Test: true}); err != nil {
 			return err
 		}
 	}
@@ -395,7 +395,7 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 		raw = reflect.ValueOf(b.Data)
 	}
 	if raw.Kind() != reflect.Slice {
-		return httpapi.Answer(w, status, out)
+		return httpapi.SendJSON(w, status, out)
 	}
 	if wipe {
 		defer clear(raw.Bytes())
@@ -430,30 +430,30 @@ func OnTwin[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) 
 }
 
 func Specs(routes []Route) []Spec {
-	all := make([]Spec, len(routes))
+	specs := make([]Spec, len(routes))
 	for i := range routes {
-		all[i] = routes[i].Spec
+		specs[i] = routes[i].Spec
 	}
-	return all
+	return specs
 }
 
 func Routes(routes ...Route) map[string]httpapi.Methods {
-	all := map[string]httpapi.Methods{}
+	byPath := map[string]httpapi.Methods{}
 	for _, r := range routes {
-		if all[r.Path] == nil {
-			all[r.Path] = httpapi.Methods{}
+		if byPath[r.Path] == nil {
+			byPath[r.Path] = httpapi.Methods{}
 		}
-		if _, twice := all[r.Path][r.Method]; twice {
+		if _, twice := byPath[r.Path][r.Method]; twice {
 			panic("op: two operations at " + r.Method + " " + r.Path)
 		}
-		all[r.Path][r.Method] = r.Serve
+		byPath[r.Path][r.Method] = r.Serve
 	}
-	return all
+	return byPath
 }
 
-// If returns routes of a feature that some hosts lack. If the host lacks it, the routes answer
+// RoutesIf returns routes of a feature that some hosts lack. RoutesIf the host lacks it, the routes answer
 // callers that may use them with NotFound and the reason.
-func If(there bool, reason string, routes ...Route) []Route {
+func RoutesIf(there bool, reason string, routes ...Route) []Route {
 	if there {
 		return routes
 	}
@@ -504,7 +504,7 @@ func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type
 	if err := c.Call(ctx, s.Method, path, header, body, out); err != nil {
 		return err
 	}
-	if sound, ok := out.(Sound); ok {
+	if sound, ok := out.(Validator); ok {
 		return sound.Sound()
 	}
 	return nil

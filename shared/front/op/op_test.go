@@ -196,8 +196,8 @@ func TestAWrongRequestIsToldByItsField(t *testing.T) {
 			if c.status != x.status {
 				t.Fatalf("status %d (%v), want %d", c.status, err, x.status)
 			}
-			if x.field != "" && problem.Of(err).Field != x.field {
-				t.Errorf("the field is %q, want %q: %v", problem.Of(err).Field, x.field, err)
+			if x.field != "" && problem.AsError(err).Field != x.field {
+				t.Errorf("the field is %q, want %q: %v", problem.AsError(err).Field, x.field, err)
 			}
 		})
 	}
@@ -416,12 +416,12 @@ func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 func TestWhatAHostHasNotIsNotFound(t *testing.T) {
 	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do"}
 	f := func(context.Context, op.None) (none op.None, err error) { return none, nil }
-	c := serve(op.If(false, "this host does nothing", op.On(op.Server{}, o, f))...)
+	c := serve(op.RoutesIf(false, "this host does nothing", op.On(op.Server{}, o, f))...)
 	if _ = c.Call(t.Context(), "POST", "/do", nil, nil, nil); c.status != 403 {
 		t.Errorf("who may not use what a host has not gets %d, want 403", c.status)
 	}
 	for there, want := range map[bool]int{true: 204, false: 404} {
-		c := serve(op.If(there, "this host does nothing", op.On(op.Server{Operator: true}, o, f))...)
+		c := serve(op.RoutesIf(there, "this host does nothing", op.On(op.Server{Operator: true}, o, f))...)
 		err := c.Call(t.Context(), "POST", "/do", nil, nil, nil)
 		if c.status != want || !there && !strings.Contains(err.Error(), "this host does nothing") {
 			t.Errorf("If(%v): status %d, %v, want %d", there, c.status, err, want)

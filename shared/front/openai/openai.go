@@ -102,7 +102,7 @@ func (d *api) serve(r *plain.Exchange) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return r.NotAllowed("GET")
 	}
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, answer); err != nil {
+	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, answer); err != nil {
 		return err
 	}
 	r.Log("ok", http.StatusOK, nil)
@@ -150,7 +150,7 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 	if q.Stream {
 		return d.Streams.Hold(&r.Caller, answer)
 	}
-	return r.Waiting().HoldInLine(r.Context(), &r.Caller, answer)
+	return r.WaitCounter().HoldInLine(r.Context(), &r.Caller, answer)
 }
 
 // answer begins the turn of a request. It sends the pieces of the answer as they arrive, or waits
@@ -234,7 +234,7 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	if r.Context().Err() != nil {
 		return hungUp()
 	}
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
+	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
 		return err
 	}
 	// A client that has its answer may close the connection, so only a write error means that the
@@ -279,12 +279,12 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	if q.Left > 0 {
 		told = append(told, task.Told{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", q.Left)})
 	}
-	for _, said := range q.Told {
+	for _, msg := range q.Told {
 		var lines []string
-		for _, p := range partsOf(&said) {
+		for _, p := range partsOf(&msg) {
 			lines = append(lines, p.Note())
 		}
-		told = append(told, task.Told{Role: said.Role, Text: strings.Join(lines, "\n")})
+		told = append(told, task.Told{Role: msg.Role, Text: strings.Join(lines, "\n")})
 	}
 	c = &completion{d: d, r: r, q: q}
 	c.Model = r.Vacant.Name
@@ -292,7 +292,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	for try := 1; ; try++ {
 		id := ""
 		if key == "" {
-			c.recent = task.Sent(r.Vacant.ID, payer, q.Came)
+			c.recent = task.NewRecent(r.Vacant.ID, payer, q.Came)
 		}
 		switch {
 		case key != "":
@@ -303,7 +303,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 				id = task.MessageTask(r.Vacant.ID, owner, k.ID().String())
 			}
 		case again:
-			id, err = d.Tasks.Repeats(r.Context(), c.recent)
+			id, err = d.Tasks.FindRepeat(r.Context(), c.recent)
 		case lost:
 			id, err = d.Tasks.TakeLost(r.Context(), c.recent, r.Vacant.ID, owner)
 		}
@@ -316,10 +316,10 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 		}
 		m.ID, m.Context = "m-"+id, "c-"+id
 		unfit := plain.CheckParts(&m, func(_ int, p *task.Part) error {
-			if r.Takes(p) {
+			if r.AcceptsPart(p) {
 				return nil
 			}
-			return problem.Invalid("messages", "content that this agent reads, which is "+plain.Readable(&r.Vacant), plain.Describe(p))
+			return problem.Invalid("messages", "content that this agent reads, which is "+plain.ListReadable(&r.Vacant), plain.DescribePart(p))
 		})
 		turn := &task.Turn{
 			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, Opens: true, Told: told, Once: c.repeats, Unfit: unfit,
@@ -335,10 +335,10 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 			err = unfit
 		}
 		if err == nil {
-			err = r.Sign(r.Context(), turn, m.Context, m, came)
+			err = r.SetMessage(r.Context(), turn, m.Context, m, came)
 		}
 		if err == nil {
-			err = r.Admit(r.Context(), turn, r.Request, &r.Line)
+			err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 		}
 		if err == nil {
 			c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
@@ -348,7 +348,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 			return c, done, nil
 		}
 		d.Tasks.ReleaseLost(c.recent, id)
-		switch p := problem.Of(err); {
+		switch p := problem.AsError(err); {
 		case errors.Is(err, task.ErrLost):
 			lost = true
 		case key != "" && p.Field == "messageId":
@@ -360,11 +360,11 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	}
 }
 
-func partsOf(said *openaiwire.Said) (parts []task.Part) {
-	if said.Text != "" {
-		parts = append(parts, task.Part{Kind: task.Text, Text: said.Text})
+func partsOf(msg *openaiwire.Said) (parts []task.Part) {
+	if msg.Text != "" {
+		parts = append(parts, task.Part{Kind: task.Text, Text: msg.Text})
 	}
-	for _, image := range said.Images {
+	for _, image := range msg.Images {
 		p := task.Part{Kind: task.Raw, Raw: image.Data, MediaType: image.MediaType}
 		if image.URL != "" {
 			p = task.Part{Kind: task.URL, Text: image.URL, MediaType: vacants.AnyImage}
@@ -432,7 +432,7 @@ func (c *completion) take(e *task.Event) error {
 	// The request ran. A retry would run it again.
 	c.r.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
 	// A failed turn is reported as an error.
-	return plain.Failure(c.last)
+	return plain.FailureOf(c.last)
 }
 
 func (c *completion) prove(ctx context.Context) error {
@@ -442,9 +442,9 @@ func (c *completion) prove(ctx context.Context) error {
 	var err error
 	if e := c.ended; e != nil {
 		pair = e.Pair
-		q, a, err = c.d.Tasks.Calls.Answered(ctx, e.Pair, e.Position)
+		q, a, err = c.d.Tasks.Calls.AnsweredCall(ctx, e.Pair, e.Position)
 	} else {
-		pair, q, a, err = c.d.Tasks.Answered(ctx, c.ref)
+		pair, q, a, err = c.d.Tasks.LastCall(ctx, c.ref)
 	}
 	if err != nil {
 		return err
@@ -491,7 +491,7 @@ func (c *pieces) Event(n task.Numbered) ([]byte, error) {
 	}
 	var b []byte
 	if c.Request == "" {
-		_, q, _, err := c.d.Tasks.Answered(c.r.Context(), c.ref)
+		_, q, _, err := c.d.Tasks.LastCall(c.r.Context(), c.ref)
 		if err != nil {
 			return nil, err
 		}

@@ -45,15 +45,15 @@ type (
 )
 
 func Operations() []op.Spec {
-	of := func(method, path, doc string, in, out reflect.Type) op.Spec {
+	newSpec := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{
 			Method: method, Path: path, Status: http.StatusOK, Doc: doc + " (OpenAI)", In: in, Out: out,
 			Access: op.Access{Anybody: true}, Errors: reflect.TypeFor[openaiwire.Failure](), Open: true,
 		}
 	}
 	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
-		s := of("POST", path, doc, in, out)
-		s.Access.Key = billing.Calling()
+		s := newSpec("POST", path, doc, in, out)
+		s.Access.Key = billing.CallDemand()
 		s.Gives = []string{"application/json", plain.MediaEvents}
 		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
@@ -66,8 +66,8 @@ func Operations() []op.Spec {
 		asking("/v/{vacant}"+openaiwire.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
 		asking(openaiwire.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[Responding](), response, events),
 		asking("/v/{vacant}"+openaiwire.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[RespondingAt](), response, events),
-		of("GET", openaiwire.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openaiwire.ModelList]()),
-		of("GET", openaiwire.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openaiwire.Model]()),
-		of("GET", "/v/{vacant}"+openaiwire.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openaiwire.ModelList]()),
+		newSpec("GET", openaiwire.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openaiwire.ModelList]()),
+		newSpec("GET", openaiwire.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openaiwire.Model]()),
+		newSpec("GET", "/v/{vacant}"+openaiwire.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openaiwire.ModelList]()),
 	}
 }

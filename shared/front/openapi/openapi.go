@@ -105,12 +105,12 @@ func (d *document) operation(s *op.Spec, id string) object {
 	if s.Access.Vacant {
 		ways = append(ways, object{vacant: []string{}})
 	}
-	for _, scope := range []billing.Scope{s.Access.Key.Scope, s.Access.Key.Or} {
+	for _, scope := range []billing.Scope{s.Access.Key.Scope, s.Access.Key.AltScope} {
 		if scope == "" {
 			continue
 		}
 		scopes := []string{string(scope)}
-		if and := s.Access.Key.And; and != "" {
+		if and := s.Access.Key.ExtraScope; and != "" {
 			scopes = append(scopes, string(and))
 		}
 		ways = append(ways, object{account: scopes})
@@ -140,10 +140,10 @@ func (d *document) operation(s *op.Spec, id string) object {
 		return o
 	}
 	var ranges map[string]op.Range // ranges of parameters that the handler accepts
-	if of, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
-		ranges = of.Ranges()
+	if ranged, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
+		ranges = ranged.Ranges()
 	}
-	var all []object
+	var params []object
 	for _, f := range s.Fields() {
 		if f.In == "body" {
 			if f.Name != "ignored" {
@@ -178,10 +178,10 @@ func (d *document) operation(s *op.Spec, id string) object {
 			}
 			p["required"] = r.Required
 		}
-		all = append(all, p)
+		params = append(params, p)
 	}
-	if all != nil {
-		o["parameters"] = all
+	if params != nil {
+		o["parameters"] = params
 	}
 	return o
 }
@@ -218,11 +218,11 @@ func (d *document) content(media []string, t reflect.Type, request bool, example
 			data := object{"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 			schema = object{"type": "object", "properties": object{"id": object{"type": "string"}, "data": data}, "required": []string{"data"}}
 		}
-		of := object{"schema": schema}
+		mediaType := object{"schema": schema}
 		if example != nil && i == 0 {
-			of["example"] = example
+			mediaType["example"] = example
 		}
-		content[m] = of
+		content[m] = mediaType
 	}
 	return content
 }
@@ -245,7 +245,7 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 	case t.Kind() == reflect.Pointer:
 		return d.schema(t.Elem(), request, options)
 	case is[encoding.TextMarshaler](t), is[encoding.TextUnmarshaler](t):
-		return bounded(object{"type": "string"}, options, "Length")
+		return addBounds(object{"type": "string"}, options, "Length")
 	case is[json.Marshaler](t), is[canon.Unmarshaler](t):
 		return object{} // encodes itself in a form that the README of its package describes
 	}
@@ -253,42 +253,42 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return bounded(object{"type": "integer"}, options, "imum")
+		return addBounds(object{"type": "integer"}, options, "imum")
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return bounded(object{"type": "integer", "minimum": 0}, options, "imum")
+		return addBounds(object{"type": "integer", "minimum": 0}, options, "imum")
 	case reflect.Float32, reflect.Float64:
 		return object{"type": "number"}
 	case reflect.String:
-		return bounded(object{"type": "string"}, options, "Length")
+		return addBounds(object{"type": "string"}, options, "Length")
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "contentEncoding": "base64"}
 		}
-		return bounded(object{"type": "array", "items": d.schema(t.Elem(), request, "")}, options, "Items")
+		return addBounds(object{"type": "array", "items": d.schema(t.Elem(), request, "")}, options, "Items")
 	case reflect.Array:
 		return object{"type": "array", "items": d.schema(t.Elem(), request, "")}
 	case reflect.Map:
-		return bounded(object{"type": "object", "additionalProperties": d.schema(t.Elem(), request, "")}, options, "Properties")
+		return addBounds(object{"type": "object", "additionalProperties": d.schema(t.Elem(), request, "")}, options, "Properties")
 	case reflect.Struct:
-		return d.named(t, request)
+		return d.namedSchema(t, request)
 	}
 	return object{}
 }
 
 func is[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
 
-func bounded(s object, options, of string) object {
+func addBounds(s object, options, suffix string) object {
 	for option := range strings.SplitSeq(options, ",") {
 		for _, word := range []string{"min", "max"} {
 			if n, err := strconv.Atoi(strings.TrimPrefix(option, word+"=")); err == nil && strings.HasPrefix(option, word+"=") {
-				s[word+of] = n
+				s[word+suffix] = n
 			}
 		}
 	}
 	return s
 }
 
-func (d *document) named(t reflect.Type, request bool) object {
+func (d *document) namedSchema(t reflect.Type, request bool) object {
 	if t.Name() == "" {
 		return d.members(t, request)
 	}

@@ -37,31 +37,31 @@ var groups = append(protocols(), []group{
 	{openapi.Group{Name: "Export", Description: "Stored data, for the operator."}, export.Operations},
 }...)
 
-func protocols() (all []group) {
+func protocols() (protocolGroups []group) {
 	for _, row := range slices.Backward(handlers.Rows()) {
-		all = append(all, group{row.Group, row.Operations})
+		protocolGroups = append(protocolGroups, group{row.Group, row.Operations})
 	}
-	return all
+	return protocolGroups
 }
 
 // All returns the operations of a host that has all parts, each with the name of its group.
 func All() []op.Spec {
-	var all []op.Spec
+	var specs []op.Spec
 	for _, g := range groups {
 		for _, s := range g.operations() {
 			s.Group = g.Name
-			all = append(all, s)
+			specs = append(specs, s)
 		}
 	}
-	return all
+	return specs
 }
 
 func Groups() []openapi.Group {
-	var all []openapi.Group
+	var apiGroups []openapi.Group
 	for _, g := range groups {
-		if !slices.Contains(all, g.Group) { // protocols may share a group
-			all = append(all, g.Group)
+		if !slices.Contains(apiGroups, g.Group) { // protocols may share a group
+			apiGroups = append(apiGroups, g.Group)
 		}
 	}
-	return all
+	return apiGroups
 }

@@ -44,7 +44,7 @@ func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	if name == "" || c.Owner() != call.GuestOwner {
 		return nil
 	}
-	own, err := c.s.Guests.Own(ctx, c.Vacant.ID, name)
+	own, err := c.s.Guests.IsOwnContext(ctx, c.Vacant.ID, name)
 	if err == nil && !own {
 		err = problem.Invalid(field, source+" of an answer of this vacant; only a key of an account may choose names", httpapi.Clip(name))
 	}
@@ -72,7 +72,7 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 		}
 		if p.Kind == task.URL {
 			if err := outbound.CheckLink(p.Text); err != nil {
-				return problem.Below(fmt.Sprintf("parts[%d]", i), err)
+				return problem.AtPath(fmt.Sprintf("parts[%d]", i), err)
 			}
 		}
 		content += len(p.Text) + len(p.Content())
@@ -103,14 +103,14 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	return nil
 }
 
-// Takes reports whether the vacant's agent accepts a part that is not text. An agent that reads
+// AcceptsPart reports whether the vacant's agent accepts a part that is not text. An agent that reads
 // only text accepts no files, not even text files.
-func (c *Caller) Takes(p *task.Part) bool {
+func (c *Caller) AcceptsPart(p *task.Part) bool {
 	f := substrate.File{MediaType: p.Media()}
 	if p.Kind == task.URL {
 		f.URL = p.Text
 	}
-	return c.Vacant.Takes(&f) || c.Options.HasJSON && (p.MediaType == "" || f.MediaType == mediaJSON)
+	return c.Vacant.AcceptsFile(&f) || c.Options.HasJSON && (p.MediaType == "" || f.MediaType == mediaJSON)
 }
 
 const mediaJSON = "application/json"
@@ -133,11 +133,11 @@ func InputModes(v *vacants.Record) []string {
 	return modes
 }
 
-func Readable(v *vacants.Record) string {
+func ListReadable(v *vacants.Record) string {
 	return strings.Join(append([]string{"text"}, InputModes(v)[2:]...), ", ")
 }
 
-func Describe(p *task.Part) string {
+func DescribePart(p *task.Part) string {
 	switch {
 	case p.Kind == task.URL:
 		return "a URL"
@@ -162,7 +162,7 @@ func TextOfStatus(s *task.Status) string {
 	return TextOf(s.Message.Parts)
 }
 
-func Failure(s *task.Status) error {
+func FailureOf(s *task.Status) error {
 	if s.Failure == "" {
 		return nil
 	}

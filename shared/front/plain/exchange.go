@@ -52,8 +52,8 @@ func (s *Service) Handler(p Protocol) http.Handler {
 		a := &answer{ResponseWriter: w, request: r}
 		x := &Exchange{
 			ResponseWriter: a, answer: a, Request: r.WithContext(r.Context()), Rest: strings.TrimSuffix(rest, "/"), Refuse: p.Refuse,
-			Caller: Caller{s: s, Sender: Sender{Address: caller.Origin(r.RemoteAddr)}},
-			Line:   Line{Protocol: p.Line, Method: r.Method, Path: r.URL.Path, Began: s.Now()},
+			Caller: Caller{s: s, Sender: Sender{Address: caller.RateKey(r.RemoteAddr)}},
+			Line:   Line{Message: p.LogMessage, Method: r.Method, Path: r.URL.Path, Began: s.Now()},
 		}
 		// MaxBytesReader gets w, not the wrapper a, so that it can close the connection of a client
 		// whose body is too large.
@@ -167,7 +167,7 @@ func (x *Exchange) Fail(err error) {
 	if !x.Signed {
 		err = x.OrLogin(x.Context(), err)
 	}
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	if a := x.answer; a.status == 0 {
 		httpapi.Challenge(a, x.Request, err, string(billing.ScopeCall))
 		if p.Kind == problem.BudgetSpent {

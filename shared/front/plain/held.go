@@ -33,8 +33,8 @@ type bound struct {
 // retry.
 const lineTime = 10 * time.Second
 
-// Held counts the concurrent requests of one kind.
-type Held struct {
+// RequestCounter counts the concurrent requests of one kind.
+type RequestCounter struct {
 	bound
 	lineTime time.Duration
 	mu       sync.Mutex
@@ -43,15 +43,15 @@ type Held struct {
 	freed    chan struct{} // closed when a request ends while other requests wait
 }
 
-func newHeld(b bound) *Held {
-	return &Held{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
+func newRequestCounter(b bound) *RequestCounter {
+	return &RequestCounter{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
 }
 
 // Hold calls run unless the caller's sender or vacant has reached its limit. A request for the
 // host's own address has no vacant.
-func (h *Held) Hold(c *Caller, run func() error) error {
-	sender, vacant := holders(c)
-	switch free, full := h.take(h.open, sender, vacant); {
+func (h *RequestCounter) Hold(c *Caller, run func() error) error {
+	sender, vacant := countKeys(c)
+	switch free, full := h.count(h.open, sender, vacant); {
 	case free != nil:
 		defer free()
 		return run()
@@ -68,8 +68,8 @@ func (h *Held) Hold(c *Caller, run func() error) error {
 // HoldInLine calls run as Hold does, but first waits up to lineTime for a place. It is for requests
 // whose client waits for one answer anyway. The limits for waiting requests are the limits for
 // active ones.
-func (h *Held) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
-	sender, vacant := holders(c)
+func (h *RequestCounter) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
+	sender, vacant := countKeys(c)
 	free, full := h.takeInLine(ctx, sender, vacant)
 	if free != nil {
 		defer free()
@@ -82,9 +82,9 @@ func (h *Held) HoldInLine(ctx context.Context, c *Caller, run func() error) erro
 	return &retryable{err, "1"}
 }
 
-// holders returns the keys by which a caller's requests are counted. The sender is an account, or a
+// countKeys returns the keys by which a caller's requests are counted. The sender is an account, or a
 // token subject of an account because many people may share an account, or an address.
-func holders(c *Caller) (sender, vacant any) {
+func countKeys(c *Caller) (sender, vacant any) {
 	sender = c.Address
 	if c.Payer != nil {
 		sender = c.Payer.Owner()
@@ -95,9 +95,9 @@ func holders(c *Caller) (sender, vacant any) {
 	return sender, vacant
 }
 
-// Waiting returns the counter for requests that wait for one answer of the caller's vacant. A slow
+// WaitCounter returns the counter for requests that wait for one answer of the caller's vacant. A slow
 // vacant's requests count as streams, because they occupy as much.
-func (c *Caller) Waiting() *Held {
+func (c *Caller) WaitCounter() *RequestCounter {
 	if c.IsSlow() {
 		return c.s.Streams
 	}
@@ -120,11 +120,11 @@ func CheckNewPair(ctx context.Context) error {
 	return nil
 }
 
-func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
-	if free, full = h.take(h.open, sender, vacant); free != nil {
+func (h *RequestCounter) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
+	if free, full = h.count(h.open, sender, vacant); free != nil {
 		return free, nil
 	}
-	leave, _ := h.take(h.inLine, sender, vacant)
+	leave, _ := h.count(h.inLine, sender, vacant)
 	if leave == nil {
 		return nil, full
 	}
@@ -135,7 +135,7 @@ func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(),
 		h.mu.Lock()
 		freed := h.freed
 		h.mu.Unlock()
-		if free, full = h.take(h.open, sender, vacant); free != nil {
+		if free, full = h.count(h.open, sender, vacant); free != nil {
 			return free, nil
 		}
 		select {
@@ -148,9 +148,9 @@ func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(),
 	}
 }
 
-// take counts a request in the map in, or returns the key that has reached its limit. vacant may be
+// count counts a request in the map in, or returns the key that has reached its limit. vacant may be
 // nil.
-func (h *Held) take(in map[any]int, sender, vacant any) (free func(), full any) {
+func (h *RequestCounter) count(in map[any]int, sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	counted := []any{sender}

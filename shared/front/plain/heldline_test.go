@@ -14,13 +14,13 @@ import (
 )
 
 // completes runs a request of an account that waits in line.
-func completes(ctx context.Context, h *Held, account string, run func()) error {
+func completes(ctx context.Context, h *RequestCounter, account string, run func()) error {
 	c := &Caller{Sender: Sender{Payer: &call.Payer{Account: strings.Repeat(account, 64)}}}
 	return h.HoldInLine(ctx, c, func() error { run(); return nil })
 }
 
 // waitingIn returns how many requests of all accounts wait.
-func (h *Held) waitingIn() (n int) {
+func (h *RequestCounter) waitingIn() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, waiting := range h.inLine {
@@ -31,7 +31,7 @@ func (h *Held) waitingIn() (n int) {
 
 // 24 requests at once of an account that may have 16 are all answered, and never more than 16 run.
 func TestRequestsWaitInLine(t *testing.T) {
-	h := newHeld(streams)
+	h := newRequestCounter(streams)
 	h.lineTime = time.Hour
 	release := make(chan struct{})
 	var mu sync.Mutex
@@ -67,12 +67,12 @@ func TestRequestsWaitInLine(t *testing.T) {
 
 // A request that has waited in vain, finds the line full, or is left by its client is refused.
 func TestALineHasAnEnd(t *testing.T) {
-	h := newHeld(bound{ofSender: 1, ofVacant: 8})
+	h := newRequestCounter(bound{ofSender: 1, ofVacant: 8})
 	refused := func(what string, ctx context.Context) {
 		t.Helper()
 		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
 		var r *retryable
-		if !problem.Is(err, problem.TooMany) || !errors.As(err, &r) || r.after != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
+		if !problem.Is(err, problem.TooMany) || !errors.As(err, &r) || r.after != "1" || !strings.Contains(problem.AsError(err).Text(), "1 of your requests are under way") {
 			t.Errorf("%s: %v, may be retried %+v", what, err, r)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // A person who holds all streams that a sender may have takes none from others of the account, nor from another account.
 func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
-	h := newHeld(bound{ofSender: 1, ofVacant: 8, what: "streams open", helps: "end one"})
+	h := newRequestCounter(bound{ofSender: 1, ofVacant: 8, what: "streams open", helps: "end one"})
 	by := func(payer call.Payer, run func()) error {
 		c := &Caller{Sender: Sender{Payer: &payer}}
 		return h.Hold(c, func() error { run(); return nil })

@@ -61,16 +61,16 @@ type Config struct {
 type Service struct {
 	Config
 	// Streams, Answers and Lists limit concurrent requests.
-	Streams, Answers, Lists *Held
+	Streams, Answers, Lists *RequestCounter
 }
 
 func New(c Config) *Service {
-	return &Service{Config: c, Streams: newHeld(streams), Answers: newHeld(answers), Lists: newHeld(lists)}
+	return &Service{Config: c, Streams: newRequestCounter(streams), Answers: newRequestCounter(answers), Lists: newRequestCounter(lists)}
 }
 
 // Sender is the client of a request.
 type Sender struct {
-	Address netip.Prefix // caller.Origin of the request
+	Address netip.Prefix // caller.RateKey of the request
 	Payer   *call.Payer  // account of the request's credential, or nil
 	// HasTasks is true if the sender's protocol has operations on tasks. Refusals may then
 	// recommend them.
@@ -125,14 +125,14 @@ func (s *Service) Base(r *http.Request) (string, error) {
 }
 
 func (s *Service) TakesKeys(v *vacants.Record) bool {
-	return s.Identify != nil && v.Plain != vacants.PlainOff
+	return s.Identify != nil && v.KeylessAccess != vacants.PlainOff
 }
 
 func (c *Caller) Plain() vacants.Plain {
-	if c.Options.SharesTasks && c.Vacant.Plain == vacants.PlainOpen {
+	if c.Options.SharesTasks && c.Vacant.KeylessAccess == vacants.PlainOpen {
 		return vacants.PlainShared
 	}
-	return c.Vacant.Plain
+	return c.Vacant.KeylessAccess
 }
 
 func (c *Caller) CheckPlain() error {
@@ -152,7 +152,7 @@ func (c *Caller) Owner() call.Owner {
 	return call.GuestOwner
 }
 
-func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.Work) }
+func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.MaxCallTime) }
 
 // OrLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
 // would help, because clients begin a login only after a 401.
@@ -167,12 +167,12 @@ func (c *Caller) OrLogin(ctx context.Context, err error) error {
 	case len(issuers) == 0:
 		return err
 	}
-	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.Of(err).Text(), strings.Join(issuers, " or "))
+	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.AsError(err).Text(), strings.Join(issuers, " or "))
 }
 
 // Line contains the attributes of a request's log line.
 type Line struct {
-	Protocol     string // message of the line
+	Message      string // message of the line
 	Method, Path string
 	Began        time.Time
 	What         string // operation as the protocol names it
@@ -180,7 +180,7 @@ type Line struct {
 	Pair         string // pair of the message
 	Accepted     bool   // the call is accepted, now or earlier, and the pipeline logs it
 	IsAside      bool   // the calls of the request have log lines of their own
-	Cut          call.Cut
+	Cut          call.CutReason
 }
 
 // Limits for strings in log lines, in bytes of JSON.
@@ -223,17 +223,17 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 	}
 	attrs := []slog.Attr{slog.String("path", obs.Clip(path, maxPath))}
 	if l.What != "" {
-		attrs = append(attrs, slog.String(obs.Operation, l.What))
+		attrs = append(attrs, slog.String(obs.AttrOperation, l.What))
 	}
 	if isRow || l.Pair != "" {
-		attrs = append(attrs, slog.String(obs.Pair, cmp.Or(l.Pair, ">"+c.Vacant.ID.Short())))
+		attrs = append(attrs, slog.String(obs.AttrPair, cmp.Or(l.Pair, ">"+c.Vacant.ID.Short())))
 	}
 	if l.Cut != "" {
-		attrs = append(attrs, slog.String(obs.Cut, string(l.Cut)))
+		attrs = append(attrs, slog.String(obs.AttrCut, string(l.Cut)))
 	}
 	if level == slog.LevelError {
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(c.s.Now().Sub(l.Began)))
-	c.s.Log.LogAttrs(ctx, level, l.Protocol, attrs...)
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(c.s.Now().Sub(l.Began)))
+	c.s.Log.LogAttrs(ctx, level, l.Message, attrs...)
 }

@@ -37,7 +37,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 		if w.Piece == nil && !slow {
 			ctx, cancel := context.WithTimeout(ctx, UnaryTime)
 			defer cancel()
-			turn.Work = c.Vacant.Work
+			turn.Work = c.Vacant.MaxCallTime
 			t, err = c.s.Tasks.Run(ctx, *turn)
 			return err
 		}
@@ -63,12 +63,12 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 	if w.Piece != nil {
 		return t, run()
 	}
-	err = c.Waiting().Hold(c, run)
+	err = c.WaitCounter().Hold(c, run)
 	return t, err
 }
 
-// ended is the done channel of turns that run outside of the request.
-var ended = func() <-chan struct{} {
+// closedDone is the done channel of turns that run outside of the request.
+var closedDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -83,7 +83,7 @@ func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done
 	t, err := c.s.Tasks.Start(ctx, *turn)
 	ref = turn.Ref
 	ref.ID = t.ID // a repeated message has the task of the first one
-	return ref, ended, err
+	return ref, closedDone, err
 }
 
 // Follow waits until the caller's task has ended or the wait is over, and returns the task. If

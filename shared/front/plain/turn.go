@@ -57,7 +57,7 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 		t.Opens = true
 		m.Context, err = c.s.Guests.NewContext(ctx, c.Vacant.ID)
 	default:
-		own, err = c.s.Guests.Own(ctx, c.Vacant.ID, m.Context)
+		own, err = c.s.Guests.IsOwnContext(ctx, c.Vacant.ID, m.Context)
 		t.Opens = !own && !t.Continue && owner != call.SharedOwner
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 	if m.ID == "" {
 		m.ID = "m-" + t.ID
 	}
-	if err := c.Sign(ctx, t, conversation, m, ""); err != nil {
+	if err := c.SetMessage(ctx, t, conversation, m, ""); err != nil {
 		return nil, err
 	}
 	switch {
@@ -88,20 +88,20 @@ func (c *Caller) Key(ctx context.Context, owner call.Owner, conversation string)
 	return c.s.Guests.KeyOf(ctx, c.Vacant.ID, owner.String(), conversation)
 }
 
-func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
+func (c *Caller) SetMessage(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
 	return c.s.Tasks.Sign(ctx, t, conversation, m, idempotencyKey)
 }
 
-// Admit sets the turn's payer, address and payment. If both the turn and the request limit the
-// price, the lower limit applies. Admit refuses an address that begins too many conversations. When
+// SetPayment sets the turn's payer, address and payment. If both the turn and the request limit the
+// price, the lower limit applies. SetPayment refuses an address that begins too many conversations. When
 // the call is accepted, l.Accepted becomes true.
-func (c *Caller) Admit(ctx context.Context, t *task.Turn, r *http.Request, l *Line) error {
+func (c *Caller) SetPayment(ctx context.Context, t *task.Turn, r *http.Request, l *Line) error {
 	by, err := caller.Payment(r)
 	if err != nil {
 		return err
 	}
-	if t.Most != nil && (by.Most == nil || *t.Most < *by.Most) {
-		by.Most = t.Most
+	if t.MaxPrice != nil && (by.MaxPrice == nil || *t.MaxPrice < *by.MaxPrice) {
+		by.MaxPrice = t.MaxPrice
 	}
 	by.Payer = c.Payer
 	t.Credential, t.From = by, c.Address.String()

@@ -16,8 +16,8 @@ import (
 )
 
 type Protocol struct {
-	// Line is the message of the protocol's log lines. Several protocols may share it.
-	Line string
+	// LogMessage is the message of the protocol's log lines. Several protocols may share it.
+	LogMessage string
 	// HasPath reports whether a path belongs to the protocol. If isBelow is true, path begins after
 	// the vacant.
 	HasPath func(path string, isBelow bool) bool
@@ -30,8 +30,8 @@ type Protocol struct {
 	Resource string
 	// Title names the resource, for example "MCP server".
 	Title string
-	// NoPages is true if browsers get the protocol's answers where other protocols get a page.
-	NoPages bool
+	// AnswersBrowsers is true if browsers get the protocol's answers where other protocols get a page.
+	AnswersBrowsers bool
 	// Patterns are the paths that the edge routes to functions/agent instead of the registry. Paths
 	// outside of /v1/ need no pattern.
 	Patterns []string
@@ -43,7 +43,7 @@ type Protocol struct {
 
 var (
 	MCP = Protocol{
-		Line: "mcp", MaxBody: 512 << 10, Resource: message.MCPPath, Title: "MCP server", NoPages: true,
+		LogMessage: "mcp", MaxBody: 512 << 10, Resource: message.MCPPath, Title: "MCP server", AnswersBrowsers: true,
 		HasPath: func(path string, _ bool) bool {
 			return path == message.MCPPath || strings.HasPrefix(path, message.MCPPath+"/")
 		},
@@ -51,7 +51,7 @@ var (
 		KeyHeaders: []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
 	}
 	OpenAI = Protocol{
-		Line: "a2a", MaxBody: a2awire.MaxBody, Resource: openaiwire.Base, Title: "OpenAI API",
+		LogMessage: "a2a", MaxBody: a2awire.MaxBody, Resource: openaiwire.Base, Title: "OpenAI API",
 		HasPath: func(path string, _ bool) bool { return openaiwire.IsPath(strings.TrimSuffix(path, "/")) },
 		Refuse:  openaiwire.Fail,
 		// Some clients' base URLs contain /v1 twice. OpenAI's handler explains the mistake.
@@ -59,12 +59,12 @@ var (
 		Headers:  []string{openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader},
 	}
 	Text = Protocol{
-		Line: "a2a", MaxBody: canon.DefaultLimits().Bytes,
+		LogMessage: "a2a", MaxBody: canon.DefaultLimits().Bytes,
 		HasPath: func(path string, _ bool) bool { return strings.TrimSuffix(path, "/") == message.TextPath },
 		Refuse:  httpapi.FailLine,
 	}
 	A2A = Protocol{
-		Line: "a2a", MaxBody: a2awire.MaxBody,
+		LogMessage: "a2a", MaxBody: a2awire.MaxBody,
 		HasPath:    func(path string, isBelow bool) bool { return isBelow || !strings.HasPrefix(path, "/v1/") },
 		Refuse:     httpapi.Fail,
 		KeyHeaders: []string{"A2A-Extensions", "X-A2A-Extensions"}, Varies: []string{"A2A-Version", "User-Agent"},

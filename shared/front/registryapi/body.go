@@ -14,7 +14,7 @@ import (
 
 // readHalo decodes the body of a publication. The returned listing is nil if the body has none. An
 // invalid shape is an error of kind Schema, which becomes status 422 as in the reference.
-func readHalo(body []byte) (h registryclient.Halo, l *listing.Listing, err error) {
+func readHalo(body []byte) (h registryclient.Publication, l *listing.Listing, err error) {
 	h.Visibility = lifecycle.Public
 	if err := canon.Unmarshal(body, &h, canon.DefaultLimits()); err != nil {
 		return h, nil, schema(err)
@@ -30,7 +30,7 @@ func readHalo(body []byte) (h registryclient.Halo, l *listing.Listing, err error
 	}
 	parsed, err := listing.Parse(h.Listing)
 	if err != nil {
-		return h, nil, schema(problem.Below("listing", err))
+		return h, nil, schema(problem.AtPath("listing", err))
 	}
 	return h, &parsed, nil
 }
@@ -66,7 +66,7 @@ func schema(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err
 	}
-	p := *problem.Of(err)
+	p := *problem.AsError(err)
 	p.Kind = problem.Schema
 	return &p
 }

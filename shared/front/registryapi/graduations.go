@@ -79,7 +79,7 @@ func (s *Submitted) Reply(h http.Header) int {
 func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.SubmissionShape]]) (out Submitted, err error) {
 	sub, err := graduation.ParseSubmission(in.Body)
 	if err == nil {
-		err = sub.CheckWords()
+		err = sub.CheckCapability()
 	}
 	if err != nil {
 		return out, schema(err)
@@ -111,7 +111,7 @@ func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	none := problem.New(problem.NotFound, "graduation %s is not known", id)
-	who, err := d.caller.Of(r, nil)
+	who, err := d.caller.Identify(r, nil)
 	if err != nil {
 		return err
 	}
@@ -125,5 +125,5 @@ func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, st.View())
+	return httpapi.SendJSON(w, http.StatusOK, st.View())
 }

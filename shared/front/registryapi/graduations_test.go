@@ -36,7 +36,7 @@ type missing struct{}
 
 func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{With: parent, Role: gate.Parent,
-		A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent}}}}, nil
+		Child: gate.Observation{ID: child, Closed: true}, Other: gate.Observation{ID: parent}}}}, nil
 }
 
 // gateScene is a gate with its handler, and a parent and a child whose keys the test knows.
@@ -64,7 +64,7 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	})
 	reg := v.Registry
 	for name, key := range map[string]*identity.Key{"parent": s.parent, "child": s.child} {
-		_, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
+		_, err := v.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
 		must(s, err)
 	}
 	m := composite.Manifest{ParentID: s.parent.ID(), ChildID: s.child.ID(), BirthPath: "D2", ClosedByDefault: true,
@@ -83,7 +83,7 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 // request returns the body of a graduation request for child, signed by both parties.
 func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
 	s.Helper()
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: text}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: text}
 	must(s, r.SignParent(s.Context(), parent))
 	must(s, r.SignChild(s.Context(), child))
 	sub := graduation.Submission{Request: r}
@@ -138,7 +138,7 @@ func TestARequestThatBothSignedGraduatesAndItsOutcomeIsKept(t *testing.T) {
 			t.Errorf("GET by %s = %d %s, want 200 with findings, for no cache", name, status, text)
 		}
 	}
-	m, err := composite.Parse(v.Outcome.Manifest)
+	m, err := composite.ParseManifest(v.Outcome.Manifest)
 	if err != nil || m.Verify() != nil || m.ClosedByDefault {
 		t.Errorf("POST = the manifest %s, want an open one that verifies", v.Outcome.Manifest)
 	}
@@ -172,7 +172,7 @@ func TestRefusalsDoNotRevealChildren(t *testing.T) {
 	nobody, forger := newKey(t), newKey(t)
 	answers := map[string]string{}
 	for name, child := range map[string]*identity.Key{"a closed child": s.child, "nobody": nobody} {
-		r := composite.Request{ParentID: s.parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
+		r := composite.GraduationRequest{ParentID: s.parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
 		sig, err := forger.Sign(t.Context(), r.SigningBytes())
 		must(s, err)
 		r.SignatureParent, r.SignatureChild = sig, sig
@@ -226,13 +226,13 @@ func TestInvalidGraduationRequestNamesItsField(t *testing.T) {
 type alike struct{ sibling identity.ID }
 
 func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	week := make([]float64, gate.Buckets)
+	week := make([]float64, gate.ActivityHours)
 	for i := range week {
 		week[i] = float64(i % 24)
 	}
 	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{
-		{With: parent, Role: gate.Parent, A: gate.Observation{ID: child}, B: gate.Observation{ID: parent}},
-		{With: a.sibling, Role: gate.Sibling, A: gate.Observation{ID: child, Activity: week}, B: gate.Observation{ID: a.sibling, Activity: week}},
+		{With: parent, Role: gate.Parent, Child: gate.Observation{ID: child}, Other: gate.Observation{ID: parent}},
+		{With: a.sibling, Role: gate.Sibling, Child: gate.Observation{ID: child, Activity: week}, Other: gate.Observation{ID: a.sibling, Activity: week}},
 	}}, nil
 }
 

@@ -67,9 +67,9 @@ func newTestServer(t *testing.T) *api {
 	s, host := memory.New(), newKey(t)
 	d.registry = registry.New(registry.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
-		Elsewhere: true,
+		AllowRemote: true,
 	})
-	index, err := bleve.Memory()
+	index, err := bleve.OpenMemory()
 	must(t, err)
 	t.Cleanup(func() { index.Close() })
 	d.log, err = translog.OfRegistry(translog.Config{

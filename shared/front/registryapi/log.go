@@ -16,13 +16,13 @@ import (
 
 // Log is a transparency log. *translog.Log implements it.
 type Log interface {
-	Latest(ctx context.Context) (translog.Published, error)
-	At(ctx context.Context, size uint64) (translog.Published, error)
+	Latest(ctx context.Context) (translog.PublishedCheckpoint, error)
+	At(ctx context.Context, size uint64) (translog.PublishedCheckpoint, error)
 	Inclusion(ctx context.Context, seq, size uint64) (translog.Inclusion, error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Consistency, error)
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, uint64, error)
 	Epoch(ctx context.Context, number uint64) (translog.Epoch, error)
-	Cosign(ctx context.Context, note []byte) (translog.Published, error)
+	Cosign(ctx context.Context, note []byte) (translog.PublishedCheckpoint, error)
 }
 
 // Operations of the transparency log. Sealed state never changes, so answers to requests that name
@@ -103,7 +103,7 @@ func logRoutes(l Log) []op.Route {
 			if err != nil {
 				return err
 			}
-			return public(w, r, e.Shape())
+			return sendPublic(w, r, e.Shape())
 		}),
 		op.On(op.Server{}, Witness, d.witness),
 	}
@@ -125,14 +125,14 @@ func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	}
 	read := d.log.Latest
 	if q.values.Has("size") {
-		read = func(ctx context.Context) (translog.Published, error) { return d.log.At(ctx, uint64(size)) }
+		read = func(ctx context.Context) (translog.PublishedCheckpoint, error) { return d.log.At(ctx, uint64(size)) }
 	}
 	p, err := read(r.Context())
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	revalidated(w, r, p.Note)
+	sendWithETag(w, r, p.Note)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sealed(w, r, size > 0, p.Shape())
+	return sendImmutable(w, r, size > 0, p.Shape())
 }
 
 func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
@@ -159,7 +159,7 @@ func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sealed(w, r, to > 0, p.Shape())
+	return sendImmutable(w, r, to > 0, p.Shape())
 }
 
 func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
@@ -175,7 +175,7 @@ func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
 	if leaves == nil {
 		leaves = []identity.Hash{}
 	}
-	return sealed(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
+	return sendImmutable(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
 }
 
 func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
@@ -190,7 +190,7 @@ func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sealed(w, r, true, e.Shape())
+	return sendImmutable(w, r, true, e.Shape())
 }
 
 func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[translog.WitnessShape]]) (out translog.WitnessedShape, err error) {
@@ -208,9 +208,9 @@ func readWitness(body []byte) (note string, err error) {
 	return is.Note, schema(err)
 }
 
-func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
+func sendImmutable(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	if !always {
-		return public(w, r, v)
+		return sendPublic(w, r, v)
 	}
 	b, err := httpapi.Encode(v)
 	if err != nil {

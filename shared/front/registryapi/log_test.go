@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (d *api) seal() translog.Sealed {
+func (d *api) seal() translog.SealResult {
 	d.t.Helper()
 	s, err := d.log.Seal(d.t.Context())
 	must(d.t, err)

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
-	m := registryclient.HaloMatch{
+func matchOf(g *registry.Registration, now time.Time) registryclient.Match {
+	m := registryclient.Match{
 		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),
-		Declared: string(declared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
+		Declared: string(encodeDeclared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
 		Score: g.Reputation.Score(reputation.SearchDimensions()...),
 		State: g.EffectiveState(now), Since: canon.FormatTime(g.Since), Status: string(g.Status),
-		Unreached: g.Unreached, Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		Unreached: g.AwaitsProbe, Joined: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
 	}
 	if g.Hosted {
@@ -40,15 +40,15 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	return m
 }
 
-// declared encodes a list like Python's json.dumps. The reference stores this encoding and returns
+// encodeDeclared encodes a list like Python's json.dumps. The reference stores this encoding and returns
 // it as a string.
-func declared(list []string) []byte {
+func encodeDeclared(list []string) []byte {
 	b := []byte{'['}
 	for i, s := range list {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = canon.AppendStringA(b, s)
+		b = canon.AppendStringASCII(b, s)
 	}
 	return append(b, ']')
 }

@@ -16,19 +16,19 @@ import (
 // Operations that write. Anyone may send them, because their content is signed. The functions parse
 // the bodies themselves, because an invalid shape becomes 422 as in the reference.
 var (
-	Publish     = op.Op[op.Body[op.Raw[registryclient.Halo]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
+	Publish     = op.Op[op.Body[op.Raw[registryclient.Publication]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
 	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "ends a key for good, by its own signature"}
-	PutListing  = op.Op[SignedListing, registryclient.HaloMatch]{Method: "PUT", Path: "/v1/listing/{id}", Access: op.Access{Anybody: true}, Doc: "stores a listing that its vacant has signed"}
-	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestShape]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
+	PutListing  = op.Op[SignedListing, registryclient.Match]{Method: "PUT", Path: "/v1/listing/{id}", Access: op.Access{Anybody: true}, Doc: "stores a listing that its vacant has signed"}
+	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestDocument]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
 )
 
 // SignedListing is a listing of the vacant that the path names.
 type SignedListing struct {
-	ID   string                `path:"id"`
-	Body op.Raw[listing.Shape] `body:"json"`
+	ID   string                   `path:"id"`
+	Body op.Raw[listing.Document] `body:"json"`
 }
 
-func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Halo]]) (out registryclient.Receipt, err error) {
+func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Publication]]) (out registryclient.Receipt, err error) {
 	h, l, err := readHalo(in.Body)
 	if err != nil {
 		return out, err
@@ -80,7 +80,7 @@ func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Recei
 
 // listing stores a listing signed by its vacant. The operator's listing is set by a route of the
 // admin API.
-func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.HaloMatch, err error) {
+func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.Match, err error) {
 	id, err := vacantID(in.ID)
 	if err != nil {
 		return m, err
@@ -100,13 +100,13 @@ func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.H
 	// The sender may be a third party that repeats a stored listing. Show the registration only if
 	// anyone may read it.
 	if !g.ReadableBy(nil) {
-		m = registryclient.HaloMatch{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
+		m = registryclient.Match{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
 	}
 	return m, nil
 }
 
-func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.ManifestShape]]) (out registryclient.Manifest, err error) {
-	m, err := composite.Parse(in.Body)
+func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.ManifestDocument]]) (out registryclient.Manifest, err error) {
+	m, err := composite.ParseManifest(in.Body)
 	if err != nil {
 		return out, schema(err)
 	}

@@ -28,7 +28,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	who, err := d.caller.Of(r, nil)
+	who, err := d.caller.Identify(r, nil)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := queryOf(r, EventList{})
 	after, limit := q.number("from_seq"), q.number("limit")
-	who, err := d.caller.Of(r, nil)
+	who, err := d.caller.Identify(r, nil)
 	if q.err != nil || err != nil {
 		return cmp.Or(q.err, err)
 	}
@@ -69,7 +69,7 @@ func (d *api) event(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "seq", Want: "a number", Got: clip(r.PathValue("seq"))}
 	}
-	who, err := d.caller.Of(r, nil)
+	who, err := d.caller.Identify(r, nil)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (d *api) event(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, eventOf(&e))
 }
 
-func eventOf(l *registry.Logged) registryclient.Event {
+func eventOf(l *registry.LoggedEvent) registryclient.Event {
 	return registryclient.Event{
 		Seq: l.Seq, Type: string(l.Type), Actor: l.Actor, Payload: string(l.Payload), Hash: l.Hash.String(),
 		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), Key: l.Key,
@@ -95,7 +95,7 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := queryOf(r, Kin{})
 	depth, direction := q.number("depth"), q.word("direction")
-	who, err := d.caller.Of(r, nil)
+	who, err := d.caller.Identify(r, nil)
 	if q.err != nil || err != nil {
 		return cmp.Or(q.err, err)
 	}
@@ -130,7 +130,7 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Link", fmt.Sprintf(`</v1/revocation_list?%s>; rel="next"`,
 			url.Values{"cursor": {next}, "limit": {strconv.FormatInt(limit, 10)}}.Encode()))
 	}
-	return public(w, r, page)
+	return sendPublic(w, r, page)
 }
 
 // vacantID parses the vacant id of a path. The error for an invalid id is of kind NotFound.
@@ -153,8 +153,8 @@ type query struct {
 	err    error
 }
 
-func queryOf(r *http.Request, of op.Ranged) query {
-	return query{values: r.URL.Query(), ranges: of.Ranges()}
+func queryOf(r *http.Request, ranged op.Ranged) query {
+	return query{values: r.URL.Query(), ranges: ranged.Ranges()}
 }
 
 func (q *query) refuse(name, want, got string) {

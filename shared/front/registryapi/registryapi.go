@@ -65,7 +65,7 @@ func (d *api) routes() []op.Route {
 		op.Handle(GetLineage.Spec(), d.lineage),
 		op.Handle(ListRevocations.Spec(), d.revocations),
 		op.Handle(Describe.Spec(), func(w http.ResponseWriter, r *http.Request) error {
-			revalidated(w, r, openapi.JSON)
+			sendWithETag(w, r, openapi.JSON)
 			return nil
 		}),
 	}
@@ -74,7 +74,7 @@ func (d *api) routes() []op.Route {
 // Operations that read. Their handlers parse the query themselves, because an invalid parameter
 // becomes 422 as in the reference, and they choose the caching of the answer.
 var (
-	GetCard         = op.Op[OneCard, registryclient.HaloMatch]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the capability card of a vacant"}
+	GetCard         = op.Op[OneCard, registryclient.Match]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the capability card of a vacant"}
 	ListEvents      = op.Op[EventList, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readers, Doc: "lists the events of a vacant"}
 	GetEvent        = op.Op[OneEvent, registryclient.Event]{Method: "GET", Path: "/v1/event/{seq}", Access: readers, Doc: "shows an event"}
 	GetLineage      = op.Op[Kin, registryclient.Lineage]{Method: "GET", Path: "/v1/lineage/{id}", Access: readers, Doc: "lists the ancestors or descendants of a vacant"}

@@ -14,24 +14,24 @@ import (
 func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
 	if who != nil {
-		return httpapi.Answer(w, http.StatusOK, v)
+		return httpapi.SendJSON(w, http.StatusOK, v)
 	}
-	return public(w, r, v)
+	return sendPublic(w, r, v)
 }
 
-// public sends an answer that is the same for every client. Caches may store it but must revalidate
+// sendPublic sends an answer that is the same for every client. Caches may store it but must revalidate
 // it each time, so that the unpublication or revocation of a vacant takes effect with the next
 // request.
-func public(w http.ResponseWriter, r *http.Request, v any) error {
+func sendPublic(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := httpapi.Encode(v)
 	if err != nil {
 		return err
 	}
-	revalidated(w, r, b)
+	sendWithETag(w, r, b)
 	return nil
 }
 
-func revalidated(w http.ResponseWriter, r *http.Request, b []byte) {
+func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	etag := `"` + identity.Sum(b).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")

@@ -105,7 +105,7 @@ func refuse(kind problem.Kind, message string) error {
 
 func (d *api) reviewRoutes() []op.Route {
 	reviewers := op.Server{Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
-		caller, err := d.caller.Of(r, body)
+		caller, err := d.caller.Identify(r, body)
 		if err == nil && caller == nil {
 			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
 		}
@@ -189,7 +189,7 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 		v, err := canon.Parse(body, canon.DefaultLimits())
 		switch {
 		case err != nil:
-			return nil, refuse(problem.Malformed, "bad_json: "+problem.Of(err).Text())
+			return nil, refuse(problem.Malformed, "bad_json: "+problem.AsError(err).Text())
 		case v.Kind() != canon.Object:
 			return nil, refuse(problem.Malformed, "payload_not_object")
 		}
@@ -198,9 +198,9 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
 		answer, err := handle(w, r)
 		if err == nil {
-			return httpapi.Answer(w, http.StatusOK, answer)
+			return httpapi.SendJSON(w, http.StatusOK, answer)
 		}
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		var refusal *ingestRefusal
 		if errors.As(err, &refusal) {
 			p = &problem.Error{Kind: refusal.kind, Detail: refusal.Message}
@@ -208,8 +208,8 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 		} else {
 			refusal = &ingestRefusal{Message: p.Text()}
 		}
-		httpapi.Refusing(w.Header(), p)
-		if err := httpapi.Answer(w, p.Kind.Row().Status, refusal); err != nil {
+		httpapi.SetRefusalHeaders(w.Header(), p)
+		if err := httpapi.SendJSON(w, p.Kind.Row().Status, refusal); err != nil {
 			return err
 		}
 		return httpapi.Rendered{Err: err}
@@ -248,10 +248,10 @@ func verdictOf(err error) (Verdict, error) {
 	switch {
 	case err == nil:
 		return Verdict{Counted: true}, nil
-	case problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError:
+	case problem.AsError(err).Kind.Row().Status >= http.StatusInternalServerError:
 		return Verdict{}, err
 	}
-	return Verdict{Reason: problem.Of(err).Text()}, nil
+	return Verdict{Reason: problem.AsError(err).Text()}, nil
 }
 
 func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any, error) {
@@ -291,7 +291,7 @@ func (d *api) ingestBlinded(ctx context.Context, self identity.ID, v canon.Value
 	}
 	var b review.Blinded
 	if err := canon.Unmarshal(reveal.AppendCJ(nil), &b.Reveal, canon.DefaultLimits()); err != nil {
-		return nil, refuse(problem.Schema, "reveal_envelope_invalid: "+problem.Of(err).Text())
+		return nil, refuse(problem.Schema, "reveal_envelope_invalid: "+problem.AsError(err).Text())
 	}
 	var state reviews.Blinded
 	var err error
@@ -304,9 +304,9 @@ func (d *api) ingestBlinded(ctx context.Context, self identity.ID, v canon.Value
 	case errors.Is(err, reviews.ErrSpent):
 		return nil, &ingestRefusal{kind: problem.Conflict, Message: reviews.ErrSpent.Error(), Commitment: commitment}
 	case problem.Is(err, problem.BadSignature):
-		return nil, refuse(problem.Schema, "batch_add_rejected: "+problem.Of(err).Text())
+		return nil, refuse(problem.Schema, "batch_add_rejected: "+problem.AsError(err).Text())
 	case problem.Is(err, problem.TooMany):
-		return nil, refuse(problem.TooMany, problem.Of(err).Text())
+		return nil, refuse(problem.TooMany, problem.AsError(err).Text())
 	}
 	out := IngestedBlinded{OK: true, Buffered: state.Waiting, Threshold: reviews.Threshold, Flushed: state.Counted, Commitment: commitment}
 	out.Verdict, err = verdictOf(err)

@@ -28,10 +28,10 @@ import (
 )
 
 // halo signs the next publication of key.
-func (d *api) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Halo {
+func (d *api) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Publication {
 	d.t.Helper()
 	draft := d.draft(key, text, change...)
-	at, err := d.client(key).Standing(d.t.Context(), key.ID())
+	at, err := d.client(key).KeyState(d.t.Context(), key.ID())
 	must(d.t, err)
 	idem := fmt.Sprintf("k-%d", at.NextSeq)
 	if !at.Card.IsZero() && at.Card != draft.Card.Hash() {
@@ -99,7 +99,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 	if r := d.do(request(good)); r.StatusCode != 200 {
 		t.Errorf("a good proof = %d, want 200", r.StatusCode)
 	}
-	d.later(readproof.Skew + time.Minute)
+	d.later(readproof.MaxSkew + time.Minute)
 	refused(t, d.do(request(good)), 400, "clock", "within 300 s")
 }
 
@@ -321,7 +321,7 @@ func TestSearchFiltersByFamilyTagAndPrice(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "answers questions")
 	l := listing.New(key.ID(), 1)
-	l.Family, l.Tags, l.Price = "claude", []string{"legal"}, 5
+	l.ModelFamily, l.Tags, l.Price = "claude", []string{"legal"}, 5
 	must(t, l.Sign(t.Context(), key))
 	if got := d.send("PUT", "/v1/listing/"+key.ID().String(), l.Blob(), nil); got.StatusCode != http.StatusOK {
 		t.Fatalf("PUT listing = %d, want 200", got.StatusCode)

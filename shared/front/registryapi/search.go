@@ -31,7 +31,7 @@ type SearchConfig struct {
 // matches by score, and return a single page.
 var (
 	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
-	SearchCapability = op.Op[SoughtText, []registryclient.HaloMatch]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
+	SearchCapability = op.Op[SoughtText, []registryclient.Match]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
 	QueryCapability  = op.Op[SoughtCapability, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "queries vacants by a part of a capability, for the reference's clients"}
 )
 
@@ -98,7 +98,7 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, Sought{})
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
-		ShortID: q.values.Get("id"), Most: true,
+		ShortID: q.values.Get("id"), AllowMost: true,
 		MinReputation: q.fraction("min_reputation"), Limit: int(q.number("limit")), Cursor: q.values.Get("cursor"),
 	}
 	if q.values.Has("max_price") {
@@ -112,17 +112,17 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	matches := s.shown(page.Matches, true)
-	if fit := fitting(matches); fit < len(matches) {
+	matches := s.haloMatches(page.Matches, true)
+	if fit := countFitting(matches); fit < len(matches) {
 		// Search again with a smaller limit, so that the cursor continues after the last match
 		// shown.
 		req.Limit = fit
 		if page, err = s.Finder.Find(r.Context(), req); err != nil {
 			return err
 		}
-		matches = s.shown(page.Matches, true)
+		matches = s.haloMatches(page.Matches, true)
 	}
-	return public(w, r, registryclient.Page{Matches: matches, Next: page.Next})
+	return sendPublic(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
 // searchCapability answers in the form that the reference's SDK expects: a bare list with the cards
@@ -131,36 +131,36 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, SoughtText{})
 	q.boolean("include_local")
-	matches, err := s.plain(r.Context(), &q, q.values.Get("q"), "")
+	matches, err := s.findByScore(r.Context(), &q, q.values.Get("q"), "")
 	if err != nil {
 		return err
 	}
 	for i := range matches {
 		matches[i].CapabilityCard = matches[i].CardBlob
 	}
-	return public(w, r, matches[:fitting(matches)])
+	return sendPublic(w, r, matches[:countFitting(matches)])
 }
 
 func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, SoughtCapability{})
-	matches, err := s.plain(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
+	matches, err := s.findByScore(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
 	if err != nil {
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, registryclient.Matches{Matches: matches[:fitting(matches)], NotImplemented: []string{}})
+	return httpapi.SendJSON(w, http.StatusOK, registryclient.Matches{Matches: matches[:countFitting(matches)], NotImplemented: []string{}})
 }
 
-func (s *searchAPI) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
+func (s *searchAPI) findByScore(ctx context.Context, q *query, text, family string) ([]registryclient.Match, error) {
 	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: int(q.number("limit"))}
 	if q.err != nil {
 		return nil, q.err
 	}
 	page, err := s.Finder.Find(ctx, req)
-	return s.shown(page.Matches, false), err
+	return s.haloMatches(page.Matches, false), err
 }
 
-func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.HaloMatch {
-	now, matches := s.Now(), make([]registryclient.HaloMatch, len(found))
+func (s *searchAPI) haloMatches(found []search.Match, ranked bool) []registryclient.Match {
+	now, matches := s.Now(), make([]registryclient.Match, len(found))
 	for i := range found {
 		matches[i] = matchOf(&found[i].Registration, now)
 		if ranked {
@@ -177,9 +177,9 @@ func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.Ha
 // and of careful clients.
 const maxPage = 1 << 20
 
-// fitting returns the number of matches that fit into one answer. It is at least 1 unless matches
+// countFitting returns the number of matches that fit into one answer. It is at least 1 unless matches
 // is empty.
-func fitting(matches []registryclient.HaloMatch) int {
+func countFitting(matches []registryclient.Match) int {
 	size := 0
 	for i := range matches {
 		m := &matches[i]

@@ -74,13 +74,13 @@ func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bo
 		r, ok, err = c.Named(ctx, name)
 	}
 	// Vacants that take only signed calls have no metadata.
-	return r, ok && !r.Closed && !r.IsDeleted() && r.Plain != vacants.PlainOff, err
+	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.PlainOff, err
 }
 
-// Called returns the URLs of the resources that a request calls, for
+// RequestURLs returns the URLs of the resources that a request calls, for
 // billing.TokensConfig.Resources. A vacant has URLs with its name and with its id. A token for a
 // vacant may name any URL below them.
-func (c *Config) Called(r *http.Request) ([]string, error) {
+func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
 		return nil, err
@@ -102,40 +102,40 @@ func (c *Config) Called(r *http.Request) ([]string, error) {
 			names = []string{v.Name, v.ID.String()}
 		}
 	}
-	var all []string
+	var urls []string
 	for _, base := range bases {
-		all = append(all, called(base, names...)...)
+		urls = append(urls, urlsBelow(base, names...)...)
 	}
-	return all, nil
+	return urls, nil
 }
 
-func CalledAt(at string) ([]string, error) {
-	u, err := outbound.ParseURL(at)
+func RequestURLsAt(rawURL string) ([]string, error) {
+	u, err := outbound.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
 	base := u.Scheme + "://" + u.Host
 	if name, _, below := message.Split(u.Path); below {
-		return called(base, name), nil
+		return urlsBelow(base, name), nil
 	}
-	return called(base), nil
+	return urlsBelow(base), nil
 }
 
-func called(base string, names ...string) (all []string) {
+func urlsBelow(base string, names ...string) (urls []string) {
 	for _, name := range names {
-		all = append(all, base+"/v/"+name+"/")
+		urls = append(urls, base+"/v/"+name+"/")
 	}
 	if len(names) > 0 {
-		return all
+		return urls
 	}
 	// The host's URLs do not cover everything below its base URL, because the base URL also
 	// contains its vacants.
 	for i, f := range forms {
-		if all = append(all, base+f.path); i > 0 {
-			all[i] += "/"
+		if urls = append(urls, base+f.path); i > 0 {
+			urls[i] += "/"
 		}
 	}
-	return all
+	return urls
 }
 
 // base returns the host's base URL as the client addresses it, or "" if the host has none. A host
@@ -155,10 +155,10 @@ func (c *Config) base(r *http.Request) (string, error) {
 // IssuersOf returns the URLs of the issuers for a vacant, or for the host if v is nil. Both have
 // the listed issuers; a vacant also has the issuers of its tenant.
 func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
-	all, err := c.Issuers(ctx)
+	issuers, err := c.Issuers(ctx)
 	var urls []string
-	for _, i := range all {
-		if i.Listed || v != nil && v.Tenant != "" && i.Tenant == v.Tenant {
+	for _, i := range issuers {
+		if i.Publish || v != nil && v.Tenant != "" && i.Tenant == v.Tenant {
 			urls = append(urls, i.Issuer)
 		}
 	}
@@ -166,7 +166,7 @@ func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, er
 	return slices.Compact(urls), err
 }
 
-func (c *Config) of(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
+func (c *Config) metadataOf(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
 	name, form, ok := split(path)
 	if !ok || base == "" {
 		return m, false, nil
@@ -201,7 +201,7 @@ func (c *Config) MetadataURL(r *http.Request) string {
 	if err != nil {
 		return "" // if the store fails, only the hint is lost
 	}
-	if _, ok, err := c.of(r.Context(), base, path); err != nil || !ok {
+	if _, ok, err := c.metadataOf(r.Context(), base, path); err != nil || !ok {
 		return ""
 	}
 	return base + Path + path
@@ -219,14 +219,14 @@ type OfVacant struct {
 
 const vacantPath = "/v/{vacant}"
 
-func get[In any](path, of string) op.Op[In, Metadata] {
-	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + of + "; 404 if none does"}
+func get[In any](path, place string) op.Op[In, Metadata] {
+	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + place + "; 404 if none does"}
 }
 
 type askedKey struct{}
 
-// asked contains the parts of a request for metadata that the routes do not pass on.
-type asked struct {
+// requestedForm contains the parts of a request for metadata that the routes do not pass on.
+type requestedForm struct {
 	*http.Request
 	slash string // trailing slash of the path, if it has one
 }
@@ -242,7 +242,7 @@ func Handler(c Config, a httpapi.API) http.Handler {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 		u := *r.URL
 		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
-		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, asked{r, r.URL.Path[len(u.Path):]}))
+		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, requestedForm{r, r.URL.Path[len(u.Path):]}))
 		r.URL = &u
 		mux.ServeHTTP(w, r)
 	})
@@ -253,25 +253,25 @@ func (d *api) routes() []op.Route {
 	var ofHost, ofVacants []op.Route
 	for _, f := range forms {
 		ofHost = append(ofHost, op.On(s, get[op.None](f.path, "the host"+f.title), func(ctx context.Context, _ op.None) (Metadata, error) {
-			return d.need(ctx, f.path)
+			return d.requireMetadata(ctx, f.path)
 		}))
 		ofVacants = append(ofVacants, op.On(s, get[OfVacant](vacantPath+f.path, "a vacant"+f.title), func(ctx context.Context, in OfVacant) (Metadata, error) {
-			return d.need(ctx, "/v/"+in.Vacant+f.path)
+			return d.requireMetadata(ctx, "/v/"+in.Vacant+f.path)
 		}))
 	}
 	return append(ofHost, ofVacants...)
 }
 
-func (d *api) need(ctx context.Context, path string) (Metadata, error) {
-	of := ctx.Value(askedKey{}).(asked)
-	base, err := d.base(of.Request)
+func (d *api) requireMetadata(ctx context.Context, path string) (Metadata, error) {
+	req := ctx.Value(askedKey{}).(requestedForm)
+	base, err := d.base(req.Request)
 	if err != nil {
 		return Metadata{}, err
 	}
-	m, ok, err := d.of(ctx, base, path)
+	m, ok, err := d.metadataOf(ctx, base, path)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "tokens of no issuer count there")
 	}
-	m.Resource += of.slash
+	m.Resource += req.slash
 	return m, err
 }

@@ -31,11 +31,11 @@ const followQueued = 60 * time.Second
 
 // A2A contains the tasks of vacants and the dependencies of protocol handlers.
 type A2A struct {
-	Agents *plain.Service // serves callers that do not sign
-	Cards  a2a.Server     // signs the cards of vacants, and serves A2A
-	Tasks  *task.Engine
-	Push   *push.Pusher
-	Team   *team.Team
+	Plain *plain.Service // serves callers that do not sign
+	Cards a2a.Server     // signs the cards of vacants, and serves A2A
+	Tasks *task.Engine
+	Push  *push.Pusher
+	Team  *team.Team
 
 	// Bookings, if set, are dispatched by Work.
 	Bookings *booking.Service
@@ -143,20 +143,20 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 		identify = h.Billing.Identify
 	}
 	var issuers func(context.Context, *vacants.Record) ([]string, error)
-	if all := h.resources(); all != nil {
-		issuers = all.IssuersOf
+	if resourceConfig := h.resources(); resourceConfig != nil {
+		issuers = resourceConfig.IssuersOf
 	}
 	follow, limits := time.Duration(0), localModels
 	if t.Notices != nil {
 		follow, limits = followQueued, queuedModels
 	}
 	a := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, Server: h, models: &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}}
-	a.Agents = plain.New(plain.Config{
+	a.Plain = plain.New(plain.Config{
 		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, Hold: hold,
 	})
 	a.Team = h.openTeam(tasks, t.Notices == nil)
 	a.Cards = a2a.New(a2a.Config{
-		Service: a.Agents, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
+		Service: a.Plain, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
 	return a
@@ -175,13 +175,13 @@ func (a *A2A) Run(ctx context.Context) {
 		if booking.IsMessage(message) {
 			return []task.Share{{Key: "bookings", Max: localBookings}}
 		}
-		all := []task.Share{{Key: "turns", Max: localTurns}}
+		taskShares := []task.Share{{Key: "turns", Max: localTurns}}
 		ref, err := task.ParseMessage(message)
 		if err != nil {
-			return all // Work logs the error
+			return taskShares // Work logs the error
 		}
 		stranger := !sender.IsAccount() && !a.Server.config.OwnMachine
-		return append(all, task.Shares(ref, sender, stranger, localTurns)...)
+		return append(taskShares, task.Shares(ref, sender, stranger, localTurns)...)
 	}
 	a.queue.Run(ctx, a.Server.config.Log, shares, a.Work)
 	a.Tasks.Wait()
@@ -195,7 +195,7 @@ const (
 
 func (a *A2A) Work(ctx context.Context, message string) error {
 	if a.Bookings != nil && booking.IsMessage(message) {
-		return a.Bookings.Work(ctx, message)
+		return a.Bookings.HandleMessage(ctx, message)
 	}
 	return a.Tasks.Work(ctx, message)
 }

@@ -19,7 +19,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	if c := &h.config; open != nil {
 		payments = open(paykeys.Config{
 			Keys: h.paymentKeys, Client: h.Outbound,
-			Self: h.Vacants.SelfID, Base: h.gatewayURL, Now: c.Now,
+			Self: h.Vacants.HostID, Base: h.gatewayURL, Now: c.Now,
 		})
 	}
 	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
@@ -28,7 +28,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{
-		Settled: h.Calls.Settled, Signer: h.SigningKeys.Signer, Owner: h.owner,
+		Settled: h.Calls.PricedCall, Signer: h.SigningKeys.Signer, Owner: h.owner,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

@@ -55,7 +55,7 @@ func must(t testing.TB, err error) {
 
 func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 	t.Helper()
-	if got := problem.Of(err); got == nil || got.Kind != want {
+	if got := problem.AsError(err); got == nil || got.Kind != want {
 		t.Errorf("%s = %v, want kind %v", what, err, want)
 	}
 }
@@ -115,7 +115,7 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 		must(t, os.Chmod(dir, m))
 		_, err := listenAdmin(dir, rand.Reader, false)
 		wantKind(t, "listenAdmin()", err, problem.Usage)
-		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
+		if text := problem.AsError(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
 			t.Errorf("refusal = %q, want the command that helps", text)
 		}
 		if got := mode(t, dir).Perm(); got != m {
@@ -167,7 +167,7 @@ func TestAPathTooLongForASocketIsNamed(t *testing.T) {
 	dir := filepath.Join(folder(t), strings.Repeat("x", 100))
 	_, err := listenAdmin(dir, rand.Reader, false)
 	wantKind(t, "listenAdmin()", err, problem.Usage)
-	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data directory: expected a path of at most 92 bytes, got ") {
+	if text := problem.AsError(err).Text(); !strings.HasPrefix(text, "data directory: expected a path of at most 92 bytes, got ") {
 		t.Errorf("refusal = %q", text)
 	}
 }

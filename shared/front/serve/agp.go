@@ -30,9 +30,9 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	}
 	a.Bookings = h.OpenBookings(a.tasks, find)
 	h.OperateAGP(a.Bookings)
-	all := h.AGPHandler(a.Bookings, find, metrics)
-	a.AGP = all
-	return all
+	network := h.AGPHandler(a.Bookings, find, metrics)
+	a.AGP = network
+	return network
 }
 
 // OpenBookings returns the booking service of a host with accounts. The consumer of queue must

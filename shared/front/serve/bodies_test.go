@@ -143,7 +143,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 				Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
 			}.Open()
 			must(t, err)
-			demo, err := s.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "leads", Substrate: "echo"})
+			demo, err := s.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "leads", Substrate: "echo"})
 			must(t, err)
 			kid, _, err := s.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: demo.ID, Path: "D2", Name: "kid", Capability: "helps"})
 			must(t, err)

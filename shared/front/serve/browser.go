@@ -26,10 +26,10 @@ func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	})
 }
 
-// ofPages refuses requests of web pages unless pages accepts them, and lets pages of allowed
+// pageRoutes refuses requests of web pages unless pages accepts them, and lets pages of allowed
 // origins read the answers (CORS). GET requests of other pages are served, because those pages
 // cannot read the answers.
-func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
+func pageRoutes(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		if len(pages.Allowed) > 0 {

@@ -21,7 +21,7 @@ func TestACarelessProtocolIsProtected(t *testing.T) {
 	reached := 0
 	toy := plain.Protocol{
 		Protocol: &protocol.Protocol{
-			Line: "toy", MaxBody: 10,
+			LogMessage: "toy", MaxBody: 10,
 			HasPath: func(path string, _ bool) bool { return path == "/toy" },
 			Refuse:  func(w http.ResponseWriter, err error) { httpapi.FailLine(w, err) },
 		},

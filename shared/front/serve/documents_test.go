@@ -101,13 +101,13 @@ func TestDocumentsAreStoredAsBefore(t *testing.T) {
 func (whole *documented) hasAllKinds(t *testing.T) {
 	t.Helper()
 	seen := map[string]bool{
-		hostcall.KeptDocs.Name: true, // only a ledger that settles late keeps answers
-		vacants.ReadyDocs.Name: true, // only package standalone writes it
-		spend.HostDocs.Name:    true, // the vacant that thinks is a tenant's
-		translog.TileDocs.Name: true, // see fillTile
+		hostcall.UnsettledAnswerDocs.Name: true, // only a ledger that settles late keeps answers
+		vacants.ReadyDocs.Name:            true, // only package standalone writes it
+		spend.HostDocs.Name:               true, // the vacant that thinks is a tenant's
+		translog.TileDocs.Name:            true, // see fillTile
 	}
 	for _, d := range whole.store.all(t) {
-		kind, ok := documents.Of(d.Key)
+		kind, ok := documents.Find(d.Key)
 		if !ok {
 			t.Errorf("%s is of no kind", d.Key)
 		}
@@ -547,7 +547,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	}
 	// No other process has cached links, and hundreds of hosts would wait a second each.
 	h.server.Billing.Wait = func(context.Context, time.Duration) error { return nil }
-	index, err := bleve.Memory()
+	index, err := bleve.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,7 +560,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agents.Find = found.Find
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
-		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
+		Agents: h.agents.Plain, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(), Work: h.agents.WorkHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
@@ -691,7 +691,7 @@ func drive(t *testing.T) *documented {
 
 	_, err = upgrade.New(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
 	must(err)
-	self, err := h.server.Vacants.SelfID(ctx)
+	self, err := h.server.Vacants.HostID(ctx)
 	must(err)
 	secret, err := operator.Keys{Store: h.store, Now: h.clock.now, Rand: h.rand}.Rotate(ctx)
 	must(err)
@@ -719,7 +719,7 @@ func drive(t *testing.T) *documented {
 		must(h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_" + tenant, Account: h.names[tenant], Paid: 25_000_000}))
 	}
 	for n, tenant := range []string{"acme", "buyer"} {
-		c := claim.Claim{Host: self, Account: h.names[tenant], Cap: 40_000_000}
+		c := claim.PaymentClaim{Host: self, Account: h.names[tenant], Cap: 40_000_000}
 		must(c.Sign(ctx, seeded(t, byte(20+n)), h.clock.now()))
 		h.do(t, h.public, "POST", "/v1/account/links", `{"claim":"`+c.String()+`"}`, "", "Authorization: Bearer {"+tenant+"-pro}")
 	}
@@ -770,7 +770,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 
 	section("A graduation")
-	sub := graduation.Submission{Request: composite.Request{CapabilityText: "leads itself"}}
+	sub := graduation.Submission{Request: composite.GraduationRequest{CapabilityText: "leads itself"}}
 	sub.Request.ParentID, err = identity.ParseID(h.names["demo"])
 	must(err)
 	sub.Request.ChildID, err = identity.ParseID(h.names["pupil"])
@@ -846,7 +846,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 	_, err = h.server.Maintain(ctx)
 	must(err)
-	must(h.server.Texts.Ahead(ctx))
+	must(h.server.Texts.CreateNext(ctx))
 	blobs, err := files.Open(t.TempDir(), h.clock.now())
 	must(err)
 	_, err = (&exports.Exporter{Billing: h.server.Billing, Blobs: blobs}).Run(ctx)
@@ -1000,7 +1000,7 @@ func (h *documented) offer(t *testing.T, desk *worker.Desk, tenant, vacant strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.All(tenant, "live"), store.MaxPage, "")
+	before, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.Range(tenant, "live"), store.MaxPage, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1008,11 +1008,11 @@ func (h *documented) offer(t *testing.T, desk *worker.Desk, tenant, vacant strin
 	t.Cleanup(stop)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := substrate.Fold(remote.Infer(ctx, substrate.Ask(id, id, "dig")))
+		_, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(id, id, "dig")))
 		ended <- err
 	}()
 	await.Until(t, "the turn waits", func() bool {
-		docs, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.All(tenant, "live"), store.MaxPage, "")
+		docs, _, err := h.store.Docs(t.Context(), worker.WaitingDocs.Range(tenant, "live"), store.MaxPage, "")
 		return err == nil && len(docs) > len(before)
 	})
 	return ended

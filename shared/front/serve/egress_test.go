@@ -49,7 +49,7 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	guard := egress.Guard{Vacants: f.Vacants, Manifests: f.Registry}
 	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.Permit})
 	var err error
-	f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"})
+	f.parent, err = f.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "parent", Capability: "leads", Substrate: "echo"})
 	must(t, err)
 	for name, spec := range map[string]string{"thinker": "http:" + endpoint.URL + "/answer", "closed": "echo"} {
 		r, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: f.parent.ID, Path: "D2", Name: name, Substrate: spec})
@@ -104,15 +104,15 @@ func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	for who, id := range map[string]identity.ID{"thinker": f.thinker.ID, "closed": f.closed.ID} {
-		_, err := f.client.Do(t.Context(), outbound.Vacant(id, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside + "/answer"})
-		if !problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy") {
+		_, err := f.client.Do(t.Context(), outbound.VacantActor(id, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside + "/answer"})
+		if !problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy") {
 			t.Errorf("Do() as %s = %v, want a refusal that names the policy", who, err)
 		}
 	}
 	if n := f.reached.Load(); n > 0 {
 		t.Errorf("%d requests came to the outside, want none", n)
 	}
-	if _, err := f.client.Do(t.Context(), outbound.Vacant(f.parent.ID, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside}); err != nil {
+	if _, err := f.client.Do(t.Context(), outbound.VacantActor(f.parent.ID, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside}); err != nil {
 		t.Errorf("Do() as the parent, which is nobody's child = %v", err)
 	}
 }
@@ -138,16 +138,16 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 		"the stranger's address as a parent": {&tricked, "another endpoint"},
 	} {
 		before := f.reached.Load()
-		way := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.closed.ID, outbound.Stranger).Calling(tt.callee))}
+		way := dispatch.GuardedTransport{Client: f.client.As(outbound.VacantActor(f.closed.ID, outbound.Stranger).WithCallee(tt.callee))}
 		_, _, err := way.Post(t.Context(), theirs.Endpoint, []byte("{}"))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || f.reached.Load() > before {
 			t.Errorf("%s: Post() = %v with %d requests out, want %q and none", name, err, f.reached.Load()-before, tt.want)
 		}
 	}
-	if _, err := discovery.Hosts(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
+	if _, err := discovery.HostRoute(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a route to an endpoint in clear = %v, want it refused", err)
 	}
-	open := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.parent.ID, outbound.Stranger).Calling(&theirs))}
+	open := dispatch.GuardedTransport{Client: f.client.As(outbound.VacantActor(f.parent.ID, outbound.Stranger).WithCallee(&theirs))}
 	if status, _, err := open.Post(context.Background(), theirs.Endpoint, []byte("{}")); status != http.StatusOK || err != nil {
 		t.Errorf("Post() by the parent = %d, %v, want 200", status, err)
 	}

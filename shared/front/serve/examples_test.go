@@ -177,10 +177,10 @@ func (h *documented) ask(t *testing.T) {
 	do(h.admin, "PUT", accounts+"/acme/task-lifetime", `{"seconds":43200}`)
 	do(h.admin, "POST", accounts+"/acme/suspend", `{"note":"unpaid"}`)
 	do(h.admin, "POST", accounts+"/acme/resume", `{"note":"paid"}`)
-	self, err := h.server.Vacants.SelfID(ctx)
+	self, err := h.server.Vacants.HostID(ctx)
 	must(err)
 	for n, account := range []string{"acme", "buyer"} {
-		c := claim.Claim{Host: self, Account: h.names[account], Cap: 40_000_000}
+		c := claim.PaymentClaim{Host: self, Account: h.names[account], Cap: 40_000_000}
 		must(c.Sign(ctx, seeded(t, byte(60+n)), h.clock.now()))
 		h.names["linked"] = seeded(t, byte(60+n)).ID().String()
 		if account == "acme" {

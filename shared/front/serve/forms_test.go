@@ -52,7 +52,7 @@ func (whole *documented) forms(t *testing.T) string {
 	t.Helper()
 	found := map[string]map[string]bool{}
 	for _, d := range whole.store.all(t) {
-		kind, ok := documents.Of(d.Key)
+		kind, ok := documents.Find(d.Key)
 		if !ok {
 			t.Fatalf("%s is of no kind", d.Key)
 		}

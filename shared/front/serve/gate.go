@@ -14,8 +14,8 @@ import (
 func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	// A host calls this at its start. The warnings name the vacants for which the collusion check
 	// is off.
-	said, err := h.Gate.Warnings(ctx)
-	for _, text := range said {
+	warnings, err := h.Gate.Warnings(ctx)
+	for _, text := range warnings {
 		log.LogAttrs(ctx, slog.LevelWarn, text)
 	}
 	if err != nil {

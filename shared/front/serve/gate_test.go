@@ -29,7 +29,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	seed := bytes.Repeat([]byte{7}, identity.Size)
 	key, err := identity.KeyFromSeed(bytes.Clone(seed))
 	must(t, err)
-	_, err = h.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key})
+	_, err = h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key})
 	must(t, err)
 	key, err = identity.KeyFromSeed(seed)
 	must(t, err)

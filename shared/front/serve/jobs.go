@@ -41,24 +41,24 @@ type Done struct {
 // JobParts contains parts that only some processes have. A process that lacks a part of a job (also
 // accounts, a feed, files or the host's identity) does not have the job.
 type JobParts struct {
-	Log      *translog.Log                            // log to be sealed
-	Bookings func(context.Context) (due.Swept, error) // processes due bookings
-	Exports  func() (blob.Blobs, error)               // storage of exported usage
+	Log      *translog.Log                                  // log to be sealed
+	Bookings func(context.Context) (due.SweepResult, error) // processes due bookings
+	Exports  func() (blob.Blobs, error)                     // storage of exported usage
 	// Expire deletes expired documents if the store does not do so itself.
 	Expire func(ctx context.Context, most int) (int, error)
 }
 
 func (h *Server) Jobs(p JobParts) []Job {
-	var all []Job
+	var jobs []Job
 	if meter := h.Meter(); meter != nil {
-		all = append(all, Job{Name: "usage", Every: time.Second, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "usage", Every: time.Second, Run: func(ctx context.Context) (Done, error) {
 			folded, err := h.fold(ctx, meter)
 			return Done{Counts: folded}, err
 		}})
 	}
 	// Jobs run concurrently, so each job needs a meter of its own.
 	if meter := h.Meter(); meter != nil && p.Exports != nil {
-		all = append(all, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (Done, error) {
 			// An incomplete fold would lead to incomplete exports.
 			counts, err := h.fold(ctx, meter)
 			files := 0
@@ -72,9 +72,9 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}})
 	}
 	if h.Billing != nil {
-		all = append(all, Job{Name: "calls", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "calls", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 			swept, err := h.Billing.Sweep(ctx, h.Calls)
-			done := Done{Counts: []slog.Attr{slog.Int("decided", swept.Decided), slog.Int("waiting", swept.Waiting)}}
+			done := Done{Counts: []slog.Attr{slog.Int("decided", swept.Finished), slog.Int("waiting", swept.Waiting)}}
 			if swept.Waiting > 0 {
 				done.News, done.Level = "priced calls wait for their settlement", slog.LevelWarn
 			}
@@ -85,13 +85,13 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}})
 	}
 	if p.Bookings != nil {
-		all = append(all, Job{Name: "bookings", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "bookings", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 			swept, err := p.Bookings(ctx)
 			return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
 		}})
 	}
 	if h.Files != nil {
-		all = append(all, Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
 			// A stage schedules the job every minute, and each run pays for listing the bucket.
 			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
 				return Done{}, nil
@@ -101,8 +101,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}})
 	}
 	leapt := ""
-	probe := registry.Prober(h.Outbound)
-	all = append(all, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+	probe := registry.NewProbe(h.Outbound)
+	jobs = append(jobs, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 		// Text keys expire after hours, and keys in memory after minutes.
 		days, err := h.Maintain(ctx)
 		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
@@ -111,7 +111,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}
 		// A stage without calls is not a failure. A local host logs the reason for keeping the keys
 		// only once, because an idle host would repeat it for days.
-		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
+		if leap := new(textkeys.ClockLeapError); errors.As(err, &leap) {
 			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
 			if leapt != leap.Error() {
 				leapt = leap.Error()
@@ -120,7 +120,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}
 		return done, err
 	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
-		return Done{}, h.Texts.Ahead(ctx)
+		return Done{}, h.Texts.CreateNext(ctx)
 	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.Waiting(), Run: func(ctx context.Context) (Done, error) {
 		// This lists the endpoints on other hosts that answer. A local host also probes after each
 		// publication.
@@ -128,7 +128,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
 	}})
 	if p.Expire != nil {
-		all = append(all, Job{Name: "expiry", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "expiry", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 			const page = 1000
 			n, err := p.Expire(ctx, page)
 			return Done{Counts: []slog.Attr{slog.Int("expired", n)}, More: n == page}, err
@@ -136,14 +136,14 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}
 	if h.config.HoldsIdentity {
 		// A local host creates the key when a receipt needs it.
-		all = append(all, Job{Name: "signing", Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "signing", Run: func(ctx context.Context) (Done, error) {
 			ctx, cancel := context.WithTimeout(ctx, signingTime)
 			defer cancel()
-			return Done{}, h.SigningKeys.Renew(ctx)
+			return Done{}, h.SigningKeys.RenewIfDue(ctx)
 		}})
 	}
 	if p.Log != nil {
-		all = append(all, Job{Name: "log", Every: time.Minute, later: true, Run: func(ctx context.Context) (Done, error) {
+		jobs = append(jobs, Job{Name: "log", Every: time.Minute, later: true, Run: func(ctx context.Context) (Done, error) {
 			sealed, err := p.Log.Seal(ctx)
 			if problem.Is(err, problem.Conflict) {
 				return Done{Counts: []slog.Attr{slog.String("sealing", "another")}}, nil
@@ -155,7 +155,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 			return done, err
 		}})
 	}
-	return all
+	return jobs
 }
 
 // signingTime limits the creation of a signing key, so that other jobs of the function have time
@@ -204,10 +204,10 @@ const trimmed = "trimmed"
 func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {
 	log := h.config.Log
 	folded, err := meter.Fold(ctx)
-	for _, one := range folded.Unreported {
+	for _, entry := range folded.Unreported {
 		// This line is logged once per vacant and hour. The unreported tokens are free.
 		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
-			slog.String("vacant", one.Vacant.String()), slog.Time("hour", one.Start), slog.Uint64("answers", one.Unreported))
+			slog.String("vacant", entry.Vacant.String()), slog.Time("hour", entry.Start), slog.Uint64("answers", entry.Unreported))
 	}
 	if errors.Is(err, store.ErrTrimmed) {
 		// Fold has already folded the remaining rows. The alarm usage-lost counts these lines.

@@ -60,7 +60,7 @@ func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
 	must(t, err)
 	local, names := map[string]bool{}, []string{}
 	for _, j := range h.Jobs(serve.JobParts{
-		Log: l, Bookings: func(context.Context) (due.Swept, error) { return due.Swept{}, nil },
+		Log: l, Bookings: func(context.Context) (due.SweepResult, error) { return due.SweepResult{}, nil },
 		Exports: func() (blob.Blobs, error) { return files.Open(t.TempDir(), time.Now()) }, Expire: func(context.Context, int) (int, error) { return 0, nil },
 	}) {
 		if slices.Contains(names, j.Name) {
@@ -73,7 +73,7 @@ func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, f := range functions.All() {
-		if f.Jobs != "" && !f.Scheduled() {
+		if f.Jobs != "" && !f.IsScheduled() {
 			t.Errorf("%s names jobs %q, and no schedule starts it", f.Name, f.Jobs)
 		}
 		for _, name := range strings.Fields(f.Jobs) {

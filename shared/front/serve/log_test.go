@@ -16,7 +16,7 @@ import (
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 	web, base := serve.InProcess(httpServer(t, memory.New(), "http://127.0.0.1:8080", quiet).Admin())
-	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.Unread{}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.IgnoreBody{}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
 }
@@ -30,7 +30,7 @@ func TestALogIsKeptSealed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
 		go func() { defer close(ended); job(t, h, serve.JobParts{Log: l}, "log").Loop(ctx, quiet) }()
-		r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "one", Capability: "echoes", Substrate: "echo"})
+		r, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "one", Capability: "echoes", Substrate: "echo"})
 		must(t, err)
 		_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
 		must(t, err)

@@ -39,12 +39,12 @@ var (
 
 // list returns the models by name. Concurrent requests share one read. If find is nil, the list is
 // empty.
-func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, err error) {
+func (m *modelList) list(ctx context.Context, find Find) (records []vacants.Record, err error) {
 	select {
 	case m.turn <- struct{}{}:
 		defer func() { <-m.turn }()
 	case <-ctx.Done():
-		return nil, store.Problem(ctx.Err())
+		return nil, store.AsProblem(ctx.Err())
 	}
 	now := m.server.config.Now
 	if find == nil || now().Before(m.until) {
@@ -65,15 +65,15 @@ func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, 
 				return nil, err
 			}
 			if ok && !r.Closed && !r.IsDeleted() {
-				all = append(all, r)
+				records = append(records, r)
 			}
 		}
 		if request.Cursor = page.Next; page.Next == "" {
 			break
 		}
 	}
-	slices.SortFunc(all, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(records, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
 	// The time starts after the read. Otherwise each request would repeat a slow read.
-	m.all, m.until = all, now().Add(m.limits.keep)
-	return all, nil
+	m.all, m.until = records, now().Add(m.limits.keep)
+	return records, nil
 }

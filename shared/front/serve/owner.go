@@ -10,10 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error) {
+func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID, cursor string) (any, error) {
 	// The result has the form of the tool vacant_list_children.
 	client := clientOf(a.Vacants, r)
-	page, err := admin.ListChildren.Call(ctx, client, admin.ChildList{One: admin.One{Vacant: of.String()}, Cursor: cursor, Limit: 20})
+	page, err := admin.ListChildren.Call(ctx, client, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: parent.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 		}
 		// The rule is in the first logbook entry, BIRTH.
 		if c.Path == "D1" {
-			book, err := admin.GetLogbook.Call(ctx, client, admin.LogbookPart{One: admin.One{Vacant: c.Vacant.ID.String()}, From: 1, Limit: 1})
+			book, err := admin.GetLogbook.Call(ctx, client, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: c.Vacant.ID.String()}, From: 1, Limit: 1})
 			if err == nil && len(book.Entries) > 0 {
 				err = json.Unmarshal(book.Entries[0].Payload, &birth)
 			}
@@ -40,19 +40,19 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 			"attestation_count": 0, "review_count": 0, "reputation_5d": nil, "last_heartbeat_at": nil,
 		})
 	}
-	out := map[string]any{"parent_vacant_id_hex": of.String(), "children": children}
+	out := map[string]any{"parent_vacant_id_hex": parent.String(), "children": children}
 	if page.Next != "" {
 		out["next"] = page.Next
 	}
 	return out, nil
 }
 
-func (a *A2A) Spawn(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error) {
+func (a *A2A) Spawn(ctx context.Context, r *http.Request, parent identity.ID, rule, name string) (any, error) {
 	// The result has the form of the tool vacant_spawn.
-	made, err := admin.SpawnChild.Call(ctx, clientOf(a.Vacants, r), admin.About(of.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
+	made, err := admin.SpawnChild.Call(ctx, clientOf(a.Vacants, r), admin.ForVacant(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
 		"ok": true, "path": "D1", "child_vacant_id_hex": made.Vacant.ID.String(), "child_name": made.Vacant.Name,
-		"parent_vacant_id_hex": of.String(), "policy_mutation": rule,
+		"parent_vacant_id_hex": parent.String(), "policy_mutation": rule,
 	}, err
 }
 

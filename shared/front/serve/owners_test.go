@@ -288,13 +288,13 @@ func openModes(t *testing.T) *modes {
 		c.Substrates = substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return remembering{}, nil }}
 	})}
 	ctx := t.Context()
-	h.Must(h.SigningKeys.Renew(ctx))
+	h.Must(h.SigningKeys.RenewIfDue(ctx))
 	h.Serve()
 	t.Cleanup(h.Agents.Tasks.Wait)
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
+		Agents: h.Agents.Plain, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})
@@ -302,7 +302,7 @@ func openModes(t *testing.T) *modes {
 	h.account = h.Account("acme", 1000*money.Dollar)
 	h.live, h.test = &mode{name: "live", secret: key(h.account, false)}, &mode{name: "test", secret: key(h.account, true), isTest: true}
 	h.stranger = key(h.Account("other", 1000*money.Dollar), false)
-	make := func(spec vacants.Spec, venue string) vacants.Record {
+	make := func(spec vacants.CreateSpec, venue string) vacants.Record {
 		spec.Capability = "answers"
 		r := h.Create(spec)
 		o := vacants.PublishOptions{Listing: &vacants.ListingOptions{}}
@@ -313,13 +313,13 @@ func openModes(t *testing.T) *modes {
 		h.Must(err)
 		return r
 	}
-	make(vacants.Spec{Name: "tasks", Tenant: "acme", Substrate: conformance.Kind}, "")
-	mind := make(vacants.Spec{Name: "mind", Tenant: "acme", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}}, "")
+	make(vacants.CreateSpec{Name: "tasks", Tenant: "acme", Substrate: conformance.Kind}, "")
+	mind := make(vacants.CreateSpec{Name: "mind", Tenant: "acme", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}}, "")
 	h.mind = mind.ID.String()
 	_, err := h.Vacants.SetPrice(ctx, mind.ID, price.Price{Flat: 1000})
 	h.Must(err)
-	make(vacants.Spec{Name: "inn", Tenant: "acme", Substrate: "echo"}, "inn")
-	make(vacants.Spec{Name: "cafe", Tenant: "other", Substrate: "echo"}, "cafe")
+	make(vacants.CreateSpec{Name: "inn", Tenant: "acme", Substrate: "echo"}, "inn")
+	make(vacants.CreateSpec{Name: "cafe", Tenant: "other", Substrate: "echo"}, "cafe")
 	h.Clock.Advance(time.Minute) // caches forget
 	return h
 }
@@ -550,12 +550,12 @@ func TestEachOperationSaysWhoseThingsItReads(t *testing.T) {
 func TestOperationsOfLiveKeysRefuseTestKeys(t *testing.T) {
 	h := openModes(t)
 	one := h.makes(h.live)
-	self, err := h.Vacants.SelfID(t.Context())
+	self, err := h.Vacants.HostID(t.Context())
 	h.Must(err)
 	caller, err := identity.NewKey(rand.Reader)
 	h.Must(err)
-	c := claim.Claim{Host: self, Account: h.account.ID}
-	h.Must(c.Sign(t.Context(), caller, h.Clock.Now(0)()))
+	c := claim.PaymentClaim{Host: self, Account: h.account.ID}
+	h.Must(c.Sign(t.Context(), caller, h.Clock.NowFunc(0)()))
 	bodies := map[string]string{"POST /v1/account/links": `{"claim":"` + c.String() + `"}`}
 	paths := strings.NewReplacer(
 		"/account/links/{caller}", "/account/links/"+caller.ID().String(), "{caller}", one["caller"], "{vacant}/{position}", h.mind+"/1", "{vacant}", "tasks")

@@ -55,7 +55,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	s, err := c.Open()
 	must(err)
 	defer s.Vacants.Close()
-	r, err := s.Vacants.Create(ctx, vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo", Tenant: "owner"})
+	r, err := s.Vacants.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "echoes", Substrate: "echo", Tenant: "owner"})
 	must(err)
 	_, err = s.Vacants.SetPrice(ctx, r.ID, price.Price{Flat: 2000})
 	must(err)
@@ -78,9 +78,9 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	must(err)
 	stranger, err := identity.NewKey(rand.Reader)
 	must(err)
-	self, err := s.Vacants.SelfID(ctx)
+	self, err := s.Vacants.HostID(ctx)
 	must(err)
-	one := claim.Claim{Host: self, Account: payer}
+	one := claim.PaymentClaim{Host: self, Account: payer}
 	must(one.Sign(ctx, who, time.Now()))
 	_, err = s.Billing.Link(ctx, payer, one.String())
 	must(err)
@@ -123,7 +123,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	made, err := maker.Open()
 	must(err)
 	defer made.Vacants.Close()
-	must(made.SigningKeys.Renew(ctx))
+	must(made.SigningKeys.RenewIfDue(ctx))
 	for _, tt := range []struct {
 		name, path string
 		header     http.Header

@@ -26,7 +26,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 	here, there := open(), open()
 	made := map[string]identity.ID{}
 	for _, name := range []string{"caller", "called", "other"} {
-		made[name] = here.Create(vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"}).ID
+		made[name] = here.Create(vacants.CreateSpec{Name: name, Capability: "echoes", Substrate: "echo"}).ID
 	}
 	type pair struct{ from, to string }
 	chains := map[pair]*envelope.Envelope{}

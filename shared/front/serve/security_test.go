@@ -48,7 +48,7 @@ func TestAnImportRunsNothingASecondTime(t *testing.T) {
 	must(t, err)
 	thinks := &spy{}
 	one, two := newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler)), newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler))
-	spec := vacants.Spec{Name: "demo", Capability: "x", Substrate: "spy", Key: key}
+	spec := vacants.CreateSpec{Name: "demo", Capability: "x", Substrate: "spy", Key: key}
 	made, err := one.Vacants.Create(t.Context(), spec)
 	must(t, err)
 	caller, err := identity.NewKey(rand.Reader)
@@ -131,7 +131,7 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
-	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "x", Substrate: "spy"})
+	firm, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "firm", Capability: "x", Substrate: "spy"})
 	must(t, err)
 	child, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "child", Capability: "y"})
 	must(t, err)
@@ -162,7 +162,7 @@ func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
-	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "zfirm", Capability: "x", Substrate: "spy"})
+	firm, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "zfirm", Capability: "x", Substrate: "spy"})
 	must(t, err)
 	spawned := 0
 	spawn := func(n int) {
@@ -187,7 +187,7 @@ func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	spawn(1)
 	one := reads()
 	spawn(300)
-	gone, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "gone", Capability: "x", Substrate: "spy"})
+	gone, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "gone", Capability: "x", Substrate: "spy"})
 	must(t, err)
 	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){h.Vacants.Sink, h.Vacants.Archive, h.Vacants.Delete} {
 		_, err := step(t.Context(), gone.ID)

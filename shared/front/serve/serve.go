@@ -96,7 +96,7 @@ func (d Handlers) Public() http.Handler {
 		d.Pages = &origin.Judge{}
 	}
 	if d.Pages != nil {
-		public = ofPages(d.Pages, public)
+		public = pageRoutes(d.Pages, public)
 	}
 	if d.Login == nil {
 		return public
@@ -130,7 +130,7 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		switch {
 		case !p.Has(r):
 			continue
-		case p.NoPages:
+		case p.AnswersBrowsers:
 			return d.Agents.Handler(p)
 		}
 		return d.withPages(r, d.Agents.Handler(p))

@@ -162,7 +162,7 @@ func (h Config) Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.OwnMachine, Endpoints: records})
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, AllowRemote: h.Elsewhere, AllowLoopback: h.OwnMachine, Endpoints: records})
 	guard := egress.Guard{Vacants: records, Manifests: reg}.Permit
 	client := outbound.New(outbound.Options{
 		AllowLoopback: h.OwnMachine, OperatorLoopback: h.AllowLoopback, Resolver: h.Resolver, Dial: h.Dial,
@@ -199,21 +199,21 @@ func (h Config) Open() (*Server, error) {
 	var accounts *billing.Billing
 	var ledger call.Ledger
 	if h.Charges {
-		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix, Quotas: h.Quotas,
-			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: h.resources(directory).Called}})
+		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.HostID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix, Quotas: h.Quotas,
+			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: h.resources(directory).RequestURLs}})
 		ledger = accounts
 	}
 	calls := call.New(call.Config{
-		Ledger: ledger, Log: &call.Log{Logger: h.Log, Causes: h.Causes},
+		Ledger: ledger, Log: &call.Log{Logger: h.Log, LogsCauses: h.Causes},
 		Store: h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
-		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
-		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
+		Self: directory.HostID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
+		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Observe,
 	})
 	records.Forget = func() {
 		calls.Forget()
 		keys.Forget()
 		directory.ForgetAgents()
-		if s, ok := h.Store.(store.Forgetter); ok {
+		if s, ok := h.Store.(store.CacheClearer); ok {
 			s.Forget()
 		}
 	}
@@ -238,7 +238,7 @@ func (h Config) Open() (*Server, error) {
 			if accounts == nil || owner == workspace.Operator {
 				return nil
 			}
-			return accounts.MayWrite(ctx, owner)
+			return accounts.CheckActive(ctx, owner)
 		}
 		server.Files = workspace.New(workspace.Config{Store: updater, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, AlsoRemove: locks.Remove, Now: h.Now})
 		server.more = workspaceapi.Routes(server.Files, op.Server{Operator: true})
@@ -263,7 +263,7 @@ func (h *Server) MessageHandler() http.Handler {
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
 	if c.Rows != nil {
-		api.Recount = func(ctx context.Context) (usage.Recounted, error) {
+		api.Recount = func(ctx context.Context) (usage.RecountResult, error) {
 			m := h.Meter()
 			r := usage.Recounter{Meter: m, Rows: c.Rows, Fold: func(ctx context.Context) error {
 				_, err := m.Fold(ctx)
@@ -273,7 +273,7 @@ func (h *Server) Admin() http.Handler {
 		}
 	}
 	if c.HoldsIdentity {
-		api.RenewKeys = h.SigningKeys.Renew
+		api.RenewKeys = h.SigningKeys.RenewIfDue
 		api.Seal = func(ctx context.Context) (admin.Sealed, error) {
 			l, err := h.OpenLog(nil)
 			if err != nil {
@@ -323,22 +323,22 @@ func (h *Server) resources() *resource.Config {
 	if h.Billing == nil || h.config.Tokens == nil {
 		return nil
 	}
-	all := h.config.resources(h.Vacants)
-	all.Issuers = h.Billing.CountingIssuers
-	return all
+	config := h.config.resources(h.Vacants)
+	config.Issuers = h.Billing.RecentIssuers
+	return config
 }
 
 func (h *Server) ResourceHandler() http.Handler {
-	all := h.resources()
-	if all == nil {
+	config := h.resources()
+	if config == nil {
 		return nil
 	}
-	return resource.Handler(*all, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
+	return resource.Handler(*config, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
 }
 
 func (h *Server) Login() func(*http.Request) string {
-	if all := h.resources(); all != nil {
-		return all.MetadataURL
+	if config := h.resources(); config != nil {
+		return config.MetadataURL
 	}
 	return nil
 }

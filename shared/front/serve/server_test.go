@@ -344,7 +344,7 @@ func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 		{true, true, "acme", vacants.Tenant("acme"), true},
 	} {
 		h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.AllowLoopback, c.OwnMachine = tt.loopback, tt.own })
-		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, By: tt.by})
+		asked, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, By: tt.by})
 		must(t, err)
 		err = h.Answers.CheckAgent(t.Context(), asked.ID)
 		if tt.want && err != nil || !tt.want && !problem.Is(err, problem.SubstrateMisconfigured) {

@@ -52,10 +52,10 @@ func onOff(field func(*Values) *bool) Kind {
 	return kindOf("bool", "true or false", func(s string) (bool, bool) { return s == "true", s == "true" || s == "false" }, field)
 }
 
-func number[T int | int64](least, most T, field func(*Values) *T) Kind {
-	return kindOf("int", fmt.Sprintf("a whole number from %d to %d", least, most), func(s string) (T, bool) {
+func number[T int | int64](least, highest T, field func(*Values) *T) Kind {
+	return kindOf("int", fmt.Sprintf("a whole number from %d to %d", least, highest), func(s string) (T, bool) {
 		n, err := strconv.Atoi(s)
-		return T(n), err == nil && T(n) >= least && T(n) <= most
+		return T(n), err == nil && T(n) >= least && T(n) <= highest
 	}, field)
 }
 
@@ -76,19 +76,19 @@ func rate(unit, example string, field func(*Values) *edge.Rate) Kind {
 // does not matter.
 func list(value string, ok func(string) bool, field func(*Values) *[]string) Kind {
 	return Kind{Type: "string", Value: value, read: func(text string, v *Values) (refused []string) {
-		var all []string
-		for one := range strings.SplitSeq(text, ",") {
+		var items []string
+		for item := range strings.SplitSeq(text, ",") {
 			switch {
-			case one == "":
-			case ok(one):
-				all = append(all, one)
+			case item == "":
+			case ok(item):
+				items = append(items, item)
 			default:
-				refused = append(refused, one)
+				refused = append(refused, item)
 			}
 		}
 		if refused == nil {
-			slices.Sort(all)
-			*field(v) = slices.Compact(all)
+			slices.Sort(items)
+			*field(v) = slices.Compact(items)
 		}
 		return refused
 	}}

@@ -82,14 +82,14 @@ func (s Setting) ReadFlag(text string, v *Values) (refused []string) {
 	return s.read(text, v)
 }
 
-// Wrong is a string that is not a valid value of its setting.
-type Wrong struct {
+// InvalidValue is a string that is not a valid value of its setting.
+type InvalidValue struct {
 	Setting
 	Text string
 }
 
 // ReadContext reads the context values of a stage. Missing values get their defaults.
-func ReadContext(context map[string]string) (v Values, wrong []Wrong) {
+func ReadContext(context map[string]string) (v Values, wrong []InvalidValue) {
 	for _, s := range Table() {
 		if s.Context == "" {
 			continue
@@ -102,7 +102,7 @@ func ReadContext(context map[string]string) (v Values, wrong []Wrong) {
 			continue
 		}
 		for _, part := range s.read(text, &v) {
-			wrong = append(wrong, Wrong{s, part})
+			wrong = append(wrong, InvalidValue{s, part})
 		}
 	}
 	return v, wrong
@@ -117,14 +117,14 @@ func Defaults() (v Values) {
 	return v
 }
 
-// Chosen returns the sorted context values that an operator may set for a stage.
-func Chosen() []string { return contexts(func(s Setting) bool { return !s.ByDeploy }) }
+// OperatorContexts returns the sorted context values that an operator may set for a stage.
+func OperatorContexts() []string { return contexts(func(s Setting) bool { return !s.ByDeploy }) }
 
 func SetByDeploy() []string { return contexts(func(s Setting) bool { return s.ByDeploy }) }
 
-func contexts(of func(Setting) bool) (names []string) {
+func contexts(isIncluded func(Setting) bool) (names []string) {
 	for _, s := range Table() {
-		if s.Context != "" && of(s) {
+		if s.Context != "" && isIncluded(s) {
 			names = append(names, s.Context)
 		}
 	}

@@ -70,8 +70,8 @@ type Values struct {
 	Email  string // address for alarms and the budget; if empty, no mail is sent
 	Budget int    // daily cost in USD above which mail is sent
 
-	// Keep retains data when its stack is deleted, and protects tables from deletion.
-	Keep          bool
+	// RetainData retains data when its stack is deleted, and protects tables from deletion.
+	RetainData    bool
 	HostKey       string // kms or software
 	IndexSeconds  int    // maximum time until the search index contains a change
 	Dashboard     bool
@@ -204,8 +204,8 @@ func Table() []Setting {
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
 			Help: "Lambda functions that may serve as agents",
 			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", func(s string) (resources.Functions, bool) {
-				all, err := resources.ParseFunctions(s)
-				return all, err == nil
+				tenantFunctions, err := resources.ParseFunctions(s)
+				return tenantFunctions, err == nil
 			}, func(v *Values) *resources.Functions { return &v.TenantFunctions }),
 		},
 		{
@@ -237,7 +237,7 @@ func Table() []Setting {
 		{
 			Context: "quotas", Variable: "VACANCY_QUOTAS", Functions: "admin gateway", Flag: "quotas", Commands: "serve, dev", Default: quota.Defaults().String(),
 			Help: "what a tenant may have, as `NAME=NUMBER`,...; TENANT/NAME=NUMBER is for one tenant",
-			Kind: kindOf("string", quota.Expected, func(s string) (quota.Quotas, bool) {
+			Kind: kindOf("string", quota.ParseFormat, func(s string) (quota.Quotas, bool) {
 				q, err := quota.Parse(s)
 				return q, err == nil
 			}, func(v *Values) *quota.Quotas { return &v.Quotas }),
@@ -253,7 +253,7 @@ func Table() []Setting {
 		{
 			Context: "keep", Default: "true",
 			Help: "data is retained when its stack is deleted, and tables refuse deletion",
-			Kind: onOff(func(v *Values) *bool { return &v.Keep }),
+			Kind: onOff(func(v *Values) *bool { return &v.RetainData }),
 		},
 		{
 			Context: "hostKey", Default: "kms",

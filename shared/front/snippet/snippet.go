@@ -53,7 +53,7 @@ func OfCard(host, name string, c *agents.Card) Handout {
 	case c.Price > 0:
 		use = KeyMay
 	}
-	return Of(host, name, c.VacantID, use, c.SignedOnly)
+	return HandoutFor(host, name, c.VacantID, use, c.SignedOnly)
 }
 
 // curlText is the start of a curl command that prints the answer and a newline. The body of an
@@ -62,7 +62,7 @@ const curlText = `curl -w '\n' `
 
 func CurlText(url string) string { return curlText + "-d hi " + ShellWord(url) }
 
-func Of(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
+func HandoutFor(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
 	h := Handout{name: id.String(), key: use}
 	if registry.CheckNewName(name) == nil { // an older name may be a word that is now reserved
 		h.name = name

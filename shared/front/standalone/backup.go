@@ -131,7 +131,7 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 }
 
 func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, from io.Reader) error) error {
-	for b, err := range store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
+	for b, err := range store.Flatten(store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return h.blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
 	})) {
 		if err != nil {
@@ -209,7 +209,7 @@ func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	}
 	blobs, err := files.Open(filepath.Join(dir, FilesDir), time.Time{})
 	if err == nil {
-		_, err = blobs.Put(context.Background(), key, bytes.NewReader(data), int64(len(data)), blob.If{})
+		_, err = blobs.Put(context.Background(), key, bytes.NewReader(data), int64(len(data)), blob.Condition{})
 	}
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", filepath.Join(dir, FilesDir), err)

@@ -24,12 +24,12 @@ func (c *testClock) Now() time.Time { return c.now().Add(time.Duration(c.ahead.L
 func (c *testClock) obey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if text := r.Header.Get(ClockHeader); text != "" {
-			at, err := time.Parse(time.RFC3339, text)
+			testTime, err := time.Parse(time.RFC3339, text)
 			if err != nil {
 				httpapi.Fail(w, problem.Invalid(ClockHeader, "a time such as 2026-11-24T12:00:00Z", httpapi.Clip(text)))
 				return
 			}
-			c.ahead.Store(int64(at.Sub(c.now())))
+			c.ahead.Store(int64(testTime.Sub(c.now())))
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -26,14 +26,14 @@ type status struct {
 	Status string `json:"status"`
 }
 
-// checked adds two paths to a public handler:
+// withHealth adds two paths to a public handler:
 //
 //	GET /health   200 while the process serves
 //	GET /ready    200 if Ready succeeds, otherwise 503
 //
 // A host with a single vacant answers /health as the reference does, with the vacant's name and
 // state (PROTOCOL §6.1).
-func (h *Host) checked(next http.Handler) http.Handler {
+func (h *Host) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		get := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
@@ -42,12 +42,12 @@ func (h *Host) checked(next http.Handler) http.Handler {
 				httpapi.Fail(w, err)
 				return
 			}
-			_ = httpapi.Answer(w, http.StatusOK, status{"ready"})
+			_ = httpapi.SendJSON(w, http.StatusOK, status{"ready"})
 		case get && r.URL.Path == HealthPath && r.URL.RawQuery == "":
 			page := httpapi.NewRecorder(math.MaxInt64)
 			next.ServeHTTP(page, r)
 			if page.Status != http.StatusOK {
-				_ = httpapi.Answer(w, http.StatusOK, status{"ok"})
+				_ = httpapi.SendJSON(w, http.StatusOK, status{"ok"})
 				return
 			}
 			for name, values := range page.Header() {
@@ -75,7 +75,7 @@ func (h *Host) Ready(ctx context.Context) error {
 	if err := h.writes.check(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the store takes no writes")
 	}
-	if _, err := h.Vacants.SelfID(ctx); err != nil {
+	if _, err := h.Vacants.HostID(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the host's identity is not there")
 	}
 	if _, err := h.Vacants.Self(ctx); err != nil {

@@ -63,13 +63,13 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 
 func (j *Journal) Write(line []byte) (int, error) {
 	// A full disk must not stop the host, so write errors are returned only by Close.
-	j.keep(line, failureLine, "")
+	j.writeLine(line, failureLine, "")
 	return len(line), nil
 }
 
-// keep writes a line unless its kind or its sender has used its share of the day. from is "" for
+// writeLine writes a line unless its kind or its sender has used its share of the day. from is "" for
 // lines of the host itself.
-func (j *Journal) keep(line []byte, kind lineKind, from string) {
+func (j *Journal) writeLine(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if now := j.now(); j.day == "" || now.Before(j.begun) || now.Sub(j.begun) >= 24*time.Hour {

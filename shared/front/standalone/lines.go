@@ -16,7 +16,7 @@ import (
 // journal.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := obs.Sender{ID: caller.Origin(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
+		from := obs.Sender{ID: caller.RateKey(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
 		next.ServeHTTP(w, r.WithContext(obs.WithSender(r.Context(), from)))
 	})
 }
@@ -98,7 +98,7 @@ type lineWriter struct {
 }
 
 func (w *lineWriter) Write(line []byte) (int, error) {
-	w.journal.keep(line, w.kind, w.from)
+	w.journal.writeLine(line, w.kind, w.from)
 	return len(line), nil
 }
 
@@ -112,9 +112,9 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	kind := requestLine
 	r.Attrs(func(a slog.Attr) bool {
 		switch {
-		case a.Key == obs.Failure:
+		case a.Key == obs.AttrFailure:
 			kind = failureLine
-		case a.Key == obs.Verdict && a.Value.String() == "ok" && from.Guest && kind != failureLine:
+		case a.Key == obs.AttrVerdict && a.Value.String() == "ok" && from.Guest && kind != failureLine:
 			kind = guestLine
 		}
 		return kind != failureLine
@@ -122,7 +122,7 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !ok || r.Level >= slog.LevelError {
 		kind = failureLine
 	}
-	if id := obs.RequestOf(ctx); id != "" {
+	if id := obs.RequestID(ctx); id != "" {
 		r = r.Clone()
 		r.AddAttrs(slog.String("request", id))
 	}

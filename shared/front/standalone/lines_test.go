@@ -54,10 +54,10 @@ func (f *flooded) request(from string, keyed bool, verdict string) string {
 		case "unavailable":
 			level = slog.LevelError
 		case "agent":
-			attrs = append(attrs, slog.Any(obs.Failure, "it is down"))
+			attrs = append(attrs, slog.Any(obs.AttrFailure, "it is down"))
 			verdict = "ok"
 		}
-		f.log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", append(attrs, slog.String(obs.Verdict, verdict))...)
+		f.log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", append(attrs, slog.String(obs.AttrVerdict, verdict))...)
 	})).ServeHTTP(httptest.NewRecorder(), r)
 	return mark
 }

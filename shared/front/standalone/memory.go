@@ -23,7 +23,7 @@ import (
 // Single is a host in memory with one vacant. Its data are lost when it ends.
 type Single struct {
 	Listener net.Listener // listener on loopback; Run closes it
-	Vacant   vacants.Spec
+	Vacant   vacants.CreateSpec
 	// Substrates are offered in addition to the host's own.
 	Substrates substrate.Kinds
 	setting.Host
@@ -61,7 +61,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	worked := make(chan struct{})
 	go func() { defer close(worked); agents.Run(ctx) }()
 	served := make(chan error, 1)
-	public := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Pages: server.Pages()}.Public())
+	public := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Pages: server.Pages()}.Public())
 	go func() {
 		served <- serve.Run(ctx, s.Log, call.Grace, serve.Endpoint{Listener: s.Listener, Handler: public})
 		end()

@@ -29,7 +29,7 @@ func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Han
 		r.Header.Del("X-Forwarded-For")
 		r.Header.Del("X-Forwarded-Proto")
 		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && trusts(trusted, peer.Addr()) {
-			if addr, ok := forwarded(trusted, chain); ok {
+			if addr, ok := clientAddr(trusted, chain); ok {
 				r.RemoteAddr = addr.String()
 			}
 			if https && len(proto) > 0 && !strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https") {
@@ -41,17 +41,17 @@ func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Han
 	})
 }
 
-func forwarded(trusted []netip.Prefix, chain []string) (netip.Addr, bool) {
+func clientAddr(trusted []netip.Prefix, chain []string) (netip.Addr, bool) {
 	hops := strings.Split(strings.Join(chain, ","), ",")
 	for _, hop := range slices.Backward(hops) {
 		hop = strings.TrimSpace(hop)
 		addr, err := netip.ParseAddr(strings.Trim(hop, "[]"))
 		if err != nil {
-			at, err := netip.ParseAddrPort(hop)
+			addrPort, err := netip.ParseAddrPort(hop)
 			if err != nil {
 				return netip.Addr{}, false
 			}
-			addr = at.Addr()
+			addr = addrPort.Addr()
 		}
 		if !trusts(trusted, addr) {
 			return addr.Unmap(), true
@@ -88,13 +88,13 @@ func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handle
 		url := func(context.Context) (string, error) { return base.String(), nil }
 		return serve.LoopbackOnly(&origin.Judge{URL: url, Allowed: allowed}, next)
 	}
-	return OnlyFor(base, next)
+	return RequireHost(base, next)
 }
 
-// OnlyFor refuses requests to any Host other than base's. Otherwise the owner of another name could
+// RequireHost refuses requests to any Host other than base's. Otherwise the owner of another name could
 // point it at this host, and browsers and caches would treat the answers as that site's. HealthPath
 // and ReadyPath are always answered.
-func OnlyFor(base *url.URL, next http.Handler) http.Handler {
+func RequireHost(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
 	standard := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

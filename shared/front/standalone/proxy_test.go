@@ -100,7 +100,7 @@ func TestOnlyRequestsForItsOwnURLAreAnswered(t *testing.T) {
 	} {
 		base, err := url.Parse(tt.base)
 		must(t, err)
-		h := standalone.OnlyFor(base, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		h := standalone.RequireHost(base, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		r := httptest.NewRequest("GET", tt.path, nil)
 		r.Host = tt.host
 		w := httptest.NewRecorder()

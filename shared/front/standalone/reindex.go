@@ -20,8 +20,8 @@ import (
 type searching struct {
 	turn  sync.Mutex // locked while the index is rebuilt
 	mu    sync.Mutex
-	found *serve.Search       // nil until the host runs
-	index *search.Replaceable // nil if the index is not in the data directory
+	found *serve.Search          // nil until the host runs
+	index *search.SwappableIndex // nil if the index is not in the data directory
 }
 
 // Reindex rebuilds the index of a running host. Searches use the old index until the new one is
@@ -60,7 +60,7 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 
 func freshIndex(path string) string { return path + ".new" }
 
-func BuildIndex(ctx context.Context, path string, feed live.Feed, now func() time.Time, tell func(live.Progress)) error {
+func BuildIndex(ctx context.Context, path string, feed live.ChangeFeed, now func() time.Time, tell func(live.Progress)) error {
 	// SwapIndex moves the complete index from this path to its final one.
 	fresh := freshIndex(path)
 	if err := os.RemoveAll(fresh); err != nil {

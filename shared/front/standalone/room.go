@@ -12,17 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MinFree returns the free space below which public writes are refused on a disk of a given size.
+// MinFreeBytes returns the free space below which public writes are refused on a disk of a given size.
 // The remaining space is for the operator, the sweeper and running calls. It is 1 GiB, or 5 % of a
 // small disk, or zero if the size is unknown.
-func MinFree(size int64) int64 { return max(min(1<<30, size/20), 0) }
+func MinFreeBytes(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
 // roomCheck is the time for which a check of the disk is cached. A host writes at most about 100 MB
-// in this time, which fits into the space below MinFree.
+// in this time, which fits into the space below MinFreeBytes.
 const roomCheck = 5 * time.Second
 
-// room watches the free space of the data directory's disk.
-type room struct {
+// diskSpace watches the free space of the data directory's disk.
+type diskSpace struct {
 	disk func() (free, size int64)
 	now  func() time.Time
 
@@ -32,12 +32,12 @@ type room struct {
 	short   bool
 }
 
-func (d *room) check() error {
+func (d *diskSpace) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := d.now(); d.checked.IsZero() || now.Sub(d.checked).Abs() >= roomCheck {
 		free, size := d.disk()
-		d.checked, d.free, d.short = now, free, free >= 0 && free < MinFree(size)
+		d.checked, d.free, d.short = now, free, free >= 0 && free < MinFreeBytes(size)
 	}
 	if !d.short {
 		return nil
@@ -50,7 +50,7 @@ const retryAfter = 60
 
 // spare refuses requests that may write while there is too little space. It accepts revocations and
 // payments, because they are small and must not wait.
-func (d *room) spare(next http.Handler) http.Handler {
+func (d *diskSpace) spare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 		if reads || r.URL.Path == registryapi.Revoke.Path || r.URL.Path == account.StripePath || d.check() == nil {

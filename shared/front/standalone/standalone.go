@@ -117,7 +117,7 @@ type Host struct {
 	started time.Time
 
 	backingUp sync.Mutex
-	room      *room
+	room      *diskSpace
 	writes    *writes
 	searching searching
 }
@@ -173,16 +173,16 @@ func Open(c Config) (*Host, error) {
 	}
 	blobs := func() (blob.Blobs, error) { return stored, nil }
 	// Reports need the file itself, because a wrapped store cannot be walked.
-	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
+	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
 	host := &Host{
-		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
+		room:   &diskSpace{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
 		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
 		Store:  file, blobs: stored, clock: clock, config: c, started: c.Now().UTC().Truncate(time.Second),
 	}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,
 		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: host.Status,
+		Verify: export.Verify(exportConfig), Chain: export.Chain(exportConfig), Backup: http.HandlerFunc(host.backup), Status: host.Status,
 		Reindex: host.Reindex,
 		Blobs:   blobs, Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file, Tokens: tokens.ForBilling,
 	}.Open()
@@ -196,22 +196,22 @@ func Open(c Config) (*Host, error) {
 // SubstrateKinds returns the sorted kinds of substrates for vacants of a local host, except the
 // kind for conformance tests.
 func SubstrateKinds() []string {
-	all := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock, substrate.KindWorker}
+	names := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock, substrate.KindWorker}
 	for kind := range kinds(nil) { // the nil client is not used, because no substrate is opened
 		if kind != conformance.Kind {
-			all = append(all, kind)
+			names = append(names, kind)
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(names)
+	return names
 }
 
 func kinds(client *outbound.Client) substrate.Kinds {
-	all := substrate.Kinds{conformance.Kind: conformance.New}
+	models := substrate.Kinds{conformance.Kind: conformance.New}
 	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
-		maps.Copy(all, some)
+		maps.Copy(models, some)
 	}
-	return all
+	return models
 }
 
 func (h *Host) Close() error {
@@ -226,12 +226,12 @@ func (c *Config) checkFiles(path, seal string) error {
 	info, err := os.Stat(path)
 	there := err == nil && info.Size() > 0
 	switch {
-	case there && !IsThere(seal):
+	case there && !FileExists(seal):
 		// A new key could not open any secret, and would hide that the old key is missing.
 		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is not: put it back", path, seal)
-	case there || c.New || !IsThere(seal):
+	case there || c.New || !FileExists(seal):
 		return nil
-	case IsThere(filepath.Join(c.Dir, SearchDir)) || IsThere(filepath.Join(c.Dir, urlFile)):
+	case FileExists(filepath.Join(c.Dir, SearchDir)) || FileExists(filepath.Join(c.Dir, urlFile)):
 		return problem.New(problem.Damaged, "a host has run over %s, and its data file %s is missing or empty", c.Dir, path)
 	}
 	// A first start may have ended before it created the data file.
@@ -262,7 +262,7 @@ func lastURL(dir string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-func IsThere(path string) bool {
+func FileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -313,7 +313,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	if err != nil {
 		return err
 	}
-	var own *search.Replaceable
+	var own *search.SwappableIndex
 	if r.Index == nil {
 		index, err := openIndex(filepath.Join(h.config.Dir, SearchDir), h.config.Log)
 		if err != nil {
@@ -335,13 +335,13 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	agents.Find, agents.Receipts, agents.Vacants = found.Find, accounts, h.TenantsHandler()
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	parts := serve.Handlers{
-		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
+		Agents: agents.Plain, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Work: agents.WorkHandler(), Tenants: agents.Vacants,
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})
-	public := h.checked(parts.Public())
+	public := h.withHealth(parts.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(WithSender(public))
 	}
@@ -375,14 +375,14 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 }
 
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
-	var all sync.WaitGroup
-	all.Go(func() { agents.Run(ctx) })
-	all.Go(func() { // workers must not hold up the end
+	var wg sync.WaitGroup
+	wg.Go(func() { agents.Run(ctx) })
+	wg.Go(func() { // workers must not hold up the end
 		<-ctx.Done()
 		h.Workers.Drain()
 	})
 	// The index is updated now, so that the first search need not do it.
-	all.Go(func() {
+	wg.Go(func() {
 		if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 		}
@@ -390,19 +390,19 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 	parts := serve.JobParts{
 		Log:     log,
 		Exports: func() (blob.Blobs, error) { return files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now()) },
-		Expire:  func(ctx context.Context, most int) (int, error) { return h.Store.Expire(ctx, h.config.Now(), most) },
+		Expire:  func(ctx context.Context, limit int) (int, error) { return h.Store.Expire(ctx, h.config.Now(), limit) },
 	}
 	if network != nil {
 		parts.Bookings = network.Bookings.Sweep
 	}
 	for _, job := range h.Jobs(parts) {
 		if job.Every > 0 {
-			all.Go(func() { job.Loop(ctx, h.config.Log) })
+			wg.Go(func() { job.Loop(ctx, h.config.Log) })
 		}
 	}
 	// After the channel is closed, no code of the host uses the data directory.
 	ended := make(chan struct{})
-	go func() { defer close(ended); all.Wait() }()
+	go func() { defer close(ended); wg.Wait() }()
 	return ended
 }
 

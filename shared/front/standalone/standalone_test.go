@@ -99,11 +99,11 @@ func TestHealthIsOfTheProcessAndReadyOfWhatItNeeds(t *testing.T) {
 	var broken atomic.Bool
 	h := run(t, filepath.Join(t.TempDir(), "host"), func(c *standalone.Config) {
 		c.WrapStore = func(s store.Store) store.Store {
-			return &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fate {
+			return &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault {
 				if broken.Load() {
 					return storetest.Lost
 				}
-				return storetest.Fine
+				return storetest.NoFault
 			}}
 		}
 	})
@@ -116,11 +116,11 @@ func TestHealthIsOfTheProcessAndReadyOfWhatItNeeds(t *testing.T) {
 	want("/health", 200, `{"status":"ok"}`)
 	want("/ready", 200, `{"status":"ready"}`)
 	want("/health?vacant=nobody", 404, "not hosted here")
-	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo"}); err != nil {
+	if _, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "echoes", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	want("/health", 200, `"name":"demo"`) // as the reference answers
-	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "echoes", Substrate: "echo"}); err != nil {
+	if _, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "other", Capability: "echoes", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	want("/health", 200, `{"status":"ok"}`)
@@ -143,7 +143,7 @@ func TestReadyTellsWhatIsWrong(t *testing.T) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }
 		c.Disk = func(string) (int64, int64) { return free.Load(), 1 << 40 }
 		c.WrapStore = func(s store.Store) store.Store {
-			return &storetest.Lossy{Store: s, Decide: func(_ string, writes []store.Write) storetest.Fate {
+			return &storetest.Lossy{Store: s, Decide: func(_ string, writes []store.Write) storetest.Fault {
 				for _, w := range writes {
 					if p, ok := w.(store.Put); ok && p.Key.Sort == "ready" {
 						tries.Add(1)
@@ -152,7 +152,7 @@ func TestReadyTellsWhatIsWrong(t *testing.T) {
 				if full.Load() && writes != nil {
 					return storetest.Lost
 				}
-				return storetest.Fine
+				return storetest.NoFault
 			}}
 		}
 	})
@@ -218,14 +218,14 @@ func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
 	if other, err := standalone.Open(c); !problem.Is(err, problem.Conflict) && !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Open() beside a running host = %v, %v; want a refusal", other, err)
 	}
-	r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo"})
+	r, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "echoes", Substrate: "echo"})
 	must(t, err)
 	url := h.url
 	must(t, h.end())
 	host, err := standalone.Open(c)
 	must(t, err)
 	defer host.Close()
-	later, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "later", Capability: "echoes", Substrate: "echo"})
+	later, err := host.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "later", Capability: "echoes", Substrate: "echo"})
 	if err != nil || !strings.Contains(string(later.Card), url) || !strings.Contains(string(r.Card), url) {
 		t.Errorf("a card made while no host runs names %s, %v; want %s", later.Card, err, url)
 	}

@@ -20,11 +20,11 @@ func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 	}
 	if info, err := h.Store.Info(); err == nil {
 		if data, err := describe(info); err == nil {
-			s.Stored = data.Stored()
+			s.Stored = data.StoredData()
 		}
 	}
 	free, size := h.room.disk()
-	s.FreeBytes, s.MinFreeBytes = free, MinFree(size)
+	s.FreeBytes, s.MinFreeBytes = free, MinFreeBytes(size)
 	for page, err := range h.Vacants.Pages(ctx, vacants.Operator()) {
 		if err != nil {
 			return s, err
@@ -37,7 +37,7 @@ func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 		}
 	}
 	var err error
-	s.TextsEnd, err = h.Texts.NextEnd(ctx)
+	s.TextsEnd, err = h.Texts.NextExpiry(ctx)
 	return s, err
 }
 

@@ -79,7 +79,7 @@ func (i *DataInfo) Outlook() string {
 	return fmt.Sprintf("its data have %s: the next start copies them and upgrades them to %s", i, current)
 }
 
-func (i *DataInfo) Stored() admin.Stored {
+func (i *DataInfo) StoredData() admin.Stored {
 	s := admin.Stored{Format: i.Format, Documents: i.Documents}
 	if i.Last != nil {
 		s.From, s.At, s.Program = i.Last.From, i.Last.At, i.Last.Program
@@ -131,7 +131,7 @@ func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
 			Begin: func(from int) error { return u.begin(DataVersion{Format: from}) },
 			Progress: func(done int) {
 				u.told.Step, u.told.Done = "the data file", done
-				u.tell(u.told)
+				u.reportProgress(u.told)
 			},
 		}
 	}
@@ -145,7 +145,7 @@ func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
 	return file, nil
 }
 
-func (u *upgrading) tell(t Upgrading) {
+func (u *upgrading) reportProgress(t Upgrading) {
 	if u.config.Upgrading != nil {
 		u.config.Upgrading(t)
 	}
@@ -159,7 +159,7 @@ func (u *upgrading) begin(from DataVersion) (err error) {
 			return err
 		}
 	}
-	u.tell(u.told)
+	u.reportProgress(u.told)
 	return nil
 }
 
@@ -183,10 +183,10 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	is.Documents = v.Version
 	c := u.config
 	data := upgrade.Data{
-		Store: file, Vault: vault, Texts: textkeys.New(file, vault, c.Now, c.Rand, c.Retention), Queued: true,
+		Store: file, Vault: vault, Texts: textkeys.New(file, vault, c.Now, c.Rand, c.Retention), HasQueue: true,
 		Program: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Progress: func(s upgrade.Step, done int) {
-			u.tell(Upgrading{From: u.told.From, Copy: u.told.Copy, Step: s.Name, Done: done})
+			u.reportProgress(Upgrading{From: u.told.From, Copy: u.told.Copy, Step: s.Name, Done: done})
 		},
 	}
 	switch {
@@ -195,18 +195,18 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	// A crash occurred before the end of an upgrade, or before the first commit of a new host.
 	case v.Version == upgrade.Current:
 	case c.NoUpgrade:
-		return bolt.Earlier("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
+		return bolt.NewEarlierError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
 	default:
-		if !is.Interrupted && upgrade.Changes(v.Version) {
+		if !is.Interrupted && upgrade.ChangesDocuments(v.Version) {
 			if err := u.begin(is.DataVersion); err != nil {
 				return err
 			}
-			if err := file.Upgrading(); err != nil {
+			if err := file.BeginUpgrade(); err != nil {
 				return err
 			}
 		} else if is.Interrupted && u.began.IsZero() {
 			u.began, u.told.From = time.Now(), DataVersion{Format: info.From}
-			u.tell(u.told)
+			u.reportProgress(u.told)
 		}
 		v, err = upgrade.Run(ctx, data)
 	}
@@ -217,24 +217,24 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	if err != nil {
 		return err
 	}
-	if err := file.Upgraded(about); err != nil || u.began.IsZero() {
+	if err := file.FinishUpgrade(about); err != nil || u.began.IsZero() {
 		return err
 	}
 	u.told.Step, u.told.Took = "", max(time.Since(u.began), 1)
-	if u.tell(u.told); c.Upgrading == nil {
+	if u.reportProgress(u.told); c.Upgrading == nil {
 		c.Log.InfoContext(ctx, "data upgraded", "from", u.told.From.String(), "to", CurrentData().String(), "copy", u.told.Copy, "took", u.told.Took.String())
 	}
 	return nil
 }
 
-// spare is the disk space that an upgrade needs in addition to the copy.
-const spare = 64 << 20
+// reservedSpace is the disk space that an upgrade needs in addition to the copy.
+const reservedSpace = 64 << 20
 
 // copy copies the data file, whose lock this process holds, to a file whose name contains the
 // format. An incomplete copy has another name.
 func (u *upgrading) copy(format int) (string, error) {
 	to := fmt.Sprintf("%s.format%d", u.path, format)
-	for n := 2; IsThere(to); n++ {
+	for n := 2; FileExists(to); n++ {
 		to = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
 	}
 	fail := func(err error) (string, error) {
@@ -249,8 +249,8 @@ func (u *upgrading) copy(format int) (string, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if free := u.free(); free >= 0 && free < info.Size()+spare {
-		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+spare)>>20, free>>20))
+	if free := u.free(); free >= 0 && free < info.Size()+reservedSpace {
+		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+reservedSpace)>>20, free>>20))
 	}
 	part := u.path + ".copying"
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -259,7 +259,7 @@ func (u *upgrading) copy(format int) (string, error) {
 	if err := copySynced(part, from); err != nil {
 		return fail(errors.Join(err, os.Remove(part)))
 	}
-	if err := errors.Join(os.Rename(part, to), durable.Dir(filepath.Dir(to))); err != nil {
+	if err := errors.Join(os.Rename(part, to), durable.SyncDir(filepath.Dir(to))); err != nil {
 		return fail(err)
 	}
 	return to, nil

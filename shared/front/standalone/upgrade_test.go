@@ -47,7 +47,7 @@ func newOldHost(t *testing.T) *oldHost {
 	if _, err := host.Vacants.Self(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := host.Vacants.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "echoes", Substrate: "echo"}); err != nil {
+	if _, err := host.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "echoes", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	o.close(host)
@@ -147,7 +147,7 @@ func (o *oldHost) refused(kind problem.Kind, words ...string) {
 		o.close(host)
 	}
 	for _, w := range words {
-		if !problem.Is(err, kind) || !strings.Contains(problem.Of(err).Text(), w) {
+		if !problem.Is(err, kind) || !strings.Contains(problem.AsError(err).Text(), w) {
 			o.Errorf("Open() = %v, want %v that says %q", err, kind, w)
 		}
 	}

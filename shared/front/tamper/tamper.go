@@ -52,13 +52,13 @@ type record struct {
 	}
 }
 
-// Look reports each row that was changed or removed according to an event, and returns their
+// Check reports each row that was changed or removed according to an event, and returns their
 // number. An event or record that cannot be parsed counts as one, because its content was not
 // checked.
-func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error) {
+func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err error) {
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil || e.Records == nil {
-		return 1, w.tell(ctx, slog.String("event", "unreadable"))
+		return 1, w.report(ctx, slog.String("event", "unreadable"))
 	}
 	for _, raw := range e.Records {
 		var r record
@@ -73,7 +73,7 @@ func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error
 			continue
 		}
 		tampered++
-		if err := w.tell(ctx, attrs(&r)...); err != nil {
+		if err := w.report(ctx, attrs(&r)...); err != nil {
 			return tampered, err
 		}
 	}
@@ -96,14 +96,14 @@ func attrs(r *record) []slog.Attr {
 // clip limits a value of an unusual record. A stream's name has at most 136 hexadecimal digits.
 func clip(s string) string { return s[:min(len(s), 136)] }
 
-func (w *Watcher) tell(ctx context.Context, attrs ...slog.Attr) error {
+func (w *Watcher) report(ctx context.Context, attrs ...slog.Attr) error {
 	return w.line(ctx, slog.LevelError, "a row was changed or removed", Metric, attrs...)
 }
 
 func (w *Watcher) line(ctx context.Context, level slog.Level, text, metric string, attrs ...slog.Attr) error {
-	at := w.now()
-	line := slog.NewRecord(at, level, text, 0)
-	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(at, metric))...)
+	now := w.now()
+	line := slog.NewRecord(now, level, text, 0)
+	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(now, metric))...)
 	// A logger would not return the error of a write.
 	if err := w.lines.Handle(ctx, line); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the log takes no line")

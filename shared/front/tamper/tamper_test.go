@@ -26,7 +26,7 @@ func look(t *testing.T, event string) (tampered, canaries int, told [][]any) {
 	t.Helper()
 	var log bytes.Buffer
 	w := tamper.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "tamper"}), now)
-	tampered, err := w.Look(t.Context(), []byte(event))
+	tampered, err := w.Check(t.Context(), []byte(event))
 	if err != nil {
 		t.Fatalf("Look() = %v", err)
 	}
@@ -87,7 +87,7 @@ func (broken) Handle(context.Context, slog.Record) error { return errors.New("no
 
 func TestUnreportedFindingIsRetried(t *testing.T) {
 	for _, event := range []string{`{"Records":[{"eventName":"MODIFY"}]}`, `[]`} {
-		_, err := tamper.New(broken{}, now).Look(t.Context(), []byte(event))
+		_, err := tamper.New(broken{}, now).Check(t.Context(), []byte(event))
 		if !problem.Is(err, problem.Unavailable) {
 			t.Errorf("Look(%s) = %v, want it to fail", event, err)
 		}
@@ -99,7 +99,7 @@ func FuzzLook(f *testing.F) {
 	f.Add([]byte(`{"Records":[null,1,{}]}`))
 	f.Fuzz(func(t *testing.T, event []byte) {
 		var log bytes.Buffer
-		n, err := tamper.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "tamper"}), now).Look(t.Context(), event)
+		n, err := tamper.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "tamper"}), now).Check(t.Context(), event)
 		if lines := bytes.Count(log.Bytes(), []byte(`"tampered":1`)); err != nil || lines != n {
 			t.Errorf("Look() = %d, %v, in %d lines", n, err, lines)
 		}

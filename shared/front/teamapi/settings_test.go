@@ -28,8 +28,8 @@ func TestTheModeOfATaskIsItsArgumentsOrItsOwners(t *testing.T) {
 	h := openTeam(t)
 	const refused = "mode: only the owner of the agent may choose read-write"
 	for _, file := range []definition.Mode{"", definition.ReadOnly, definition.ReadWrite} {
-		own := h.Create(vacants.Spec{By: vacants.Operator(), Name: "own" + string(file), Capability: "works", Tenant: "acme", Agent: model(file)})
-		theirs := h.publish(vacants.Spec{Name: "theirs" + string(file), Agent: model(file)})
+		own := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own" + string(file), Capability: "works", Tenant: "acme", Agent: model(file)})
+		theirs := h.publish(vacants.CreateSpec{Name: "theirs" + string(file), Agent: model(file)})
 		for _, argument := range []definition.Mode{"", definition.ReadOnly, definition.ReadWrite} {
 			ownMode, theirMode, warnings := argument, any(nil), any(nil)
 			if ownMode == "" {
@@ -63,16 +63,16 @@ func TestTheModeOfATaskIsItsArgumentsOrItsOwners(t *testing.T) {
 
 func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
 	limited := model(definition.ReadOnly)
 	budget := money.Amount(1000)
 	limited.Price, limited.Budget, limited.Warnings = &models.Price{In: 1, Out: 1}, &budget, []string{"color: not supported"}
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "limited", Capability: "works", Tenant: "acme", Agent: limited})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "limited", Capability: "works", Tenant: "acme", Agent: limited})
 	theirs := model(definition.ReadOnly)
 	theirs.MaxTurns, theirs.Warnings = 2, []string{"a secret"}
-	stranger := h.publish(vacants.Spec{Name: "theirs", Agent: theirs}).ID.String()
-	program := h.publish(vacants.Spec{Name: "program", Substrate: "asker"}).ID.String()
-	h.Vacants.Resources.Servers = func(context.Context, identity.ID, outbound.Chooser, []definition.Server) (o loop.Offer, done func(), err error) {
+	stranger := h.publish(vacants.CreateSpec{Name: "theirs", Agent: theirs}).ID.String()
+	program := h.publish(vacants.CreateSpec{Name: "program", Substrate: "asker"}).ID.String()
+	h.Vacants.Resources.Servers = func(context.Context, identity.ID, outbound.URLChooser, []definition.Server) (o loop.Offer, done func(), err error) {
 		return o, func() {}, nil
 	}
 	const noGate = "mode: the host cannot limit the tools of this agent to reading"
@@ -116,8 +116,8 @@ func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 // The model is the effective one for the owner of the agent, and private for others.
 func TestTheModelOfATask(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
-	theirs := h.publish(vacants.Spec{Name: "theirs", Agent: model("")}).ID.String()
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
+	theirs := h.publish(vacants.CreateSpec{Name: "theirs", Agent: model("")}).ID.String()
 	h.Work()
 	for _, tt := range []struct {
 		agent, model string
@@ -138,7 +138,7 @@ func TestTheModelOfATask(t *testing.T) {
 
 func TestABrokenAgentBreaksNoList(t *testing.T) {
 	h := openTeam(t)
-	broken := h.Create(vacants.Spec{By: vacants.Operator(), Name: "broken", Capability: "breaks", Tenant: "acme", Agent: model("")})
+	broken := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "broken", Capability: "breaks", Tenant: "acme", Agent: model("")})
 	d, err := h.Store.Doc(t.Context(), vacants.AgentKey(broken.ID, 1))
 	h.Must(err)
 	h.Must(h.Store.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
@@ -198,7 +198,7 @@ func TestTheLifetimeOfAnAccountIsNotTheOperators(t *testing.T) {
 	h := openTeam(t)
 	_, err := h.Billing.SetTaskLifetime(t.Context(), h.acme.ID, 60)
 	h.Must(err)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
 	h.Work()
 	id := h.operate("POST", "/v1/admin/tasks", `{"agent":"own","task":"green"}`).JSON["taskId"].(string)
 	if a := h.operate("GET", "/v1/admin/tasks/"+id+"?wait=20", ""); a.JSON["status"] != "completed" {

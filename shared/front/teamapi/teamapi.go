@@ -179,7 +179,7 @@ const maxBody = 512 << 10
 func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
 	demand := Access
 	if method == "GET" && strings.HasPrefix(path, TasksPath) {
-		demand.And = billing.ScopeRead
+		demand.ExtraScope = billing.ScopeRead
 	}
 	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, Limit: maxBody, Doc: doc})
 }
@@ -208,7 +208,7 @@ func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger
 			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.Clip(p)))
 			return
 		}
-		address := caller.Origin(r.RemoteAddr).String()
+		address := caller.RateKey(r.RemoteAddr).String()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, address)))
 	})
 }
@@ -251,8 +251,8 @@ func (d *api) routes(s op.Server) []op.Route {
 			return in.Body, d.SetLockPolicy(ctx, callerOf(ctx), in.Body.Workspace, in.Body.Policy)
 		}),
 		op.OnTwin(s, ListAgents, func(ctx context.Context, _ op.None) (Agents, error) {
-			all, err := d.Agents(ctx, callerOf(ctx))
-			return Agents{all}, err
+			agents, err := d.Agents(ctx, callerOf(ctx))
+			return Agents{agents}, err
 		}),
 		op.OnTwin(s, ShowAgent, func(ctx context.Context, in OneAgent) (team.Details, error) {
 			return d.Agent(ctx, callerOf(ctx), in.Agent)

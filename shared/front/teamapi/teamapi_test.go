@@ -31,7 +31,7 @@ func (a asker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		switch r.Text() {
 		case "paint":
 			text = "which color?"
-			if !yield(substrate.Asks{}, nil) {
+			if !yield(substrate.Question{}, nil) {
 				return
 			}
 		case "think":
@@ -87,7 +87,7 @@ func openTeam(t testing.TB) *teamHost {
 	h := &teamHost{stopped: make(chan bool, 1)}
 	h.Host = openHost(t, h.stopped)
 	h.acme = h.Account("acme", money.Dollar)
-	h.writer = h.Create(vacants.Spec{By: vacants.Operator(), Name: "writer", Capability: "writes", Substrate: "asker", Tenant: "acme"})
+	h.writer = h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "writer", Capability: "writes", Substrate: "asker", Tenant: "acme"})
 	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead}})
 	return h
 }
@@ -107,7 +107,7 @@ func (h *teamHost) operate(method, path, body string) memhost.Answer {
 }
 
 // publish publishes a vacant of the tenant other.
-func (h *teamHost) publish(s vacants.Spec) vacants.Record {
+func (h *teamHost) publish(s vacants.CreateSpec) vacants.Record {
 	h.Helper()
 	s.By, s.Capability, s.Tenant = vacants.Operator(), "works for others", "other"
 	r := h.Create(s)
@@ -235,7 +235,7 @@ func TestAWaitingTaskFails(t *testing.T) {
 func TestUnfinishedTasksAreLimited(t *testing.T) {
 	h := openTeam(t)
 	for _, name := range []string{"second", "third"} {
-		h.Create(vacants.Spec{By: vacants.Operator(), Name: name, Capability: "works", Substrate: "asker", Tenant: "acme"})
+		h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "works", Substrate: "asker", Tenant: "acme"})
 	}
 	var first string
 	count := 0

@@ -142,7 +142,7 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 	agent := model("")
 	budget := 1_500_000 * money.Amount(1)
 	agent.Description, agent.Price, agent.Budget, agent.MaxTurns = "paints <walls>", &models.Price{In: 1, Out: 1}, &budget, 3
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "painter", Capability: "paints", Tenant: "acme", Agent: agent})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "painter", Capability: "paints", Tenant: "acme", Agent: agent})
 	type resources struct {
 		Resources []struct{ URI, Name, MimeType string }
 	}
@@ -183,7 +183,7 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 			t.Errorf("%s = %d %s", uri, a.Status, a.Body)
 		}
 	}
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "late", Capability: "comes", Substrate: "asker", Tenant: "acme"})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "late", Capability: "comes", Substrate: "asker", Tenant: "acme"})
 	if a := h.rpc("resources/list", `{}`); !strings.Contains(a.Body, `"agents://late"`) {
 		t.Errorf("after another agent came, resources/list = %s", a.Body)
 	}
@@ -192,7 +192,7 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 // get_locks and the API show the locks of an account only to its keys.
 func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model(definition.ReadOnly)})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model(definition.ReadOnly)})
 	id := h.dispatch(`{"agent":"model","task":"green"}`)
 	var got struct {
 		Count int
@@ -205,7 +205,7 @@ func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
 	text, _ := h.tool("get_locks", `{"unknown":1}`)
 	h.Must(json.Unmarshal([]byte(text), &got))
 	if l := got.Locks; got.Count != 1 || len(l) != 1 || l[0].TaskID != id || l[0].Agent != "model" || l[0].Workspace != "main" || l[0].Mode != "exclusive" ||
-		!slices.Equal(l[0].Paths, []string{".vault/"}) || l[0].Acquired != h.Clock.Now(0)().Unix() {
+		!slices.Equal(l[0].Paths, []string{".vault/"}) || l[0].Acquired != h.Clock.NowFunc(0)().Unix() {
 		t.Errorf("get_locks = %s", text)
 	}
 	if a := h.Do("PUT", "/v1/tasks/locks", h.key, `{"workspace":"main","policy":"queue"}`); a.Status != 200 {
@@ -234,7 +234,7 @@ func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
 // A key that may read a task by the tool may read its whole response, too.
 func TestALongResponseIsCutInTheToolsOnly(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
 	h.Work()
 	h.key = h.keyOf(h.acme, billing.KeyOptions{}) // without the scope call
 	id := h.dispatch(`{"agent":"writer","task":"much"}`)
@@ -278,7 +278,7 @@ func TestATaskAndItsMessagesAreNotInTheMemoryOfAnother(t *testing.T) {
 	h := openTeam(t)
 	agent := model("")
 	agent.Memory = true
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "mind", Capability: "remembers", Tenant: "acme", Agent: agent})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "mind", Capability: "remembers", Tenant: "acme", Agent: agent})
 	h.Work()
 	h.until(h.dispatch(`{"agent":"mind","task":"a secret"}`), "completed")
 	id := h.dispatch(`{"agent":"mind","task":"paint"}`)
@@ -293,7 +293,7 @@ func TestATaskAndItsMessagesAreNotInTheMemoryOfAnother(t *testing.T) {
 
 func TestOnlyTheOwnerOfAnAgentSeesItsSteps(t *testing.T) {
 	h := openTeam(t)
-	theirs := h.publish(vacants.Spec{Name: "theirs", Substrate: "asker"}).ID.String()
+	theirs := h.publish(vacants.CreateSpec{Name: "theirs", Substrate: "asker"}).ID.String()
 	h.Work()
 	for _, tt := range []struct {
 		agent, query string
@@ -370,7 +370,7 @@ func TestATaskIsInTheStore(t *testing.T) {
 	h := openTeam(t)
 	id, other := h.dispatch(`{"agent":"writer","task":"paint"}`), h.dispatch(`{"agent":"writer","task":"green"}`)
 	second := *h
-	second.Host = openHost(t, h.stopped, func(c *serve.Config) { c.Store, c.Now = h.Store, h.Clock.Now(0) })
+	second.Host = openHost(t, h.stopped, func(c *serve.Config) { c.Store, c.Now = h.Store, h.Clock.NowFunc(0) })
 	if s := second.status(id); s["status"] != "pending" {
 		t.Errorf("on the other instance: %v", s)
 	}

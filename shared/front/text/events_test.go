@@ -14,7 +14,7 @@ func pieceOf(text string, follows bool) *task.Event {
 // A client that lost pieces gets the whole answer in their place, and the end says whether the
 // answer is whole.
 func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
-	ends := func(state task.State, text string, cut call.Cut) *task.Event {
+	ends := func(state task.State, text string, cut call.CutReason) *task.Event {
 		return &task.Event{Status: &task.Status{State: state, Message: &task.Message{Cut: cut, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
 	}
 	for name, tc := range map[string]struct {

@@ -33,7 +33,7 @@ type Texting struct {
 func Operations() []op.Spec {
 	return []op.Spec{{
 		Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
-		Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
+		Access: op.Access{Anybody: true, Key: billing.CallDemand()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
 		Takes: []string{mediaText}, Gives: []string{mediaText, plain.MediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
 	}}
 }
@@ -93,12 +93,12 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 		}
 		isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
 		if !isStream && s.Hold > 0 && r.IsSlow() {
-			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.Work)
+			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.MaxCallTime)
 		}
 		send := func() error {
 			turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, nil))
 			if err == nil {
-				err = r.Admit(r.Context(), turn, r.Request, &r.Line)
+				err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 			}
 			if err != nil {
 				return err
@@ -124,7 +124,7 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 				return err
 			}
 			h.Set(contextHeader, t.Context)
-			if err := plain.Failure(&t.Status); err != nil {
+			if err := plain.FailureOf(&t.Status); err != nil {
 				return err
 			}
 			if r.Line.Cut = t.Status.Cut(); r.Line.Cut != "" {
@@ -195,7 +195,7 @@ func (t *textEvents) piece(text string, follows bool) []byte {
 func (t *textEvents) End(err error) []byte {
 	switch {
 	case err != nil:
-		return appendEvent(nil, "error", problem.Of(err).Text())
+		return appendEvent(nil, "error", problem.AsError(err).Text())
 	case !t.ended:
 		return appendEvent(nil, "error", "the stream ended before the answer")
 	}

@@ -50,8 +50,8 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 		m := &p.Matches[i]
 		signed := fmt.Appendf(nil, "%s %s %s %s", m.ID, m.CardBlob, m.CapabilityCard, m.Listing)
 		key := identity.Sum(signed)
-		h, known := s.hits.Get(key)
-		if !known {
+		h, isCached := s.hits.Get(key)
+		if !isCached {
 			c, err := m.Verified()
 			h = hit{ID: m.ID, Broken: err != nil, Capability: c.CapabilityText}
 			if l := listingOf(m); l != nil {
@@ -67,7 +67,7 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 	return hits
 }
 
-func listingOf(m *registryclient.HaloMatch) *listing.Listing {
+func listingOf(m *registryclient.Match) *listing.Listing {
 	if len(m.Listing) == 0 {
 		return nil
 	}
@@ -120,8 +120,8 @@ func (s *site) search(q *http.Request, r *reader) (*page, error) {
 		if err != nil || m < 0 {
 			return nil, problem.Invalid("max_price", "dollars such as 0.05", fmt.Sprintf("%.40q", asked.Price))
 		}
-		most := int64(m)
-		sought.MaxPrice = &most
+		priceLimit := int64(m)
+		sought.MaxPrice = &priceLimit
 	}
 	found, err := r.Search(r.ctx, sought)
 	if err != nil {
@@ -158,7 +158,7 @@ type checkpoint struct {
 
 // checkpoint reads the newest checkpoint. It returns nil if the host has none.
 func (r *reader) checkpoint() (*checkpoint, error) {
-	note, err := r.Raw(r.ctx, "/v1/checkpoint", nil)
+	note, err := r.GetRaw(r.ctx, "/v1/checkpoint", nil)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		return nil, nil
@@ -187,26 +187,26 @@ type event struct {
 // events. older is the number of the next older event, or 0. Hidden events count towards n, because
 // anyone can create them and each costs a read. The reads run one after another, because a registry
 // with a single instance refuses concurrent requests.
-func (r *reader) eventsUpTo(last, n uint64) (all []event, older uint64, err error) {
+func (r *reader) eventsUpTo(last, n uint64) (events []event, older uint64, err error) {
 	for ; last > 0 && n > 0; last, n = last-1, n-1 {
 		e, err := r.Event(r.ctx, last)
 		switch {
 		case err == nil:
-			all = append(all, eventOf(e))
+			events = append(events, eventOf(e))
 		case !problem.Is(err, problem.NotFound):
 			return nil, 0, err
 		}
 	}
-	return all, last, nil
+	return events, last, nil
 }
 
 func eventOf(e registryclient.Event) event {
-	one := event{Event: e, Says: e.Payload}
+	entry := event{Event: e, Says: e.Payload}
 	var v any
 	if json.Unmarshal([]byte(e.Payload), &v) == nil {
 		if b, err := json.MarshalIndent(v, "", "  "); err == nil {
-			one.Says = string(b)
+			entry.Says = string(b)
 		}
 	}
-	return one
+	return entry
 }

@@ -49,7 +49,7 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 // agent reads the agent card of a vacant, given its name or id. files lists the media types of the
 // files that the agent accepts. If the host does not show the vacant, the error is errNoPage.
 func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {
-	b, err := r.Raw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
+	b, err := r.GetRaw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		return nil, nil, errNoPage

@@ -30,14 +30,14 @@ func show(text string) string {
 	return b.String()
 }
 
-func counted(n uint64, noun string) string {
+func formatCount(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func since(text string) string {
+func formatSince(text string) string {
 	t, err := canon.ParseTime(text)
 	if err != nil {
 		return show(text)

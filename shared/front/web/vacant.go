@@ -38,8 +38,8 @@ type vacantData struct {
 	EventsPath string
 	Files      string // media types that the vacant's agent accepts
 	Price      string
-	Most       int64                     // maximum price of a call, in micro-dollars
-	Published  *registryclient.HaloMatch // nil if the vacant is not published
+	Most       int64                 // maximum price of a call, in micro-dollars
+	Published  *registryclient.Match // nil if the vacant is not published
 	Listing    *listing.Listing
 	Parents    []identity.ID
 	Children   []identity.ID
@@ -142,28 +142,28 @@ func (d *vacantData) addReviews(r *reader, isHosted bool) error {
 		}
 		return nil
 	}
-	all, err := r.Reputation(r.ctx, d.ID)
+	reputation, err := r.Reputation(r.ctx, d.ID)
 	if problem.Is(err, problem.NotFound) {
 		return nil
 	}
-	d.Reputation = &all
-	if err != nil || all.Rows == 0 {
+	d.Reputation = &reputation
+	if err != nil || reputation.Rows == 0 {
 		return err
 	}
-	first := all.Rows - min(all.Rows, maxReviews) + 1
+	first := reputation.Rows - min(reputation.Rows, maxReviews) + 1
 	page, err := r.ReputationHistory(r.ctx, d.ID, strconv.FormatUint(first, 10), maxReviews)
 	if err != nil {
 		return err
 	}
-	for _, one := range slices.Backward(page.Reviews) {
-		row, err := review.DecodeRow(one.Row)
+	for _, entry := range slices.Backward(page.Reviews) {
+		row, err := review.DecodeRow(entry.Row)
 		if err == nil {
-			err = row.Verify(d.ID, one.Claim)
+			err = row.Verify(d.ID, entry.Claim)
 		}
 		if err != nil {
-			return problem.Wrap(problem.Untrusted, err, "review %d", one.Position)
+			return problem.Wrap(problem.Untrusted, err, "review %d", entry.Position)
 		}
-		d.Reviews = append(d.Reviews, shownReview{row, one.Position, one.Claim})
+		d.Reviews = append(d.Reviews, shownReview{row, entry.Position, entry.Claim})
 	}
 	return nil
 }

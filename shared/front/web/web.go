@@ -118,20 +118,20 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 		if err == nil {
 			p.Status = http.StatusOK
 		} else {
-			known := problem.Of(err)
-			row, text := known.Kind.Row(), known.Text()
+			fault := problem.AsError(err)
+			row, text := fault.Kind.Row(), fault.Text()
 			var read *registryclient.StatusError
 			if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
 				text = row.Text // the details are meant for programs
 			}
-			p = &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}
+			p = &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{fault.Kind.String(), text}}
 			if read != nil {
 				p.Retry = read.RetryAfter
 			}
 		}
 		status, failure := s.send(w, r, p)
 		level := slog.LevelDebug
-		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), obs.Took(s.Now().Sub(began))}
+		attrs := []slog.Attr{slog.Int(obs.AttrStatus, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), obs.DurationAttr(s.Now().Sub(began))}
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
 			attrs = append(attrs, slog.String("cause", fmt.Sprint(cmp.Or(failure, err))))
@@ -200,7 +200,7 @@ var assetFiles embed.FS
 var pageFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"show": show, "short": identity.ID.Short, "moment": moment, "since": since, "counted": counted, "vacantPath": webpath.VacantPath,
+	"show": show, "short": identity.ID.Short, "moment": moment, "since": formatSince, "counted": formatCount, "vacantPath": webpath.VacantPath,
 	"has": func(asset string) bool {
 		_, err := fs.Stat(assetFiles, "assets/"+asset)
 		return err == nil
@@ -215,19 +215,19 @@ var (
 )
 
 func hashAssets() string {
-	var all bytes.Buffer
+	var content bytes.Buffer
 	err := fs.WalkDir(assetFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := assetFiles.ReadFile(name)
-		fmt.Fprintf(&all, "%s %d\n%s", name, len(b), b)
+		fmt.Fprintf(&content, "%s %d\n%s", name, len(b), b)
 		return err
 	})
 	if err != nil {
 		panic(err) // the files are embedded in the program
 	}
-	sum := identity.Sum(all.Bytes())
+	sum := identity.Sum(content.Bytes())
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -57,7 +57,7 @@ func newHost(t testing.TB) *hosted {
 
 func (h *hosted) create(name, capability string, publish bool) vacants.Record {
 	h.t.Helper()
-	r, err := h.Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: capability, Substrate: "echo"})
+	r, err := h.Vacants.Create(h.t.Context(), vacants.CreateSpec{Name: name, Capability: capability, Substrate: "echo"})
 	if err == nil && publish {
 		r, _, err = h.Vacants.Publish(h.t.Context(), r.ID, vacants.PublishOptions{})
 	}

@@ -42,7 +42,7 @@ func open(t *testing.T, work time.Duration) *workHost {
 	h.Serve()
 	h.acme, h.buyer = h.Account("acme", 0), h.Account("buyer", money.Dollar)
 	h.key, h.callerKey = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}}), h.Key(h.buyer, billing.KeyOptions{})
-	h.fox = h.Create(vacants.Spec{By: vacants.Operator(), Name: "fox", Capability: "works elsewhere", Substrate: "worker", Tenant: "acme", Work: work})
+	h.fox = h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "fox", Capability: "works elsewhere", Substrate: "worker", Tenant: "acme", Work: work})
 	_, err := h.Vacants.SetPrice(t.Context(), h.fox.ID, price.Price{Flat: 2000})
 	h.Must(err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func TestWhoMayWork(t *testing.T) {
 	}
 	second, test, stranger, revoked := work(h.acme, false), work(h.acme, true), work(other, false), work(h.acme, false)
 	ended := h.call(h.callerKey)
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "own", Capability: "x", Substrate: "worker"})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "x", Substrate: "worker"})
 	for _, r := range []struct {
 		key, path, body string
 		status          int
@@ -226,7 +226,7 @@ func TestALeaseThatIsLostBySilenceIsRefunded(t *testing.T) {
 func TestTurnsOfClosedChildrenGoToTheWorkersOfTheirParent(t *testing.T) {
 	h := open(t, 0)
 	other := h.Key(h.Account("other", 0), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
-	firm := h.Create(vacants.Spec{By: vacants.Operator(), Name: "firm", Capability: "delegates", Substrate: "echo", Tenant: "acme"})
+	firm := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "firm", Capability: "delegates", Substrate: "echo", Tenant: "acme"})
 	own, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: firm.ID, Path: "D2", Name: "own", Substrate: "worker"})
 	h.Must(err)
 	for name, tt := range map[string]struct {

@@ -123,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func passes(err error) bool {
-	switch problem.Of(err).Kind {
+	switch problem.AsError(err).Kind {
 	case problem.Unavailable, problem.Internal, problem.TooMany, problem.Deadline, problem.Canceled, problem.Damaged:
 		return true
 	}
@@ -162,7 +162,7 @@ func (w *Worker) do(ctx context.Context, t *Turn) error {
 		err = cmp.Or(err, cause)
 	}
 	if err != nil {
-		a = Answer{Error: errorText(err), Failure: failures[problem.Of(err).Kind], Usage: a.Usage}
+		a = Answer{Error: errorText(err), Failure: failures[problem.AsError(err).Kind], Usage: a.Usage}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
@@ -189,7 +189,7 @@ func (w *Worker) handle(ctx context.Context, t *Turn, emit func(Event)) (a Answe
 const maxErrorText = 900
 
 func errorText(err error) string {
-	text := problem.Plain(err)
+	text := problem.PlainMessage(err)
 	return cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), "the worker failed")
 }
 

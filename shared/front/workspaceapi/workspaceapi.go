@@ -100,7 +100,7 @@ var (
 func twin[In, Out any](method, path, doc string) op.Twin[In, Out] {
 	demand := billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
 	if method == "GET" {
-		demand.And = billing.ScopeRead
+		demand.ExtraScope = billing.ScopeRead
 	}
 	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Limit: workspace.MaxFile, Doc: doc})
 }
@@ -164,15 +164,15 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	return []op.Route{
 		read, write,
 		op.OnTwin(s, List, func(ctx context.Context, _ op.None) (Workspaces, error) {
-			all := Workspaces{[]workspace.Info{}}
+			reply := Workspaces{[]workspace.Info{}}
 			ref, _ := workspace.RefOf(payerOf(ctx), "") // the default name is always valid
 			infos, err := w.Workspaces(ctx, ref.Owner)
 			for _, info := range infos {
 				if _, denied := workspace.RefOf(payerOf(ctx), info.Name); denied == nil {
-					all.Workspaces = append(all.Workspaces, info)
+					reply.Workspaces = append(reply.Workspaces, info)
 				}
 			}
-			return all, err
+			return reply, err
 		}),
 		onWorkspace(s, Remove, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
 			if p := payerOf(ctx); p != nil && p.Issuer != "" {

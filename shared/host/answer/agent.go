@@ -22,20 +22,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-func (a *Answerer) openVersion(r *vacants.Record, version int, of *definition.Agent) (*agent, error) {
-	spec, err := of.Spec()
+func (a *Answerer) openVersion(r *vacants.Record, version int, def *definition.Agent) (*agent, error) {
+	spec, err := def.Spec()
 	if err != nil {
 		return nil, err
 	}
-	by := r.By // chose the settings of the current version only
+	by := r.Chooser // chose the settings of the current version only
 	if version != r.Agent {
 		by = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
-	t := &agent{Answerer: a, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *of, Once: !spec.IsModel(), Wait: a.vacants.Wait}}
+	t := &agent{Answerer: a, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *def, NoRetry: !spec.IsModel(), Wait: a.vacants.Wait}}
 	if t.config.Model, err = a.resources.Substrates.Open(spec); err != nil {
 		return nil, err
 	}
-	if other, ok := of.Fallback(); ok {
+	if other, ok := def.Fallback(); ok {
 		if t.config.Fallback, err = a.resources.Substrates.Open(other); err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ type agent struct {
 	asked   []identity.ID
 	version int
 	tenant  string
-	by      outbound.Chooser
+	by      outbound.URLChooser
 	spec    substrate.Spec
 }
 
@@ -69,11 +69,11 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			}
 		}
 		defer done()
-		r.By = t.by
+		r.Chooser = t.by
 		c := t.config
 		c.Offer = offer
 		if t.resources.Thinker != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
-			remote := remoteModel{t.resources.Thinker, think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, Check: t.calls == nil}, new(int), t.tenant, c.Agent.Costs(t.tenant)}
+			remote := remoteModel{t.resources.Thinker, think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, IsCheck: t.calls == nil}, new(int), t.tenant, c.Agent.HasCost(t.tenant)}
 			c.Model = &remote
 			if c.Fallback != nil {
 				fallback := remote
@@ -90,7 +90,7 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			last := &told.Turns[len(told.Turns)-1] // message of the caller
 			last.Text = banner + last.Text
 		}
-		t.signed(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
+		t.signEvents(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
 	}
 }
 
@@ -98,11 +98,11 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
 
 func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
-	if check && c.Agent.Costs(t.tenant) {
+	if check && c.Agent.HasCost(t.tenant) {
 		c.Agent.MaxTokens = checkTokens
 	}
 	if err := t.resources.CheckFunction(t.tenant, &c.Agent); err != nil {
-		return problem.Within(problem.SubstrateMisconfigured, "the agent", err)
+		return problem.WithPlace(problem.SubstrateMisconfigured, "the agent", err)
 	}
 	if c.Secret, err = t.resources.Secret(ctx, t.tenant, &c.Agent); err != nil {
 		return err
@@ -124,13 +124,13 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		var more loop.Offer
 		switch {
 		case t.resources.Thinker != nil:
-			of := think.Agent{Vacant: vacant, Version: t.version}
+			agentVersion := think.Agent{Vacant: vacant, Version: t.version}
 			var offered think.Offer
-			offered, err = t.resources.Thinker.MCPTools(ctx, of)
+			offered, err = t.resources.Thinker.MCPTools(ctx, agentVersion)
 			more.LeftOut = offered.LeftOut
-			for _, one := range offered.Tools {
-				more.Tools = append(more.Tools, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-					return t.resources.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
+			for _, tool := range offered.Tools {
+				more.Tools = append(more.Tools, loop.Tool{Tool: tool.Tool, Writes: tool.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+					return t.resources.Thinker.UseMCPTool(ctx, agentVersion, tool.Name, arguments)
 				}})
 			}
 		case t.resources.Servers == nil:
@@ -166,10 +166,10 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 	return ctx, offer, done, nil
 }
 
-// signed adds the version of the agent to the usage events. Before the answer of a model ends,
-// signed signs an entry about the answer into the vacant's logbook. The answer itself is signed
+// signEvents adds the version of the agent to the usage events. Before the answer of a model ends,
+// signEvents signs an entry about the answer into the vacant's logbook. The answer itself is signEvents
 // afterwards.
-func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
+func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		var answer strings.Builder // the reader stops at substrate.MaxText
 		fallback := false
@@ -187,7 +187,7 @@ func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Se
 				e = is
 			case substrate.Text:
 				answer.WriteString(string(is))
-			case substrate.Done:
+			case substrate.FinishReason:
 				err = t.sign(ctx, r, identity.Sum([]byte(answer.String())), fallback)
 			}
 			if err != nil {
@@ -211,6 +211,6 @@ func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.
 	}
 	return t.vacants.Entries(ctx, vacants.LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
 		Caller: r.Caller, Request: request, Prompt: identity.Sum([]byte(r.Text())), Response: answer,
-		Substrate: t.spec.Kind, Model: model, Agent: t.version, Time: t.vacants.Now().UTC().Truncate(time.Microsecond),
+		Substrate: t.spec.Kind, Model: model, AgentVersion: t.version, Time: t.vacants.Now().UTC().Truncate(time.Microsecond),
 	}.Payload()}, vacants.LogEntry{})
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // toolServers offer tools that answer, fail, write, and need time.
-func toolServers(_ context.Context, _ identity.ID, _ outbound.Chooser, _ []definition.Server) (offer loop.Offer, done func(), err error) {
+func toolServers(_ context.Context, _ identity.ID, _ outbound.URLChooser, _ []definition.Server) (offer loop.Offer, done func(), err error) {
 	add := func(name string, writes bool, run func() (string, error)) {
 		offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`)}, Writes: writes,
 			Run: func(context.Context, *substrate.Request, json.RawMessage) (string, error) { return run() }})
@@ -33,7 +33,7 @@ func toolServers(_ context.Context, _ identity.ID, _ outbound.Chooser, _ []defin
 	add("write", true, func() (string, error) { return "written", nil })
 	add("late", false, func() (string, error) { return "", problem.New(problem.Deadline, "too late") })
 	add("look", false, func() (string, error) { return "another", nil })
-	offer.LeftOut.Add(call.LeftOutTool{Name: "bad", Reason: "models refuse its schema", Change: "the schema"})
+	offer.LeftOut.Add(call.OmittedTool{Name: "bad", Reason: "models refuse its schema", Change: "the schema"})
 	return offer, func() {}, nil
 }
 
@@ -106,7 +106,7 @@ func TestTheLogOfACallIsBounded(t *testing.T) {
 	}
 }
 
-func texts(t *testing.T, c *hosttest.Caller) (all []call.ToolCalls, destroyed int) {
+func texts(t *testing.T, c *hosttest.Caller) (all []call.CallTools, destroyed int) {
 	t.Helper()
 	all, destroyed, err := c.Host.ReadToolCalls(c.Ctx, c.Pair(), 20)
 	c.Must(err)

@@ -45,7 +45,7 @@ type Config struct {
 	Vacants *vacants.Directory
 	// Guard decides whether a vacant may call another vacant that is not its own child. If Guard is
 	// nil, it may.
-	Guard outbound.Guard
+	Guard outbound.EndpointGuard
 	// Margin is the part of a call's deadline that the pipeline needs. Zero means
 	// call.DefaultMargin.
 	Margin time.Duration
@@ -87,8 +87,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 		// The daily budgets of the agent must not be used up. Errors of the agent itself are
 		// reported by the call.
 		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Spend != nil {
-			if of, err := a.vacants.Agent(ctx, &r, 0); err == nil {
-				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &of); err != nil {
+			if def, err := a.vacants.Agent(ctx, &r, 0); err == nil {
+				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &def); err != nil {
 					return err
 				}
 			}
@@ -97,7 +97,7 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	return call.Vacant{
 		ID: id, State: r.State, Floor: r.Floor, Restored: r.Restored, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
-		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price, Work: r.Work,
+		Parent: r.Parent, IsClosed: r.Closed, Reach: r.Reach, HasKin: r.HasKin, Tenant: r.Tenant, Price: r.Price, Work: r.MaxCallTime,
 	}, true, nil
 }
 
@@ -108,18 +108,18 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 		s, memory, err := a.open(ctx, &r, calls)
 		switch {
 		case problem.Is(err, problem.Unavailable):
-			return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "its agent cannot be read now", err)
+			return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "its agent cannot be read now", err)
 		case err != nil:
 			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
 		var before []substrate.Turn
 		told, brings := task.ToldOf(ctx, &e)
 		for _, t := range told {
-			before = append(before, substrate.Turn{Role: substrate.Caller, Claimed: t.Role, Text: t.Text})
+			before = append(before, substrate.Turn{Role: substrate.Caller, ClaimedRole: t.Role, Text: t.Text})
 		}
 		if memory && !brings {
 			if before, err = a.remember(ctx, calls, &e); err != nil {
-				return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "what it remembers", err)
+				return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "what it remembers", err)
 			}
 		}
 		var files []substrate.File
@@ -129,7 +129,7 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 				if p.Kind == task.URL {
 					f.URL, f.Data = p.Text, nil
 				}
-				if r.Takes(&f) { // otherwise the text still names the file
+				if r.AcceptsFile(&f) { // otherwise the text still names the file
 					files = append(files, f)
 				}
 			}
@@ -146,8 +146,8 @@ func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.E
 	if err != nil {
 		return nil, err
 	}
-	all, err := calls.Remember(ctx, e, until)
-	for _, x := range all {
+	exchanges, err := calls.Recall(ctx, e, until)
+	for _, x := range exchanges {
 		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Cut.Remark(x.Answered)})
 	}
 	return turns, err
@@ -166,26 +166,26 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 		return chosen{substrate.Func(composite{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.Agent == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
-		return chosen{s, r.By}, false, err
+		return chosen{s, r.Chooser}, false, err
 	}
-	of, err := a.vacants.Agent(ctx, r, 0)
+	def, err := a.vacants.Agent(ctx, r, 0)
 	if err != nil {
 		return nil, false, err
 	}
-	limit(ctx, r, &of)
-	one, err := a.openVersion(r, r.Agent, &of)
+	limit(ctx, r, &def)
+	modelAgent, err := a.openVersion(r, r.Agent, &def)
 	if err != nil {
 		return nil, false, err
 	}
-	one.calls = calls
-	for _, what := range of.Vacants {
+	modelAgent.calls = calls
+	for _, what := range def.Vacants {
 		asked, err := identity.ParseID(what)
 		if err != nil {
 			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", r.ID.Short())
 		}
-		one.asked = append(one.asked, asked)
+		modelAgent.asked = append(modelAgent.asked, asked)
 	}
-	return one, of.Memory || of.Ask, nil // a model that has asked a question remembers it
+	return modelAgent, def.Memory || def.Ask, nil // a model that has asked a question remembers it
 }
 
 // readOnlyKey is the context key of a bool. It is true if an agent in mode read-only makes the
@@ -195,7 +195,7 @@ type readOnlyKey struct{}
 // limit applies the settings of the dispatched task whose turn r runs, if there is such a task, to
 // r's agent. If an agent in mode read-only asks an agent of the same account in a task, that agent
 // also has mode read-only. The budget of the task is applied where money is spent (call.ModelTurn).
-func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
+func limit(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
 		isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool)
@@ -203,36 +203,36 @@ func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 			isReadOnly = true
 		}
 		if isReadOnly && call.IsOwnWork(ctx) {
-			of.Mode = definition.ReadOnly
+			def.Mode = definition.ReadOnly
 		}
 		return
 	}
 	if !d.IsOwn { // other tenants can only reduce the limits in the agent's file
 		if d.Mode == string(definition.ReadOnly) {
-			of.Mode = definition.ReadOnly
+			def.Mode = definition.ReadOnly
 		}
 		if d.MaxTurns > 0 {
-			of.MaxTurns = min(d.MaxTurns, of.Turns())
+			def.MaxTurns = min(d.MaxTurns, def.TurnLimit())
 		}
 		return
 	}
-	of.Mode = definition.Mode(d.Mode)
-	of.MaxTurns = cmp.Or(d.MaxTurns, of.MaxTurns)
-	of.Effort = cmp.Or(substrate.Effort(d.Effort), of.Effort)
-	of.OutputFormat = cmp.Or(definition.Format(d.OutputFormat), of.OutputFormat)
+	def.Mode = definition.Mode(d.Mode)
+	def.MaxTurns = cmp.Or(d.MaxTurns, def.MaxTurns)
+	def.Effort = cmp.Or(substrate.Effort(d.Effort), def.Effort)
+	def.OutputFormat = cmp.Or(definition.Format(d.OutputFormat), def.OutputFormat)
 	if d.Model != "" {
-		of.Model, of.Tier = d.Model, ""
+		def.Model, def.Tier = d.Model, ""
 	}
 }
 
 // chosen is a substrate together with the party that chose its URL.
 type chosen struct {
 	substrate.Substrate
-	by outbound.Chooser
+	by outbound.URLChooser
 }
 
 func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	r.By = c.by
+	r.Chooser = c.by
 	return c.Substrate.Infer(ctx, r)
 }
 
@@ -245,11 +245,11 @@ type composite struct {
 func (c composite) answer(ctx context.Context, q substrate.Request) (string, error) {
 	// Errors have the same kinds as those from agents, so that callers cannot recognize composites.
 	text, err := c.composites.Answer(ctx, c.vacants, c.calls, q)
-	if err == nil || problem.Is(err, problem.Deadline) || problem.Of(err).Kind.IsFailure() {
+	if err == nil || problem.Is(err, problem.Deadline) || problem.AsError(err).Kind.IsFailure() {
 		return text, err
 	}
-	if known := new(problem.Error); errors.As(err, &known) {
-		return "", problem.Within(problem.SubstrateUnavailable, "its plan failed", err)
+	if problemErr := new(problem.Error); errors.As(err, &problemErr) {
+		return "", problem.WithPlace(problem.SubstrateUnavailable, "its plan failed", err)
 	}
 	return "", err
 }
@@ -276,7 +276,7 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 		return loop.Offer{}, err
 	}
 	done()
-	return offer.Offered(&t.config.Agent), nil
+	return offer.AllowedFor(&t.config.Agent), nil
 }
 
 // CheckText is the message of CheckAgent.
@@ -306,7 +306,7 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	_, err = substrate.Fold(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
+	_, err = substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
 	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.Deadline) {
 		return nil // the model exists, but loading it for the first question may take long
 	}

@@ -28,14 +28,14 @@ type choosing struct {
 	*testing.T
 	*vacants.Directory
 	*answer.Answerer
-	by []outbound.Chooser
+	by []outbound.URLChooser
 }
 
 func newChoosing(t *testing.T) *choosing {
 	c := &choosing{T: t, Directory: host(t, memory.New(), vault(t))}
 	c.Answerer = answering(c.Directory)
 	c.Directory.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return c, nil }
-	c.Directory.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) (loop.Offer, func(), error) {
+	c.Directory.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.URLChooser, _ []definition.Server) (loop.Offer, func(), error) {
 		c.by = append(c.by, by)
 		return loop.Offer{}, func() {}, nil
 	}
@@ -43,14 +43,14 @@ func newChoosing(t *testing.T) *choosing {
 }
 
 func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	c.by = append(c.by, r.By)
+	c.by = append(c.by, r.Chooser)
 	return func(yield func(substrate.Event, error) bool) {
 		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
 	}
 }
 
 // wants asks a vacant's agent in every way: it must be told who chose it.
-func (c *choosing) wants(when string, id identity.ID, want outbound.Chooser) {
+func (c *choosing) wants(when string, id identity.ID, want outbound.URLChooser) {
 	c.Helper()
 	c.by = nil
 	r, err := c.Get(c.Context(), vacants.Operator(), id)
@@ -59,13 +59,13 @@ func (c *choosing) wants(when string, id identity.ID, want outbound.Chooser) {
 	}
 	thinks := c.Thinking()
 	if err == nil {
-		_, err = substrate.Fold(thinks.Turn(c.Context(), think.Turn{Agent: think.Agent{Vacant: id, Version: r.Agent}, Request: substrate.Ask(id, id, "hi")}))
+		_, err = substrate.ReadAnswer(thinks.Turn(c.Context(), think.Turn{Agent: think.Agent{Vacant: id, Version: r.Agent}, Request: substrate.Ask(id, id, "hi")}))
 	}
 	if err == nil {
 		_, err = thinks.MCPTools(c.Context(), think.Agent{Vacant: id, Version: r.Agent})
 	}
-	if err != nil || len(c.by) != 3 || c.by[0] != want || c.by[1] != want || c.by[2] != want || r.By != want {
-		c.Errorf("%s: %v: the record says %d, the agent, its turn and its servers are told %d, want %d", when, err, r.By, c.by, want)
+	if err != nil || len(c.by) != 3 || c.by[0] != want || c.by[1] != want || c.by[2] != want || r.Chooser != want {
+		c.Errorf("%s: %v: the record says %d, the agent, its turn and its servers are told %d, want %d", when, err, r.Chooser, c.by, want)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	agent := func(system string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
 	}
-	r, err := c.Create(t.Context(), vacants.Spec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: vacants.Tenant("acme")})
+	r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: vacants.Tenant("acme")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	for _, tt := range []struct {
 		when string
 		vacants.Changes
-		want outbound.Chooser
+		want outbound.URLChooser
 	}{
 		{"the operator sets the same", vacants.Changes{By: vacants.Operator(), Substrate: &r.Substrate}, outbound.Operator},
 		{"the tenant sets the same", vacants.Changes{By: vacants.Tenant("acme"), Substrate: &r.Substrate}, outbound.Operator},
@@ -113,23 +113,23 @@ func TestAnEarlierVersionIsTheTenants(t *testing.T) {
 	agent := func(system string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
 	}
-	by := map[outbound.Chooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}
+	by := map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}
 	for _, tt := range []struct {
 		name        string
-		first, next outbound.Chooser
+		first, next outbound.URLChooser
 	}{{"to-operator", outbound.Tenant, outbound.Operator}, {"to-tenant", outbound.Operator, outbound.Tenant}} {
-		r, err := c.Create(t.Context(), vacants.Spec{Name: tt.name, Capability: "writes", Agent: agent("one"), Tenant: "acme", By: by[tt.first]})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: tt.name, Capability: "writes", Agent: agent("one"), Tenant: "acme", By: by[tt.first]})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Update(t.Context(), r.ID, vacants.Changes{By: by[tt.next], Agent: agent("two")}); err != nil {
 			t.Fatal(err)
 		}
-		for version, want := range map[int]outbound.Chooser{1: outbound.Tenant, 2: tt.next} {
+		for version, want := range map[int]outbound.URLChooser{1: outbound.Tenant, 2: tt.next} {
 			c.by = nil
 			of := think.Agent{Vacant: r.ID, Version: version}
 			thinks := c.Thinking()
-			if _, err := substrate.Fold(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(r.ID, r.ID, "hi")})); err != nil {
+			if _, err := substrate.ReadAnswer(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(r.ID, r.ID, "hi")})); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := thinks.MCPTools(t.Context(), of); err != nil {
@@ -145,15 +145,15 @@ func TestAnEarlierVersionIsTheTenants(t *testing.T) {
 func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 	c := newChoosing(t)
 	url := "http:http://127.0.0.1:9000/"
-	for by, parent := range map[vacants.Asker]outbound.Chooser{vacants.Operator(): outbound.Operator, vacants.Tenant("acme"): outbound.Tenant} {
-		name := map[outbound.Chooser]string{outbound.Operator: "ours", outbound.Tenant: "theirs"}[parent]
-		r, err := c.Create(t.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: by})
+	for by, parent := range map[vacants.Asker]outbound.URLChooser{vacants.Operator(): outbound.Operator, vacants.Tenant("acme"): outbound.Tenant} {
+		name := map[outbound.URLChooser]string{outbound.Operator: "ours", outbound.Tenant: "theirs"}[parent]
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: by})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for kid, tt := range map[string]struct {
 			vacants.SpawnSpec
-			want outbound.Chooser
+			want outbound.URLChooser
 		}{
 			"-heir":     {vacants.SpawnSpec{By: vacants.Tenant("acme")}, parent},
 			"-signed":   {vacants.SpawnSpec{}, parent},
@@ -174,10 +174,10 @@ func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 
 // A plan is read after the record, so the record cannot say who set that one.
 func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
-	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
+	for tenant, want := range map[string]outbound.URLChooser{"": outbound.Operator, "acme": outbound.Tenant} {
 		c := newChoosing(t)
 		calls := call.New(call.Config{Store: c.Store, Directory: c.Answerer, Texts: textkeys.New(c.Store, c.Vault, now, rand.Reader, 0), Now: now, Rand: rand.Reader})
-		r, err := c.Create(t.Context(), vacants.Spec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 			_, err = lead.Behaviour(t.Context(), calls, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
 		}
 		if err == nil {
-			_, err = substrate.Fold(c.Thinking().Turn(t.Context(), think.Turn{Agent: think.Agent{Vacant: r.ID}, Request: substrate.Ask(r.ID, r.ID, "hi")}))
+			_, err = substrate.ReadAnswer(c.Thinking().Turn(t.Context(), think.Turn{Agent: think.Agent{Vacant: r.ID}, Request: substrate.Ask(r.ID, r.ID, "hi")}))
 		}
 		if err != nil || len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
 			t.Errorf("of tenant %q: %v: the combiner is told %d, here and in another process, want %d", tenant, err, c.by, want)
@@ -205,10 +205,10 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 // Records of earlier versions of this program do not say who set the agent.
 func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
 	c := newChoosing(t)
-	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
-		r, err := c.Create(t.Context(), vacants.Spec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
-		if err != nil || r.By != outbound.Operator {
-			t.Fatalf("Create() = %d, %v", r.By, err)
+	for tenant, want := range map[string]outbound.URLChooser{"": outbound.Operator, "acme": outbound.Tenant} {
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
+		if err != nil || r.Chooser != outbound.Operator {
+			t.Fatalf("Create() = %d, %v", r.Chooser, err)
 		}
 		d, err := c.Store.Doc(t.Context(), vacants.RecordKey(r.ID))
 		if err != nil {
@@ -218,8 +218,8 @@ func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
 		if (old != string(d.Data)) != (tenant != "") {
 			t.Errorf("record of tenant %q: %s", tenant, d.Data)
 		}
-		if r, err = vacants.RecordDocs.Parse(store.Doc{Key: d.Key, Version: d.Version, Data: []byte(old)}); err != nil || r.By != want {
-			t.Errorf("of tenant %q = %d, %v, want %d", tenant, r.By, err, want)
+		if r, err = vacants.RecordDocs.Parse(store.Doc{Key: d.Key, Version: d.Version, Data: []byte(old)}); err != nil || r.Chooser != want {
+			t.Errorf("of tenant %q = %d, %v, want %d", tenant, r.Chooser, err, want)
 		}
 	}
 }

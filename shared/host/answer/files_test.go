@@ -57,7 +57,7 @@ func (h *teamHost) with(name string, change func(*definition.Agent), turns []str
 	h.Helper()
 	a := script(turns, others)
 	change(&a)
-	return h.Create(vacants.Spec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
+	return h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
 }
 
 // sessionLog returns the log of a task as its owner reads it.
@@ -273,7 +273,7 @@ func TestAStrangerReachesNoFile(t *testing.T) {
 	_, _, err := h.Vacants.Publish(t.Context(), reader.ID, vacants.PublishOptions{})
 	h.Must(err)
 	broker := script([]string{`call: vacant__reader {"message":"secret.md"}`, "text: {result}"}, []vacants.Record{reader})
-	between := h.Create(vacants.Spec{By: vacants.Operator(), Name: "broker", Capability: "asks", Tenant: "other", Agent: &broker})
+	between := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "broker", Capability: "asks", Tenant: "other", Agent: &broker})
 	_, _, err = h.Vacants.Publish(t.Context(), between.ID, vacants.PublishOptions{})
 	h.Must(err)
 	h.agent("lead", []string{`call: vacant__broker {"message":"go"}`, "text: {result}"}, between)
@@ -317,7 +317,7 @@ call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 	}
 	h.want(map[string]string{"src/a1": "x", ".vault/a1": "x", ".vault/a2": "x"})
 	a := script([]string{`call: vacant__both {"message":"b1"}`, "text: {result}"}, []vacants.Record{both})
-	h.Create(vacants.Spec{By: vacants.Operator(), Name: "careful", Capability: "leads", Tenant: "acme", Agent: &a})
+	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "careful", Capability: "leads", Tenant: "acme", Agent: &a})
 	d, _ := h.run(`{"agent":"careful","task":"b","mode":"read-only"}`)
 	h.want(map[string]string{"src/a1": "x", ".vault/a1": "x", ".vault/a2": "x", ".vault/b1": "x"})
 	if log := h.sessionLog(d.Ref.ID); !strings.Contains(log, `"write_text_file","data":{"path":".vault/b1"`) {
@@ -328,7 +328,7 @@ call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 // A plan has no tools, and the children that it asks have the mode of its task.
 func TestChildrenOfAPlanHaveTheModeOfItsTask(t *testing.T) {
 	h := openTeam(t, false)
-	parent := h.Create(vacants.Spec{By: vacants.Operator(), Name: "planner", Capability: "plans", Tenant: "acme", Substrate: "echo"})
+	parent := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "planner", Capability: "plans", Tenant: "acme", Substrate: "echo"})
 	child := script([]string{`call: Write {"file_path":"src/{input}","content":"x"}
 call: Write {"file_path":".vault/{input}","content":"x"}`, "text: {result}"}, nil)
 	child.Mode = definition.ReadWrite
@@ -406,7 +406,7 @@ func TestTheTaskOfASuspendedAccountWritesNothing(t *testing.T) {
 	} {
 		h := openTeam(t, false)
 		h.gate = func() { h.Must(change(h)) }
-		gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+		gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 		h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
 		h.Work()
 		if d, text := h.run(`{"agent":"lead","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, says) {
@@ -595,7 +595,7 @@ func TestOthersChangesAreNotOverwritten(t *testing.T) {
 		_, err = h.Files.Write(h.Context(), h.main(), workspace.Write{Path: "a.md", Data: []byte("theirs"), If: workspace.If{Hash: f.Hash}})
 		h.Must(err)
 	}
-	gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("lead", []string{
 		`call: Write {"file_path":"a.md","content":"x"}`, `call: Read {"file_path":"a.md"}`, asks("gate"),
 		`call: Write {"file_path":"a.md","content":"x"}`, "text: {result}",
@@ -641,7 +641,7 @@ func TestATaskThatWasCanceledWritesNothing(t *testing.T) {
 	h := openTeam(t, false)
 	opened := make(chan struct{})
 	h.gate = func() { <-opened }
-	gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
 	stop := h.Work()
 	id := h.dispatch(h.key, `{"agent":"lead","task":"go"}`)
@@ -663,7 +663,7 @@ func TestATaskThatWasCanceledWritesNothing(t *testing.T) {
 func TestATaskGoesOnWhileItsFilesAreAway(t *testing.T) {
 	h := openTeam(t, false)
 	h.gate = func() { h.away.Store(!h.away.Load()) }
-	gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("writer", []string{
 		`call: Write {"file_path":"a","content":"1"}`, asks("gate"),
 		`call: Read {"file_path":"a"}

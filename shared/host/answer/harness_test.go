@@ -54,7 +54,7 @@ func asking(children ...string) plan.Plan {
 
 func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 	t.Helper()
-	if got := problem.Of(err); got == nil || got.Kind != want {
+	if got := problem.AsError(err); got == nil || got.Kind != want {
 		t.Errorf("%s = %v, want kind %v", what, err, want)
 	}
 }

@@ -79,7 +79,7 @@ func TestAnAgentMayHaveTheSecretsOfItsTenantWhereTheyAreBoundTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, told := paid(t)
 			keep(t, v, "acme", "anthropic", "key")
-			_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Agent: tt.agent})
+			_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Agent: tt.agent})
 			wantRefused := func(what string, err error) {
 				t.Helper()
 				if !problem.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
@@ -87,7 +87,7 @@ func TestAnAgentMayHaveTheSecretsOfItsTenantWhereTheyAreBoundTo(t *testing.T) {
 				}
 			}
 			wantRefused("Create()", err)
-			r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Substrate: "echo"})
+			r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Substrate: "echo"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,12 +106,12 @@ func TestAHostWithoutSecretsHasNoAgentsWithOne(t *testing.T) {
 	v, _ := paid(t)
 	v.Resources.Secrets = nil
 	for _, substrate := range []string{"anthropic:claude-opus-4-6", "openai:gpt-5"} {
-		_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Substrate: substrate})
-		if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "secret" {
+		_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Substrate: substrate})
+		if !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "secret" {
 			t.Errorf("Create(%s) = %v, want malformed of secret", substrate, err)
 		}
 	}
-	if _, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Substrate: "openai:http://127.0.0.1:8000/v1#m"}); err != nil {
+	if _, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Substrate: "openai:http://127.0.0.1:8000/v1#m"}); err != nil {
 		t.Errorf("Create(a server without a key) = %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestAHostWithoutSecretsHasNoAgentsWithOne(t *testing.T) {
 func TestACallIsMadeWithTheSecretOfItsMoment(t *testing.T) {
 	v, told := paid(t)
 	keep(t, v, "", "anthropic", "one")
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Substrate: "anthropic:claude-opus-4-6"})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Substrate: "anthropic:claude-opus-4-6"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 	// A turn reserves (1 KiB + the question) x $5 + 8192 x $25 = $0.21 at most, and
 	// costs $0.0075.
 	agent.DailyBudget = new(22 * money.Dollar / 100)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 func TestACheckIsPaidAndShort(t *testing.T) {
 	v, told := paid(t)
 	keep(t, v, "", "anthropic", "key")
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: claude()})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: claude()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +83,8 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 	v, told := paid(t)
 	keep(t, v, "", "openai", "key")
 	agent := &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-99"}
-	_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
-	if p := problem.Of(err); !problem.Is(err, problem.Malformed) || p.Field != "price" || !strings.Contains(p.Text(), "openai:gpt-99") {
+	_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
+	if p := problem.AsError(err); !problem.Is(err, problem.Malformed) || p.Field != "price" || !strings.Contains(p.Text(), "openai:gpt-99") {
 		t.Errorf("Create() = %v, want malformed of price", err)
 	}
 	table, err := models.Parse([]byte(`{"models":[{"provider":"openai","model":"gpt-99","input":1000000,"output":2000000}]}`))
@@ -94,14 +94,14 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 	if _, err := v.Resources.Models.Set(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := asked(t, v, &r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Resources.Models.Set(t.Context(), models.Known()); err != nil {
+	if _, err := v.Resources.Models.Set(t.Context(), models.BuiltinTable()); err != nil {
 		t.Fatal(err)
 	}
 	wantKind(t, "a call whose price is gone", asked(t, v, &r), problem.SubstrateMisconfigured)
@@ -130,7 +130,7 @@ func TestABudgetOfNothingSendsNothing(t *testing.T) {
 		keep(t, v, "", "anthropic", "key")
 		agent := claude()
 		tt.set(agent)
-		r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
+		r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +161,11 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 			v, told := paid(t)
 			keep(t, v, tenant, "anthropic", "key")
 			keep(t, v, tenant, "ours", "key", "models.example")
-			created, err := v.Create(t.Context(), vacants.Spec{Name: "created", Capability: "knows", Tenant: tenant, Agent: agent})
+			created, err := v.Create(t.Context(), vacants.CreateSpec{Name: "created", Capability: "knows", Tenant: tenant, Agent: agent})
 			if err != nil {
 				t.Fatal(err)
 			}
-			updated, err := v.Create(t.Context(), vacants.Spec{Name: "updated", Capability: "knows", Tenant: tenant, Substrate: "echo"})
+			updated, err := v.Create(t.Context(), vacants.CreateSpec{Name: "updated", Capability: "knows", Tenant: tenant, Substrate: "echo"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 				}
 				counts("a check of " + r.Name)
 				turn := think.Turn{Agent: think.Agent{Vacant: r.ID, Version: r.Agent}, Request: substrate.Ask(r.ID, r.ID, "hi")}
-				if _, err := substrate.Fold(answering(v).Thinking().Turn(t.Context(), turn)); err != nil {
+				if _, err := substrate.ReadAnswer(answering(v).Thinking().Turn(t.Context(), turn)); err != nil {
 					t.Fatal(err)
 				}
 				counts("a turn elsewhere of " + r.Name)
@@ -238,15 +238,15 @@ func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
 	agent := &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-99", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
 	refused := func(what, field, model string, err error) {
 		t.Helper()
-		if p := problem.Of(err); !problem.Is(err, problem.Malformed) || p.Field != field || p.Text() != field+": "+want+model {
+		if p := problem.AsError(err); !problem.Is(err, problem.Malformed) || p.Field != field || p.Text() != field+": "+want+model {
 			t.Errorf("%s = %v, want the field %s", what, err, field)
 		}
 	}
-	_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Agent: agent})
+	_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: "acme", Agent: agent})
 	refused("Create()", "model", "openai:gpt-99", err)
-	_, err = v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "bedrock:amazon.unknown-v1:0"})
+	_, err = v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "bedrock:amazon.unknown-v1:0"})
 	refused("Create(a substrate)", "model", "bedrock:amazon.unknown-v1:0", err)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "openai:gpt-5"})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "openai:gpt-5"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
 	refused("Update(a fallback)", "fallback_model", "openai:gpt-99", err)
 	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "pupil", Agent: agent})
 	refused("Spawn()", "model", "openai:gpt-99", err)
-	own, err := v.Create(t.Context(), vacants.Spec{Name: "ours", Capability: "knows", Agent: agent})
+	own, err := v.Create(t.Context(), vacants.CreateSpec{Name: "ours", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Errorf("Create(the operator's) = %v", err)
 	}
@@ -284,7 +284,7 @@ func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
 	if len(*told) != sent {
 		t.Errorf("%d turns were sent without a price", len(*told)-sent)
 	}
-	if _, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "pupil"}); problem.Of(err).Field != "model" {
+	if _, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "pupil"}); problem.AsError(err).Field != "model" {
 		t.Errorf("Spawn() of a parent without a row = %v, want the field model", err)
 	}
 	if _, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: agent}); err != nil {

@@ -58,7 +58,7 @@ func openTeam(t testing.TB, isParted bool) *teamHost {
 	if isParted {
 		back := h.Host
 		h.Host = memhost.Open(t, models, func(c *serve.Config) {
-			c.Store, c.Now, c.Models, c.ThinkerKinds = back.Store, back.Clock.Now(0), nil, []string{substrate.KindMock}
+			c.Store, c.Now, c.Models, c.ThinkerKinds = back.Store, back.Clock.NowFunc(0), nil, []string{substrate.KindMock}
 			c.Thinker = think.NewClient(func(caller context.Context, request []byte) ([]byte, error) {
 				ctx, cancel := context.WithCancel(context.Background()) // another process has none of the caller's values
 				defer cancel()
@@ -78,7 +78,7 @@ func openTeam(t testing.TB, isParted bool) *teamHost {
 func (h *teamHost) agent(name string, turns []string, others ...vacants.Record) vacants.Record {
 	h.Helper()
 	a := script(turns, others)
-	return h.Create(vacants.Spec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
+	return h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
 }
 
 func script(turns []string, others []vacants.Record) definition.Agent {
@@ -104,7 +104,7 @@ func asks(names ...string) string {
 // shop creates a published vacant of another tenant with a price.
 func (h *teamHost) shop(flat money.Amount) vacants.Record {
 	h.Helper()
-	r := h.Create(vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "sells", Tenant: "other", Substrate: "echo"})
+	r := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "sells", Tenant: "other", Substrate: "echo"})
 	_, err := h.Vacants.SetPrice(h.Context(), r.ID, price.Price{Flat: flat})
 	h.Must(err)
 	_, _, err = h.Vacants.Publish(h.Context(), r.ID, vacants.PublishOptions{})
@@ -239,7 +239,7 @@ func TestATaskPaysOnlyWhileItsKeyMay(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := openTeam(t, false)
 			h.gate = func() { h.Must(tt.change(h)) }
-			gate := h.Create(vacants.Spec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+			gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 			h.agent("lead", []string{asks("gate"), asks("shop"), "text: {result}"}, gate, h.shop(2000))
 			h.Work()
 			if d, text := h.run(`{"agent":"lead","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, tt.says) {
@@ -281,7 +281,7 @@ func TestTheSettingsOfATaskAreApplied(t *testing.T) {
 		a := script([]string{"text: x"}, nil)
 		a.Mode, a.MaxTurns, a.Effort, a.OutputFormat = file, 5, substrate.Effort("low"), definition.Text
 		a.Budget = new(money.Amount(500))
-		r := h.Create(vacants.Spec{By: vacants.Operator(), Name: "agent" + strings.TrimPrefix(string(file), "read"), Capability: "works", Tenant: "acme", Agent: &a})
+		r := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "agent" + strings.TrimPrefix(string(file), "read"), Capability: "works", Tenant: "acme", Agent: &a})
 		_, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
 		h.Must(err)
 		for _, isOwn := range []bool{true, false} {

@@ -34,7 +34,7 @@ type remoteModel struct {
 func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		turn := m.turn
-		turn.Request, turn.Spent = r, *m.spent
+		turn.Request, turn.CostBefore = r, *m.spent
 		var bounded *call.ModelTurn
 		if m.costs {
 			// The other process knows the price. It reports the highest cost of the turn before it
@@ -45,7 +45,7 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 				return
 			}
 			if bounded != nil {
-				turn.Left = new(int(bounded.Reserved))
+				turn.TaskBudget = new(int(bounded.Reserved))
 			}
 		}
 		cost := 0
@@ -93,7 +93,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	}
 	t.Request.Vacant = r.ID
 	if spec, err := substrate.Parse(r.Substrate); err == nil && spec.Kind == plan.Kind {
-		t.Request.By = vacants.ChooserOf(r.Tenant, outbound.Tenant)
+		t.Request.Chooser = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 		// The combiner of the plan answers.
 		p, ok, err := v.vacants.Plan(ctx, r.ID)
 		if err == nil && !ok {
@@ -108,35 +108,35 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 		}
 		return s.Infer(ctx, t.Request), nil
 	}
-	one, err := v.version(ctx, &r, t.Agent.Version)
+	modelAgent, err := v.version(ctx, &r, t.Agent.Version)
 	if err != nil {
 		return nil, err
 	}
-	t.Request.By = one.by
-	c := one.config
+	t.Request.Chooser = modelAgent.by
+	c := modelAgent.config
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
 	}
-	if t.Left != nil {
-		budget := money.Amount(t.Spent + *t.Left)
-		if of := c.Agent.Budget; of != nil {
-			budget = min(budget, *of)
+	if t.TaskBudget != nil {
+		budget := money.Amount(t.CostBefore + *t.TaskBudget)
+		if agentBudget := c.Agent.Budget; agentBudget != nil {
+			budget = min(budget, *agentBudget)
 		}
 		c.Agent.Budget = &budget
 	}
-	if err := one.prepare(ctx, &c, r.ID, t.Check, money.Amount(t.Spent)); err != nil {
+	if err := modelAgent.prepare(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
 		return nil, err
 	}
-	if limit := c.Agent.Time(); limit > 0 {
+	if limit := c.Agent.TimeLimit(); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
-		events := loop.Turn(ctx, c, t.Request, t.Fallback)
+		events := loop.RunTurn(ctx, c, t.Request, t.Fallback)
 		return func(yield func(substrate.Event, error) bool) {
 			defer cancel()
 			events(yield)
 		}, nil
 	}
-	return loop.Turn(ctx, c, t.Request, t.Fallback), nil
+	return loop.RunTurn(ctx, c, t.Request, t.Fallback), nil
 }
 
 func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
@@ -148,40 +148,40 @@ func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (
 	if version > r.Agent || version == 0 && r.Agent > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
 	}
-	of, err := v.vacants.Agent(ctx, r, version)
+	def, err := v.vacants.Agent(ctx, r, version)
 	if err != nil {
 		return nil, asSubstrate("the agent", err)
 	}
-	limit(ctx, r, &of)
-	one, err := v.openVersion(r, version, &of)
-	return one, asSubstrate("the agent", err)
+	limit(ctx, r, &def)
+	modelAgent, err := v.openVersion(r, version, &def)
+	return modelAgent, asSubstrate("the agent", err)
 }
 
 func asSubstrate(what string, err error) error {
 	switch {
-	case err == nil || problem.Of(err).Kind.IsFailure():
+	case err == nil || problem.AsError(err).Kind.IsFailure():
 		return err
 	case problem.Is(err, problem.Unavailable):
-		return problem.Within(problem.SubstrateUnavailable, what, err)
+		return problem.WithPlace(problem.SubstrateUnavailable, what, err)
 	}
-	return problem.Within(problem.SubstrateMisconfigured, what, err)
+	return problem.WithPlace(problem.SubstrateMisconfigured, what, err)
 }
 
-func (v thinking) MCPTools(ctx context.Context, of think.Agent) (all think.Offer, err error) {
-	offer, done, err := v.mcpTools(ctx, of, "")
+func (v thinking) MCPTools(ctx context.Context, agentVersion think.Agent) (thinkOffer think.Offer, err error) {
+	offer, done, err := v.mcpTools(ctx, agentVersion, "")
 	if err != nil {
-		return all, err
+		return thinkOffer, err
 	}
 	defer done()
-	all.LeftOut = offer.LeftOut
+	thinkOffer.LeftOut = offer.LeftOut
 	for _, t := range offer.Tools {
-		all.Tools = append(all.Tools, think.Tool{Tool: t.Tool, Writes: t.Writes})
+		thinkOffer.Tools = append(thinkOffer.Tools, think.Tool{Tool: t.Tool, Writes: t.Writes})
 	}
-	return all, nil
+	return thinkOffer, nil
 }
 
-func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, arguments json.RawMessage) (string, error) {
-	offer, done, err := v.mcpTools(ctx, of, name)
+func (v thinking) UseMCPTool(ctx context.Context, agentVersion think.Agent, name string, arguments json.RawMessage) (string, error) {
+	offer, done, err := v.mcpTools(ctx, agentVersion, name)
 	if err != nil {
 		return "", err
 	}
@@ -198,20 +198,20 @@ func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, a
 	return offer.Tools[i].Run(ctx, nil, arguments)
 }
 
-func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (offer loop.Offer, done func(), err error) {
-	r, err := v.thinker(ctx, of.Vacant)
+func (v thinking) mcpTools(ctx context.Context, agentVersion think.Agent, name string) (offer loop.Offer, done func(), err error) {
+	r, err := v.thinker(ctx, agentVersion.Vacant)
 	if err != nil {
 		return offer, nil, err
 	}
-	one, err := v.version(ctx, &r, of.Version)
+	modelAgent, err := v.version(ctx, &r, agentVersion.Version)
 	if err != nil {
 		return offer, nil, err
 	}
-	servers := slices.DeleteFunc(slices.Clone(one.config.Agent.MCPServers), func(s definition.Server) bool {
-		return name != "" && !strings.HasPrefix(name, loop.Name("mcp__"+s.Name+"__"))
+	servers := slices.DeleteFunc(slices.Clone(modelAgent.config.Agent.MCPServers), func(s definition.Server) bool {
+		return name != "" && !strings.HasPrefix(name, loop.SanitizeName("mcp__"+s.Name+"__"))
 	})
 	if v.resources.Servers == nil {
 		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
 	}
-	return v.resources.Servers(ctx, r.ID, one.by, servers)
+	return v.resources.Servers(ctx, r.ID, modelAgent.by, servers)
 }

@@ -83,7 +83,7 @@ const (
 	own     = "arn:aws:lambda:us-east-1:123456789012:function:own"
 )
 
-func (p *parted) create(t *testing.T, s vacants.Spec) vacants.Record {
+func (p *parted) create(t *testing.T, s vacants.CreateSpec) vacants.Record {
 	t.Helper()
 	s.Name, s.Capability = "sage", "knows"
 	r, err := p.front.Create(t.Context(), s)
@@ -109,7 +109,7 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 	keep(t, p.front, "", "anthropic", "canary-of-a-key")
 	agent := claude()
 	agent.System = "You are a secret sage"
-	r := p.create(t, vacants.Spec{Agent: agent})
+	r := p.create(t, vacants.CreateSpec{Agent: agent})
 	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
 		t.Fatalf("the answer = %q, %v", text, err)
 	}
@@ -172,7 +172,7 @@ func TestAFallbackModelAnswersForABusyModel(t *testing.T) {
 			}
 			keep(t, p.front, "", "anthropic", "canary-of-a-key")
 			name := fmt.Sprintf("parted %t, busy %v, fallback %q", isParted, tt.busy, tt.fallback)
-			r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: substrate.KindAnthropic, Model: model, FallbackModel: tt.fallback}})
+			r := p.create(t, vacants.CreateSpec{Agent: &definition.Agent{Provider: substrate.KindAnthropic, Model: model, FallbackModel: tt.fallback}})
 			text, err := p.ask(t, &r, "hi")
 			if text != tt.want || tt.want == "" && !problem.Is(err, problem.SubstrateBusy) || tt.want != "" && err != nil {
 				t.Errorf("%s: the answer = %q, %v, want %q", name, text, err, tt.want)
@@ -209,7 +209,7 @@ func TestTheLogbookNamesTheModelThatAnswered(t *testing.T) {
 func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	script := "```mock\nthought: hm\ncall: vacant {\"message\":\"x\"}\ncall: mcp__notes__look {\"for\":\"a\"}\nusage: 10 5\n---\ntext: it gave {result}\nusage: 20 7\n```"
 	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: money.Dollar, Out: money.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
-	servers := func(_ context.Context, _ identity.ID, _ outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
+	servers := func(_ context.Context, _ identity.ID, _ outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		for _, s := range servers {
 			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
 				Run: func(_ context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
@@ -227,7 +227,7 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 			p.front.Resources.Thinker, p.front.Resources.Servers = nil, servers
 			p.front.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 		}
-		r := p.create(t, vacants.Spec{Agent: agent})
+		r := p.create(t, vacants.CreateSpec{Agent: agent})
 		text, err := p.ask(t, &r, "hi")
 		if err != nil {
 			t.Fatal(err)
@@ -253,15 +253,15 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 func TestAServerThatEndsFailsItsToolOnly(t *testing.T) {
 	p := newParted(t)
 	lists := 0
-	p.back.Resources.Servers = func(context.Context, identity.ID, outbound.Chooser, []definition.Server) (offer loop.Offer, done func(), err error) {
+	p.back.Resources.Servers = func(context.Context, identity.ID, outbound.URLChooser, []definition.Server) (offer loop.Offer, done func(), err error) {
 		if lists++; lists == 1 {
 			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__notes__look", Schema: json.RawMessage(`{"type":"object"}`)}})
 		} else {
-			offer.LeftOut.Add(call.LeftOutTool{Name: "mcp__notes__*", Reason: "mcp server notes: the agent gave no answer"})
+			offer.LeftOut.Add(call.OmittedTool{Name: "mcp__notes__*", Reason: "mcp server notes: the agent gave no answer"})
 		}
 		return offer, func() {}, nil
 	}
-	r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: mcp__notes__look {}\n---\ntext: {result}\n```", MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}}}})
+	r := p.create(t, vacants.CreateSpec{Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: mcp__notes__look {}\n---\ntext: {result}\n```", MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}}}})
 	if text, err := p.ask(t, &r, "hi"); err != nil || text != "mcp server notes: the agent gave no answer" {
 		t.Errorf("the answer is %q, %v", text, err)
 	}
@@ -272,7 +272,7 @@ func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 	p := newParted(t)
 	agent := &definition.Agent{Provider: "mock", System: "```mock\ncall: none {}\nusage: 900 100\n```", MaxTokens: 200,
 		Price: &models.Price{In: money.Dollar, Out: money.Dollar}, Budget: new(money.Amount(3500))}
-	r := p.create(t, vacants.Spec{Agent: agent})
+	r := p.create(t, vacants.CreateSpec{Agent: agent})
 	_, err := p.ask(t, &r, "hi")
 	// A turn reserves 1,024 tokens and the conversation, and costs 1,000 micro-dollars.
 	if !problem.Is(err, problem.BudgetExceeded) || len(p.requests) != 4 {
@@ -285,7 +285,7 @@ func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 
 func turn(t *testing.T, s think.Service, of think.Agent) (substrate.Answer, error) {
 	t.Helper()
-	return substrate.Fold(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(identity.ID{1}, of.Vacant, "hi")}))
+	return substrate.ReadAnswer(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(identity.ID{1}, of.Vacant, "hi")}))
 }
 
 func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
@@ -293,7 +293,7 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 	said := func(text string) *definition.Agent {
 		return &definition.Agent{Provider: "mock", System: "```mock\ntext: " + text + "\n```"}
 	}
-	r := p.create(t, vacants.Spec{Agent: said("one")})
+	r := p.create(t, vacants.CreateSpec{Agent: said("one")})
 	if _, err := p.front.Update(t.Context(), r.ID, vacants.Changes{Agent: said("two")}); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 func TestASecretGoesWhereItIsBoundTo(t *testing.T) {
 	p := newParted(t)
 	keep(t, p.front, "", "key", "k", "agents.example")
-	r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: "http", BaseURL: "https://agents.example/a", Secret: "key"}})
+	r := p.create(t, vacants.CreateSpec{Agent: &definition.Agent{Provider: "http", BaseURL: "https://agents.example/a", Secret: "key"}})
 	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil || len(*p.told) != 1 {
 		t.Fatalf("the answer = %q, %v; %d were told", text, err, len(*p.told))
 	}
@@ -353,7 +353,7 @@ func TestALambdaFunctionIsItsTenantsAlone(t *testing.T) {
 		{"acme", answers, true}, {"", own, true}, {"", answers, false}, {"other", answers, false}, {"acme", own, false}, {"acme", answers + ":live", false},
 	} {
 		p := newParted(t)
-		s := vacants.Spec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Substrate: "lambda:" + tt.arn}
+		s := vacants.CreateSpec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Substrate: "lambda:" + tt.arn}
 		r, err := p.front.Create(t.Context(), s)
 		if !tt.ok {
 			wantKind(t, tt.tenant+" with "+tt.arn, err, problem.Forbidden)
@@ -374,7 +374,7 @@ func TestALambdaFunctionIsItsTenantsAlone(t *testing.T) {
 // What Bedrock costs is the operator's, whoever the tenant is.
 func TestBedrockCountsForTenantAndHost(t *testing.T) {
 	p := newParted(t)
-	r := p.create(t, vacants.Spec{Tenant: "acme", Substrate: "bedrock:eu.anthropic.claude-opus-4-6-v1"})
+	r := p.create(t, vacants.CreateSpec{Tenant: "acme", Substrate: "bedrock:eu.anthropic.claude-opus-4-6-v1"})
 	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
 		t.Fatalf("the answer = %q, %v", text, err)
 	}
@@ -387,7 +387,7 @@ func TestBedrockCountsForTenantAndHost(t *testing.T) {
 
 func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 	p := newParted(t)
-	r := p.create(t, vacants.Spec{Substrate: "echo"})
+	r := p.create(t, vacants.CreateSpec{Substrate: "echo"})
 	if _, _, err := p.front.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "clerk"}); err != nil {
 		t.Fatal(err)
 	}

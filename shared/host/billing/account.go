@@ -62,7 +62,7 @@ type Change struct {
 	Key    string       `json:"key,omitempty"`     // id of a key
 	Name   string       `json:"name,omitempty"`    // name of the key
 	Caller string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
-	MadeBy string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
+	Maker  string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
 	// Keys contains the ids of the keys, and Callers the callers of the links, that ended with Key.
 	Keys    []string  `json:"keys,omitempty"`
 	Callers []string  `json:"callers,omitempty"`
@@ -151,7 +151,7 @@ func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a A
 		AccountDocs.Put(tx, store.Doc{Key: AccountKey(a.ID)}, a)
 		return appendChange(tx, store.StreamOf(KindAccount, identity.ID(raw)), 1, &Change{Kind: Opened, Tenant: name, Shards: shards, At: a.Created})
 	})
-	return a, store.Problem(err)
+	return a, store.AsProblem(err)
 }
 
 func appendChange(tx *store.Tx, s store.Stream, position uint64, c *Change) error {
@@ -171,7 +171,7 @@ func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 	}
 	id, d, err := TenantDocs.Get(ctx, b.Store, TenantDocs.Key(word))
 	if err != nil {
-		return Account{}, store.Problem(err)
+		return Account{}, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return Account{}, problem.New(problem.NotFound, "tenant %s has no account", word)
@@ -190,42 +190,42 @@ func account(ctx context.Context, from store.Reader, id string) (Account, error)
 	if err == nil && d.Version == 0 {
 		err = problem.New(problem.NotFound, "no such account")
 	}
-	return a, store.Problem(err)
+	return a, store.AsProblem(err)
 }
 
-func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Account, next string, err error) {
-	docs, next, err := b.Store.Docs(ctx, TenantDocs.All(), n, cursor)
+func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (accounts []Account, next string, err error) {
+	docs, next, err := b.Store.Docs(ctx, TenantDocs.Range(), n, cursor)
 	if err != nil {
-		return nil, "", store.Problem(err)
+		return nil, "", store.AsProblem(err)
 	}
 	for _, d := range docs {
 		a, err := b.Account(ctx, string(d.Data))
 		if err != nil {
 			return nil, "", err
 		}
-		all = append(all, a)
+		accounts = append(accounts, a)
 	}
-	return all, next, nil
+	return accounts, next, nil
 }
 
 func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
-	return store.Items(store.Follow(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
+	return store.Flatten(store.AllPages(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
 // Sum returns the sum of amount over all changes of an account.
 func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
-	for at := uint64(1); at <= a.Changes; {
-		changes, err := b.Changes(ctx, a.ID, at, int(min(a.Changes-at+1, store.MaxPage)))
+	for position := uint64(1); position <= a.Changes; {
+		changes, err := b.Changes(ctx, a.ID, position, int(min(a.Changes-position+1, store.MaxPage)))
 		if err != nil {
 			return 0, err
 		}
 		if len(changes) == 0 {
-			return 0, problem.New(problem.Damaged, "account %s lacks its change %d", a.ID, at)
+			return 0, problem.New(problem.Damaged, "account %s lacks its change %d", a.ID, position)
 		}
 		for _, c := range changes {
 			total += amount(c)
 		}
-		at += uint64(len(changes))
+		position += uint64(len(changes))
 	}
 	return total, nil
 }
@@ -234,21 +234,21 @@ func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
 	shards, err := b.shards(ctx, a)
 	if err != nil {
-		return 0, store.Problem(err)
+		return 0, store.AsProblem(err)
 	}
 	return sum(shards), nil
 }
 
 func (b *Billing) shards(ctx context.Context, a *Account) ([]store.Doc, error) {
-	all := make([]store.Doc, a.Shards)
+	docs := make([]store.Doc, a.Shards)
 	g, ctx := errgroup.WithContext(ctx)
-	for i := range all {
+	for i := range docs {
 		g.Go(func() (err error) {
-			all[i], err = b.Store.Doc(ctx, BalanceKey(a.ID, i))
+			docs[i], err = b.Store.Doc(ctx, BalanceKey(a.ID, i))
 			return err
 		})
 	}
-	return all, g.Wait()
+	return docs, g.Wait()
 }
 
 func sum(shards []store.Doc) (total money.Amount) {
@@ -286,7 +286,7 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 		// If calls have changed the balance concurrently, the change is planned again with the
 		// current shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
-			return a, store.Problem(err)
+			return a, store.AsProblem(err)
 		}
 	}
 }
@@ -372,7 +372,7 @@ func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount
 		}
 		return nil
 	}
-	adds, short := take(a.ID, shards, -amount)
+	adds, short := planDebits(a.ID, shards, -amount)
 	if short > 0 {
 		return problem.New(problem.Conflict, "the balance is %s, which does not cover %s", sum(shards), -amount)
 	}
@@ -401,16 +401,16 @@ func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, not
 	})
 }
 
-func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Account, error) {
-	if err := checkBound("cap", most); err != nil {
+func (b *Billing) SetCap(ctx context.Context, id string, limit money.Amount) (Account, error) {
+	if err := checkBound("cap", limit); err != nil {
 		return Account{}, err
 	}
 	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
-		if a.Cap == most {
+		if a.Cap == limit {
 			return Change{}, nil
 		}
-		a.Cap = most
-		return Change{Kind: CapSet, Value: most}, nil
+		a.Cap = limit
+		return Change{Kind: CapSet, Value: limit}, nil
 	})
 }
 
@@ -432,9 +432,9 @@ func (b *Billing) TaskLifetime(ctx context.Context, id string) (time.Duration, e
 	return time.Duration(a.TaskLifetime) * time.Second, err
 }
 
-func checkBound(field string, most money.Amount) error {
-	if most < 0 || most > money.Max {
-		return problem.Invalid(field, fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(most), 10))
+func checkBound(field string, amount money.Amount) error {
+	if amount < 0 || amount > money.Max {
+		return problem.Invalid(field, fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
 	}
 	return nil
 }
@@ -446,8 +446,8 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
-// MayWrite returns an error if the account is suspended. It reads the account from the store.
-func (b *Billing) MayWrite(ctx context.Context, id string) error {
+// CheckActive returns an error if the account is suspended. It reads the account from the store.
+func (b *Billing) CheckActive(ctx context.Context, id string) error {
 	a, err := b.Account(ctx, id)
 	if err != nil {
 		return err
@@ -496,13 +496,13 @@ func (b *Billing) Changes(ctx context.Context, id string, from uint64, n int) ([
 	}
 	rows, err := b.Store.Rows(ctx, stream, from, n, store.Ascending)
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
-	all := make([]Change, len(rows))
+	changes := make([]Change, len(rows))
 	for i, row := range rows {
-		if all[i], err = DecodeChange(row); err != nil {
+		if changes[i], err = DecodeChange(row); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return changes, nil
 }

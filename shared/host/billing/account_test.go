@@ -40,7 +40,7 @@ func TestATenantHasOneAccount(t *testing.T) {
 		"shards": func() error { _, err := w.billing.OpenAccount(t.Context(), "b", 3); return err }(),
 		"tenant": func() error { _, err := w.billing.OpenAccount(t.Context(), "", 0); return err }(),
 	} {
-		if problem.Of(err) == nil || problem.Of(err).Field != field {
+		if problem.AsError(err) == nil || problem.AsError(err).Field != field {
 			t.Errorf("OpenAccount() with a wrong %s = %v", field, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestASuspendedAccountCallsNothing(t *testing.T) {
 	w := newWorldOver(t, s)
 	a := w.account("acme", 1, 0)
 	here, there := w.taking(), w.taking()
-	_, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true})
+	_, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true})
 	w.must(err)
 	requests := map[string]*http.Request{"a token": withToken("ann")}
 	for what, o := range map[string]billing.KeyOptions{"a key": {Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage}}, "a test key": {Test: true}} {
@@ -249,7 +249,7 @@ func TestASuspendedAccountCallsNothing(t *testing.T) {
 	w.clock.Advance(time.Second)
 	want(there, problem.AccountSuspended)
 	for _, scope := range []billing.Scope{billing.ScopeRead, billing.ScopeManage} { // it reads, and pays in
-		if _, err := here.Admit(t.Context(), requests["a key"], billing.Demand{Scope: scope}); err != nil {
+		if _, err := here.AuthenticateRequest(t.Context(), requests["a key"], billing.Demand{Scope: scope}); err != nil {
 			t.Errorf("the scope %s of a suspended account = %v", scope, err)
 		}
 	}

@@ -107,7 +107,7 @@ func New(c Config) *Billing {
 	b := &Billing{Config: c, reading: make(chan struct{}, 1), subjects: cache[store.Key, struct{}]{keep: time.Minute}}
 	if c.Tokens != nil {
 		t := c.TokensConfig
-		t.Now, t.Issuers = c.Now, b.CountingIssuers
+		t.Now, t.Issuers = c.Now, b.RecentIssuers
 		b.tokens = c.Tokens(t)
 	}
 	return b

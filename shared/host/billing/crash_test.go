@@ -142,7 +142,7 @@ func TestASweepThatDiesIsCompleted(t *testing.T) {
 		w.wantBalance(a, 18_000)
 		left, err := w.billing.Sweep(t.Context(), w.host())
 		w.must(err)
-		if left != (due.Swept{}) {
+		if left != (due.SweepResult{}) {
 			t.Errorf("a third sweep finds %+v", left)
 		}
 		return !died

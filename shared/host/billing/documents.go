@@ -17,10 +17,10 @@ const keyUsePartition = "keyuse#*"
 
 var (
 	AccountDocs = store.Kind[Account]{
-		Shape: store.Shape{Name: "account", Partition: accountPartition, Sort: "account", Of: store.OfAccount, Verify: store.Joined},
-		Codec: store.JSON[Account](1),
-		Own:   func(a Account) []string { return []string{a.ID} },
-		Valid: func(_ store.Doc, a Account) error {
+		Shape:    store.Shape{Name: "account", Partition: accountPartition, Sort: "account", Owner: store.OfAccount, Verify: store.VerifyWithRows},
+		Codec:    store.JSONCodec[Account](1),
+		KeyParts: func(a Account) []string { return []string{a.ID} },
+		CheckValue: func(_ store.Doc, a Account) error {
 			if !validShards(a.Shards) {
 				return fmt.Errorf("it has %d shards", a.Shards)
 			}
@@ -29,85 +29,85 @@ var (
 	}
 	// TenantDocs maps tenants to the ids of their accounts.
 	TenantDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Text(),
 	}
 	// BalanceDocs contains the shards of accounts' balances. A key is the account and the shard.
 	BalanceDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.Joined},
+		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.VerifyWithRows},
 		Codec: store.Count(),
 	}
 	// MoveDocs contains the changes that requests with an Idempotency-Key made. A key is the hash
 	// of the idempotency key.
 	MoveDocs = store.Kind[Change]{
-		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount, Verify: store.Unread},
-		Codec: store.JSON[Change](1),
+		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Owner: store.OfAccount, Verify: store.VerifyNot},
+		Codec: store.JSONCodec[Change](1),
 	}
 	// SecretDocs maps the hash of a key's secret to the key. A secret has 190 random bits, so it
 	// cannot be found from its unsalted hash.
 	SecretDocs = store.Kind[Key]{
-		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key", Verify: store.Unread},
-		Codec: store.JSON[Key](1),
+		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[Key](1),
 	}
 	// KeyDocs contains the keys of an account by their ids.
 	KeyDocs = store.Kind[listedKey]{
-		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Of: store.OfAccount, Verify: store.Unread},
-		Codec: store.JSON[listedKey](1),
+		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Owner: store.OfAccount, Verify: store.VerifyNot},
+		Codec: store.JSONCodec[listedKey](1),
 	}
 	UseDocs = store.Kind[use]{
-		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.Unread},
-		Codec: store.JSON[use](1),
+		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[use](1),
 	}
 	// FreeUseDocs counts the requests that all keys of an account with tier free send in a UTC day.
 	// Otherwise, each additional key would have its own quota. The text is the day, and the number
 	// is the count. Test keys are counted separately.
 	FreeUseDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.Unread},
+		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.VerifyNot},
 		Codec: store.Text(),
 	}
 	// LinkDocs contains the links by caller. A link contains the account that pays for the caller.
 	LinkDocs = store.Kind[link]{
-		Shape: store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link", Verify: store.Unread},
-		Codec: store.JSON[link](1),
-		Own:   func(l link) []string { return []string{l.Caller.String()} },
+		Shape:    store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link", Verify: store.VerifyNot},
+		Codec:    store.JSONCodec[link](1),
+		KeyParts: func(l link) []string { return []string{l.Caller.String()} },
 	}
 	// LinkedDocs contains the links of an account by caller.
 	LinkedDocs = store.Kind[link]{
-		Shape: store.Shape{Name: "link of an account", Partition: accountPartition, Sort: "link#*", Of: store.OfAccount, Verify: store.Alone},
-		Codec: store.JSON[link](1),
-		Own:   func(l link) []string { return []string{l.Account, l.Caller.String()} },
+		Shape:    store.Shape{Name: "link of an account", Partition: accountPartition, Sort: "link#*", Owner: store.OfAccount, Verify: store.VerifyParse},
+		Codec:    store.JSONCodec[link](1),
+		KeyParts: func(l link) []string { return []string{l.Account, l.Caller.String()} },
 	}
 	// EndingDocs lists the accounts with an Account.Ending for the sweeper. A key is the account's
 	// id.
 	EndingDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "account with trees to end", Partition: "endings", Sort: "*", Verify: store.Unread},
-		Codec: store.Text(),
-		Own:   func(account string) []string { return []string{account} },
+		Shape:    store.Shape{Name: "account with trees to end", Partition: "endings", Sort: "*", Verify: store.VerifyNot},
+		Codec:    store.Text(),
+		KeyParts: func(account string) []string { return []string{account} },
 	}
 	// IssuerDocs contains the issuers whose tokens the host accepts. A key is the id of an
 	// account's issuer.
 	IssuerDocs = store.Kind[Issuer]{
-		Shape: store.Shape{Name: "issuer of tokens", Partition: "issuers", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[Issuer](1),
-		Own:   func(i Issuer) []string { return []string{i.ID} },
+		Shape:    store.Shape{Name: "issuer of tokens", Partition: "issuers", Sort: "*", Verify: store.VerifyNot},
+		Codec:    store.JSONCodec[Issuer](1),
+		KeyParts: func(i Issuer) []string { return []string{i.ID} },
 	}
 	PaymentDocs = store.Kind[Payment]{
-		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.Joined},
-		Codec: store.JSON[Payment](1),
+		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[Payment](1),
 	}
 	// QuotaDocs counts the free calls of a UTC day and the spending under caps.
 	QuotaDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	// ActiveDocs contains the agents that were seen in a minute.
 	ActiveDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	// DueDocs contains the reminders of calls. The number is the position of the request.
 	DueDocs = store.Kind[call.Pair]{
-		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Codec[call.Pair]{
 			Encode: func(p call.Pair) ([]byte, error) { return append(p.Caller[:], p.Vacant[:]...), nil },
 			Decode: func(d store.Doc) (p call.Pair, err error) {
@@ -121,4 +121,4 @@ var (
 )
 
 // changes is the codec of an account's rows.
-var changes = store.JSON[Change](1)
+var changes = store.JSONCodec[Change](1)

@@ -54,7 +54,7 @@ func newWorldOver(t testing.TB, s store.Store) *world {
 // instance is the billing of another process over a store.
 func (w *world) instance(s store.Store) *billing.Billing {
 	return billing.New(billing.Config{
-		Store: s, Now: w.clock.Now(0), Rand: rand.Reader,
+		Store: s, Now: w.clock.NowFunc(0), Rand: rand.Reader,
 		MAC:  func(_ context.Context, b []byte) ([32]byte, error) { return sha256.Sum256(b), nil },
 		Self: func(context.Context) (identity.ID, error) { return w.self, nil },
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
@@ -82,10 +82,10 @@ func (w *world) host() *call.Host { return w.hostOf(w.store, w.billing) }
 
 func (w *world) hostOf(s store.Store, ledger call.Ledger) *call.Host {
 	return call.New(call.Config{
-		Store: s, Texts: &calltest.Texts{}, Now: w.clock.Now(0), Rand: rand.Reader, Ledger: ledger,
+		Store: s, Texts: &calltest.Texts{}, Now: w.clock.NowFunc(0), Rand: rand.Reader, Ledger: ledger,
 		Self:      func(context.Context) (identity.ID, error) { return w.self, nil },
 		Wait:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-		Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: w.behave, Signer: w.vacant, Price: w.price, Tenant: w.tenant},
+		Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: w.behave, Signer: w.vacant, Price: w.price, Tenant: w.tenant},
 	})
 }
 
@@ -132,15 +132,15 @@ func (w *world) linked(a billing.Account, most money.Amount) *caller {
 // claim is the caller's claim for an account, now.
 func (c *caller) claim(account string, most money.Amount) string {
 	c.Helper()
-	one := claim.Claim{Host: c.self, Account: account, Cap: int64(most)}
-	c.must(one.Sign(context.Background(), c.key, c.clock.Now(0)()))
+	one := claim.PaymentClaim{Host: c.self, Account: account, Cap: int64(most)}
+	c.must(one.Sign(context.Background(), c.key, c.clock.NowFunc(0)()))
 	return one.String()
 }
 
 // next signs the caller's next message.
 func (c *caller) next(text string) *envelope.Envelope {
 	c.Helper()
-	e := &envelope.Envelope{From: c.key.ID(), To: c.vacant.ID(), Seq: 1, Time: c.clock.Now(0)().Truncate(time.Microsecond),
+	e := &envelope.Envelope{From: c.key.ID(), To: c.vacant.ID(), Seq: 1, Time: c.clock.NowFunc(0)().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
 	if c.last != nil {
 		e.Seq, e.Prev = c.last.Seq+1, c.last.Hash()

@@ -37,18 +37,18 @@ type IssuerOptions struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Cap limits the amount that a subject spends in a UTC day, and Most limits the amount for all
 	// subjects together.
-	Cap  money.Amount `json:"cap"`
-	Most money.Amount `json:"most"`
+	Cap        money.Amount `json:"cap"`
+	DailyLimit money.Amount `json:"most"`
 	// Require contains the claims that a token must have, with their values. Anybody states that no
 	// claims are required, so everyone with a token of the issuer can spend the account's money.
-	Require map[string]string `json:"require,omitempty"`
-	Anybody bool              `json:"anybody,omitempty"`
+	Require  map[string]string `json:"require,omitempty"`
+	AllowAll bool              `json:"anybody,omitempty"`
 	// Scopes contains the rights of a token. The default is call.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// SubjectClaim is the claim that distinguishes subjects. The default is sub.
 	SubjectClaim string `json:"subject_claim,omitempty"`
-	// Listed publishes the issuer at the host's own address.
-	Listed bool `json:"listed,omitempty"`
+	// Publish publishes the issuer at the host's own address.
+	Publish bool `json:"listed,omitempty"`
 	// Private allows the issuer to be at a private address in the host's network.
 	Private bool `json:"private,omitempty"`
 }
@@ -76,22 +76,22 @@ func (o *IssuerOptions) check() error {
 		return problem.Invalid("audiences", fmt.Sprintf("at most %d", maxAudiences), fmt.Sprint(len(o.Audiences)))
 	}
 	for i, a := range o.Audiences {
-		if a == "" || len(a) > maxIssuerURL || canon.CheckText("audience", a) != nil {
+		if a == "" || len(a) > maxIssuerURL || canon.CheckSignedText("audience", a) != nil {
 			return problem.Invalid(fmt.Sprintf("audiences[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxIssuerURL), fmt.Sprintf("%.80q", a))
 		}
 	}
 	for _, bound := range []struct {
 		field string
 		of    money.Amount
-	}{{"cap", o.Cap}, {"most", o.Most}} {
+	}{{"cap", o.Cap}, {"most", o.DailyLimit}} {
 		if bound.of < 1 || bound.of > money.Max {
 			return problem.Invalid(bound.field, fmt.Sprintf("1 to %d micro-dollars a day", money.Max), fmt.Sprint(int64(bound.of)))
 		}
 	}
 	switch {
-	case len(o.Require) == 0 && !o.Anybody:
+	case len(o.Require) == 0 && !o.AllowAll:
 		return problem.Invalid("require", "a claim with its value, or anybody", "neither: then everybody who can get a token of the issuer would spend the account's money")
-	case len(o.Require) > 0 && o.Anybody:
+	case len(o.Require) > 0 && o.AllowAll:
 		return problem.Invalid("anybody", "no claim in require beside it", fmt.Sprintf("%d", len(o.Require)))
 	case len(o.Require) > maxRequired:
 		return problem.Invalid("require", fmt.Sprintf("at most %d claims", maxRequired), fmt.Sprint(len(o.Require)))
@@ -124,7 +124,7 @@ func (o *IssuerOptions) check() error {
 }
 
 func checkClaim(field, name string) error {
-	if name == "" || len(name) > maxClaim || canon.CheckText("claim", name) != nil {
+	if name == "" || len(name) > maxClaim || canon.CheckSignedText("claim", name) != nil {
 		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaim), fmt.Sprintf("%.80q", name))
 	}
 	return nil
@@ -134,7 +134,7 @@ func CheckIssuerURL(s string) error {
 	const want = "an https URL without query and fragment, as the tokens' iss spells it"
 	u, err := outbound.ParseURL(s)
 	switch {
-	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURL, canon.CheckText("issuer", s) != nil:
+	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURL, canon.CheckSignedText("issuer", s) != nil:
 		return problem.Invalid("issuer", want, fmt.Sprintf("%.80q", s))
 	case u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()):
 		return problem.Invalid("issuer", want+"; http leads to this machine only", fmt.Sprintf("%.80q", s))
@@ -145,30 +145,30 @@ func CheckIssuerURL(s string) error {
 // IssuerMetadata returns the two URLs at which an issuer may publish its metadata, according to
 // OpenID Connect and OAuth.
 func IssuerMetadata(issuer string) []string {
-	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
+	urls := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(issuer); err == nil {
 		path := strings.TrimSuffix(u.EscapedPath(), "/")
-		all = append(all, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
+		urls = append(urls, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
 	}
-	return all
+	return urls
 }
 
 // AddIssuer accepts tokens of an issuer for an account, or changes the options of the issuer.
-func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOptions) (i Issuer, err error) {
-	if err := CheckIssuerURL(at); err != nil {
+func (b *Billing) AddIssuer(ctx context.Context, account, issuerURL string, o IssuerOptions) (i Issuer, err error) {
+	if err := CheckIssuerURL(issuerURL); err != nil {
 		return i, err
 	}
 	if err := o.check(); err != nil {
 		return i, err
 	}
-	all, err := b.Issuers(ctx)
+	issuers, err := b.Issuers(ctx)
 	if err != nil {
 		return i, err
 	}
-	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + at))
-	i = Issuer{ID: hex.EncodeToString(sum[:8]), Issuer: at, Account: account, IssuerOptions: o, Added: b.now()}
-	if known := slices.ContainsFunc(all, func(one Issuer) bool { return one.ID == i.ID }); !known && len(all) >= maxIssuers {
-		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(all))
+	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + issuerURL))
+	i = Issuer{ID: hex.EncodeToString(sum[:8]), Issuer: issuerURL, Account: account, IssuerOptions: o, Added: b.now()}
+	if isKnown := slices.ContainsFunc(issuers, func(other Issuer) bool { return other.ID == i.ID }); !isKnown && len(issuers) >= maxIssuers {
+		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(issuers))
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		i.Tenant = a.Tenant
@@ -177,7 +177,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOpt
 			return Change{}, err
 		}
 		IssuerDocs.Put(tx, store.Doc{Key: d.Key}, i)
-		return Change{Kind: IssuerAdded, Note: at}, nil
+		return Change{Kind: IssuerAdded, Note: issuerURL}, nil
 	})
 	b.issuers.forget(struct{}{})
 	return i, err
@@ -210,7 +210,7 @@ func (b *Billing) Issuer(ctx context.Context, id string) (Issuer, error) {
 	}
 	i, d, err := IssuerDocs.Get(ctx, b.Store, IssuerDocs.Key(id))
 	if err != nil {
-		return i, store.Problem(err)
+		return i, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return i, noIssuer(id)
@@ -222,24 +222,24 @@ func noIssuer(id string) error {
 	return problem.New(problem.NotFound, "no issuer has the id %.40q; GET /v1/admin/issuers lists them", id)
 }
 
-func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
-	for i, err := range IssuerDocs.Each(ctx, b.Store, IssuerDocs.All()) {
+func (b *Billing) Issuers(ctx context.Context) (issuers []Issuer, err error) {
+	for i, err := range IssuerDocs.Each(ctx, b.Store, IssuerDocs.Range()) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		all = append(all, i)
+		issuers = append(issuers, i)
 	}
-	return all, nil
+	return issuers, nil
 }
 
-// CountingIssuers returns the same issuers as Issuers, but is meant for use in requests: the result
+// RecentIssuers returns the same issuers as Issuers, but is meant for use in requests: the result
 // may be a second old, and one request reads the issuers for all concurrent requests.
-func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
+func (b *Billing) RecentIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
 	case b.reading <- struct{}{}:
 		defer func() { <-b.reading }()
 	case <-ctx.Done():
-		return nil, store.Problem(ctx.Err())
+		return nil, store.AsProblem(ctx.Err())
 	}
 	return b.issuers.get(struct{}{}, b.Now(), func() ([]Issuer, error) { return b.Issuers(ctx) })
 }

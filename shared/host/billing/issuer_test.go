@@ -59,18 +59,18 @@ func withToken(subject string) *http.Request {
 func TestIssuersThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	good := billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true}
+	good := billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true}
 	for name, c := range map[string]struct {
 		url    string
 		change func(*billing.IssuerOptions)
 		field  string
 	}{
-		"no claim, and not anybody": {issuerURL, func(o *billing.IssuerOptions) { o.Anybody = false }, "require"},
+		"no claim, and not anybody": {issuerURL, func(o *billing.IssuerOptions) { o.AllowAll = false }, "require"},
 		"both":                      {issuerURL, func(o *billing.IssuerOptions) { o.Require = map[string]string{"a": "b"} }, "anybody"},
-		"an empty value":            {issuerURL, func(o *billing.IssuerOptions) { o.Anybody, o.Require = false, map[string]string{"a": ""} }, "require.a"},
+		"an empty value":            {issuerURL, func(o *billing.IssuerOptions) { o.AllowAll, o.Require = false, map[string]string{"a": ""} }, "require.a"},
 		"no cap":                    {issuerURL, func(o *billing.IssuerOptions) { o.Cap = 0 }, "cap"},
 		"a negative cap":            {issuerURL, func(o *billing.IssuerOptions) { o.Cap = -1 }, "cap"},
-		"no most":                   {issuerURL, func(o *billing.IssuerOptions) { o.Most = 0 }, "most"},
+		"no most":                   {issuerURL, func(o *billing.IssuerOptions) { o.DailyLimit = 0 }, "most"},
 		"manage":                    {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeManage} }, "scopes"},
 		"vacants":                   {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeVacants} }, "scopes"},
 		"AGP":                       {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeAGP} }, "scopes"},
@@ -92,7 +92,7 @@ func TestIssuersThatCannotBe(t *testing.T) {
 			c.change(&o)
 		}
 		_, err := w.billing.AddIssuer(t.Context(), a.ID, c.url, o)
-		if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != c.field {
+		if !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != c.field {
 			t.Errorf("%s: %v, want a refusal of %s", name, err, c.field)
 		}
 	}
@@ -110,31 +110,31 @@ func TestAnIssuerIsChangedAndRemoved(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	here, there := w.taking(), w.taking()
-	first, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	first, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
-	if k, err := here.Admit(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); err != nil || k.Account != a.ID || k.Cap != 1 {
+	if k, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); err != nil || k.Account != a.ID || k.Cap != 1 {
 		t.Errorf("a token: %+v, %v", k, err)
 	}
-	if _, err := here.Admit(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); !problem.Is(err, problem.Scope) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); !problem.Is(err, problem.Scope) {
 		t.Errorf("a token with the scope call reads: %v", err)
 	}
-	changed, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 5, Most: 6, Anybody: true, Scopes: []billing.Scope{billing.ScopeRead}})
+	changed, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 5, DailyLimit: 6, AllowAll: true, Scopes: []billing.Scope{billing.ScopeRead}})
 	if err != nil || changed.ID != first.ID {
 		t.Errorf("a change: %+v, %v, want the issuer %s", changed, err, first.ID)
 	}
-	if _, err := here.Admit(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); !problem.Is(err, problem.Scope) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); !problem.Is(err, problem.Scope) {
 		t.Errorf("after the change, a token calls: %v", err)
 	}
-	if _, err := there.Admit(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); err != nil {
+	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); err != nil {
 		t.Errorf("in another process: %v", err)
 	}
 	_, err = here.RemoveIssuer(t.Context(), first.ID)
 	w.must(err)
-	if _, err := here.Admit(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("after the removal: %v", err)
 	}
 	w.clock.Advance(time.Second)
-	if _, err := there.Admit(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
+	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("in another process, a second after the removal: %v", err)
 	}
 	if _, err := here.RemoveIssuer(t.Context(), first.ID); !problem.Is(err, problem.NotFound) {
@@ -165,7 +165,7 @@ func TestTwoPeopleOfAnAccountAreTwoOwners(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	b := w.taking()
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
 	owners := map[call.Owner]string{}
 	for _, who := range []string{"ann", "bo"} {
@@ -201,7 +201,7 @@ func TestCapsOfSubjectsAndOfTheirIssuerHoldAtOnce(t *testing.T) {
 	a := w.account("acme", 4, money.Dollar)
 	b := w.taking()
 	// Each call costs 2,000: a subject may make 5, and all together 8.
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 11_000, Most: 17_000, Anybody: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 11_000, DailyLimit: 17_000, AllowAll: true})
 	w.must(err)
 	host := w.hostOf(w.store, b)
 	var mu sync.Mutex
@@ -251,7 +251,7 @@ func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
 	owners := map[call.Owner]bool{}
 	for _, tenant := range []string{"acme", "other"} {
 		a := w.account(tenant, 1, 10_000)
-		_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 2000, Most: 2000, Anybody: true})
+		_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 2000, DailyLimit: 2000, AllowAll: true})
 		w.must(err)
 		p, err := b.Identify(t.Context(), withToken("ann."+a.ID))
 		w.must(err)
@@ -274,7 +274,7 @@ func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
 func TestAFaultOfTheStoreIsNoWrongToken(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
 	c := w.taking().Config
 	c.Store = failing{w.store}
@@ -309,24 +309,24 @@ func (s *slowLists) Docs(ctx context.Context, r store.Range, n int, cursor strin
 func TestARequestThatHangsUpDoesNotWaitForTheIssuers(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
 	slow := &slowLists{Store: w.store, began: make(chan struct{}), goOn: make(chan struct{})}
 	b := w.instance(slow)
 	first := make(chan error)
-	go func() { _, err := b.CountingIssuers(t.Context()); first <- err }()
+	go func() { _, err := b.RecentIssuers(t.Context()); first <- err }()
 	<-slow.began
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	if _, err := b.CountingIssuers(gone); !problem.Is(err, problem.Unavailable) {
+	if _, err := b.RecentIssuers(gone); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("while another reads: %v, want unavailable", err)
 	}
 	// The list that is read lacks a change of this process.
-	_, err = b.AddIssuer(t.Context(), a.ID, issuerURL+"/other", billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	_, err = b.AddIssuer(t.Context(), a.ID, issuerURL+"/other", billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
 	close(slow.goOn)
 	w.must(<-first)
-	if all, err := b.CountingIssuers(t.Context()); err != nil || len(all) != 2 {
+	if all, err := b.RecentIssuers(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("after a change: %+v, %v, want two", all, err)
 	}
 }

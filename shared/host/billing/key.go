@@ -161,7 +161,7 @@ func (o *KeyOptions) check(now time.Time) error {
 		return problem.Invalid("expires", "a time to come", o.Expires.Format(time.RFC3339))
 	}
 	for i, a := range o.Agents {
-		if a == "" || len(a) > maxAgent || canon.CheckText("agent", a) != nil {
+		if a == "" || len(a) > maxAgent || canon.CheckSignedText("agent", a) != nil {
 			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgent), fmt.Sprintf("%.80q", a))
 		}
 	}
@@ -190,8 +190,8 @@ type Key struct {
 	Scopes  []Scope `json:"scopes"`
 	// Cap is the limit for the spending of a UTC day, or zero for no limit.
 	Cap money.Amount `json:"cap,omitempty"`
-	// Most limits the price of a call or a booking. Zero means no limit.
-	Most money.Amount `json:"most,omitempty"`
+	// MaxPrice limits the price of a call or a booking. Zero means no limit.
+	MaxPrice money.Amount `json:"most,omitempty"`
 	// Tier, Quota and Agents are for AGP (KeyOptions).
 	Tier    Tier      `json:"tier,omitempty"`
 	Quota   int64     `json:"quota,omitempty"`
@@ -251,7 +251,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 		return k, "", err
 	}
 	secret = prefix + secret
-	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, Most: o.Most,
+	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, MaxPrice: o.Most,
 		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now(), Maker: by}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		if err := b.checkStillValid(ctx, tx, a, maker); err != nil {
@@ -264,7 +264,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 		k.Tenant = a.Tenant
 		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashOf(secret))}, k)
 		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashOf(secret), k})
-		return Change{Kind: KeyMade, Key: id, Name: k.Name, MadeBy: k.MadeBy}, nil
+		return Change{Kind: KeyMade, Key: id, Name: k.Name, Maker: k.MadeBy}, nil
 	})
 	return k, secret, err
 }
@@ -272,48 +272,48 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 func (b *Billing) letters(n int) (string, error) {
 	// Above this value, some letters would be more likely.
 	const fair = byte(256 / len(letters) * len(letters))
-	out, one := make([]byte, 0, n), make([]byte, 1)
+	out, buf := make([]byte, 0, n), make([]byte, 1)
 	for len(out) < n {
-		if _, err := io.ReadFull(b.Rand, one); err != nil {
+		if _, err := io.ReadFull(b.Rand, buf); err != nil {
 			return "", problem.Wrap(problem.Unavailable, err, "no randomness for a key")
 		}
-		if one[0] < fair {
-			out = append(out, letters[int(one[0])%len(letters)])
+		if buf[0] < fair {
+			out = append(out, letters[int(buf[0])%len(letters)])
 		}
 	}
 	return string(out), nil
 }
 
-func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err error) {
+func (b *Billing) Keys(ctx context.Context, account string) (keys []Key, err error) {
 	listed, err := b.listKeys(ctx, account)
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range listed {
-		all = append(all, one.Key)
+	for _, entry := range listed {
+		keys = append(keys, entry.Key)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
-	for i := range all {
-		if all[i].Tier != NoTier {
+	for i := range keys {
+		if keys[i].Tier != NoTier {
 			g.Go(func() error {
-				use, err := b.use(ctx, b.Store, all[i].ID)
-				all[i].LastUsed = use.Last
+				use, err := b.use(ctx, b.Store, keys[i].ID)
+				keys[i].LastUsed = use.Last
 				return err
 			})
 		}
 	}
-	return all, g.Wait()
+	return keys, g.Wait()
 }
 
-func (b *Billing) listKeys(ctx context.Context, account string) (all []listedKey, err error) {
-	for k, err := range KeyDocs.Each(ctx, b.Store, KeyDocs.All(account)) {
+func (b *Billing) listKeys(ctx context.Context, account string) (keys []listedKey, err error) {
+	for k, err := range KeyDocs.Each(ctx, b.Store, KeyDocs.Range(account)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		all = append(all, k)
+		keys = append(keys, k)
 	}
-	return all, nil
+	return keys, nil
 }
 
 // Authenticate returns the key with a secret. It reads the key from the store each time, unless the
@@ -324,7 +324,7 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 	}
 	k, d, err := SecretDocs.Get(ctx, b.Store, SecretDocs.Key(hashOf(secret)))
 	if err != nil {
-		return k, store.Problem(err)
+		return k, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return k, problem.New(problem.Unauthorized, "Authorization: this host has no such key")
@@ -382,20 +382,20 @@ type Demand struct {
 	Test bool
 	// Active refuses keys of suspended accounts. The state of the account may be a second old.
 	Active bool
-	// Or is a scope that is accepted instead of Scope. It may be "".
-	Or Scope
-	// And is a scope that is required in addition to Scope. It may be "".
-	And Scope
+	// AltScope is a scope that is accepted instead of Scope. It may be "".
+	AltScope Scope
+	// ExtraScope is a scope that is required in addition to Scope. It may be "".
+	ExtraScope Scope
 }
 
-func Calling() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
+func CallDemand() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
 
 // ErrNoKey is the cause of Admit's error for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// Admit returns the key of a request if it meets the demand. All requests with keys of accounts
-// must be admitted by Admit.
-func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
+// AuthenticateRequest returns the key of a request if it meets the demand. All requests with keys of accounts
+// must be admitted by AuthenticateRequest.
+func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
 	secret, err := Bearer(r)
 	if err == nil && secret == "" {
 		err = problem.Wrap(problem.Unauthorized, ErrNoKey, "a key of an account is required: Authorization: Bearer KEY")
@@ -415,10 +415,10 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 		return nil, err
 	case k.Test && !d.Test:
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
-	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.Or):
+	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.AltScope):
 		return nil, k.CheckScope(d.Scope)
-	case d.And != "" && !k.Has(d.And):
-		return nil, k.CheckScope(d.And)
+	case d.ExtraScope != "" && !k.Has(d.ExtraScope):
+		return nil, k.CheckScope(d.ExtraScope)
 	case !d.Active:
 		return &k, nil
 	}
@@ -438,7 +438,7 @@ func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (K
 
 // Identify returns the account that pays for a request, or nil if the request has no key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
-	k, err := b.Admit(ctx, r, Calling())
+	k, err := b.AuthenticateRequest(ctx, r, CallDemand())
 	switch {
 	case errors.Is(err, ErrNoKey):
 		return nil, nil
@@ -449,9 +449,9 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 }
 
 func (k *Key) Payer() *call.Payer {
-	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}
+	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, DailyCap: k.Cap, MaxWalk: k.MaxPrice, Test: k.Test}
 	if s := k.subject; s != nil {
-		p.Subject, p.Issuer, p.IssuerCap = s.ID, s.Issuer.ID, s.Issuer.Most
+		p.Subject, p.Issuer, p.IssuerDailyCap = s.ID, s.Issuer.ID, s.Issuer.DailyLimit
 		p.Agents = k.Has(ScopeAgents)
 	}
 	return p
@@ -475,17 +475,17 @@ func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
 		case !slices.Contains(i.Scopes, needs):
 			return problem.New(problem.Scope, "tokens of the issuer no longer have the scope %s", needs)
 		}
-		p.Cap, p.IssuerCap = i.Cap, i.Most
+		p.DailyCap, p.IssuerDailyCap = i.Cap, i.DailyLimit
 		return b.checkActive(ctx, p.Account)
 	}
-	a, err := b.active(ctx, p.Account)
+	a, err := b.activeAccount(ctx, p.Account)
 	if err != nil {
 		return err
 	}
 	k, d, err := KeyDocs.Get(ctx, b.Store, KeyDocs.Key(p.Account, p.Key))
 	switch {
 	case err != nil:
-		return store.Problem(err)
+		return store.AsProblem(err)
 	case d.Version == 0:
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "the key that dispatched the task was removed")
 	}
@@ -502,10 +502,10 @@ func (k *Key) CheckScope(s Scope) error {
 	case k.subject != nil:
 		return problem.New(problem.Scope, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", s)
 	}
-	return NeedsScope(s)
+	return MissingScopeError(s)
 }
 
-func NeedsScope(s Scope) error {
+func MissingScopeError(s Scope) error {
 	if s == ScopeManage {
 		return problem.New(problem.Scope, "the key lacks the scope manage; make one that has it, for example: vacancy keys create TENANT --scope call,read,manage")
 	}

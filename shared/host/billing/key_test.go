@@ -54,7 +54,7 @@ func TestAKeysBoundRefusesACallThatMayCostMore(t *testing.T) {
 		payer, err := w.billing.Identify(t.Context(), r)
 		w.must(err)
 		allowed := 5 * money.Dollar
-		out := w.caller().say(h, "hi", call.Credential{Payer: payer, Most: &allowed})
+		out := w.caller().say(h, "hi", call.Credential{Payer: payer, MaxPrice: &allowed})
 		w.wantOutcome("a call by a key with the bound "+most.String(), out, want)
 		if want != 0 && (out.Position != 0 || len(out.Pay) == 0) {
 			t.Errorf("the refused call is at position %d, ways to pay %s", out.Position, out.Pay)
@@ -77,7 +77,7 @@ func TestAKeyStoredBeforeNamesAndBoundsReadsAsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := billing.SecretDocs.Encode(k)
-	if k.Name != "" || k.Most != 0 || k.Cap != 5 || err != nil || string(again) != old {
+	if k.Name != "" || k.MaxPrice != 0 || k.Cap != 5 || err != nil || string(again) != old {
 		t.Errorf("it reads as %+v, and is written as %s, %v", k, again, err)
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// plan contains the writes that pay for a call.
-type plan struct {
+// paymentPlan contains the writes that pay for a call.
+type paymentPlan struct {
 	account *Account
 	day     string
 	// holds take the price from shards of the balance. A refund goes to the first of these shards.
@@ -54,7 +54,7 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if p != nil && p.Test {
 		switch {
 		case q.Tenant != "" && q.Tenant == p.Tenant:
-			_, err = b.active(ctx, p.Account)
+			_, err = b.activeAccount(ctx, p.Account)
 		case q.Root != nil: // the caller may be another tenant's vacant
 			err = problem.New(problem.TestKey, "the first request has a test key: it pays for no vacants of other tenants")
 		default:
@@ -76,7 +76,7 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if account == "" {
 		return b.quoteFree(ctx, &q)
 	}
-	a, err := b.active(ctx, account)
+	a, err := b.activeAccount(ctx, account)
 	if err != nil {
 		return c, err
 	}
@@ -93,18 +93,18 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 			return c, err
 		}
 		ofRoot = root == account
-		for _, one := range rootCaps {
-			if ofRoot && !slices.ContainsFunc(caps, func(c capOf) bool { return c.whose == one.whose }) {
-				caps = append(caps, one)
+		for _, rootCap := range rootCaps {
+			if ofRoot && !slices.ContainsFunc(caps, func(c spendingLimit) bool { return c.whose == rootCap.whose }) {
+				caps = append(caps, rootCap)
 			}
 		}
 	}
 	c, err = b.quotePaid(&q, &a, caps)
-	c.OfRoot = ofRoot
+	c.IsRootPaying = ofRoot
 	return c, err
 }
 
-func (b *Billing) active(ctx context.Context, id string) (Account, error) {
+func (b *Billing) activeAccount(ctx context.Context, id string) (Account, error) {
 	a, err := b.Account(ctx, id)
 	if err == nil {
 		err = a.checkActive()
@@ -112,8 +112,8 @@ func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	return a, err
 }
 
-// capOf limits the spending of its owner. Zero means no limit.
-type capOf struct {
+// spendingLimit limits the spending of its owner. Zero means no limit.
+type spendingLimit struct {
 	whose string       // part of the counter's key
 	most  money.Amount // limit per UTC day
 	once  money.Amount // limit per call
@@ -121,11 +121,11 @@ type capOf struct {
 
 // payer returns the account that pays for a call, or "" if no account pays. It also returns the
 // maker of the caller's link, and the caps in addition to the account's own cap.
-func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []capOf, err error) {
+func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []spendingLimit, err error) {
 	if p := q.Payer; p != nil {
-		caps = []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}
+		caps = []spendingLimit{{whose: "key#" + p.Key, most: p.DailyCap, once: p.MaxWalk}}
 		if p.Issuer != "" {
-			caps = append(caps, capOf{whose: "issuer#" + p.Issuer, most: p.IssuerCap})
+			caps = append(caps, spendingLimit{whose: "issuer#" + p.Issuer, most: p.IssuerDailyCap})
 		}
 		return p.Account, maker, caps, nil // Admit has checked the makers of the key
 	}
@@ -136,10 +136,10 @@ func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, mak
 	if err != nil || l.Account == "" {
 		return "", maker, nil, err
 	}
-	return l.Account, l.Maker, []capOf{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
+	return l.Account, l.Maker, []spendingLimit{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
 }
 
-func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Charge, err error) {
+func (b *Billing) quotePaid(q *call.Query, a *Account, caps []spendingLimit) (c call.Charge, err error) {
 	raw, err := hex.DecodeString(a.ID)
 	if err != nil || len(raw) != len(c.Payer) {
 		return c, problem.New(problem.Damaged, "account %.80q has no id", a.ID)
@@ -148,7 +148,7 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 	if err != nil {
 		return c, err
 	}
-	p := &plan{account: a, day: b.day()}
+	p := &paymentPlan{account: a, day: b.day()}
 	if held := q.Held; held != nil {
 		if held.Amount != q.Price.Hold() {
 			return c, problem.New(problem.Internal, "a hold of %s was taken for a call that holds %s", held.Amount, q.Price.Hold())
@@ -157,14 +157,14 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 	}
 	hold := int64(q.Price.Hold())
 	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
-	for _, one := range append(caps, capOf{whose: "account#" + a.ID, most: a.Cap}) {
-		if one.once > 0 && q.Price.Hold() > one.once {
-			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), one.once)
+	for _, spendCap := range append(caps, spendingLimit{whose: "account#" + a.ID, most: a.Cap}) {
+		if spendCap.once > 0 && q.Price.Hold() > spendCap.once {
+			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), spendCap.once)
 		}
-		if one.most > 0 {
+		if spendCap.most > 0 {
 			p.counters = append(p.counters, counter{
-				Add:  store.Add{Key: quotaKey(p.day, one.whose), Delta: hold, Max: int64(one.most), Expires: b.dayEnds()},
-				full: problem.New(problem.SpendCap, "the cap of %s a day is reached; try again after 00:00 UTC", one.most),
+				Add:  store.Add{Key: quotaKey(p.day, spendCap.whose), Delta: hold, Max: int64(spendCap.most), Expires: b.dayEnds()},
+				full: problem.New(problem.SpendCap, "the cap of %s a day is reached; try again after 00:00 UTC", spendCap.most),
 			})
 		}
 	}
@@ -177,14 +177,14 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
 	if isGuest && !price.AdmitsGuests() || !isGuest && !price.AdmitsSigners() {
-		return c, unpaid(q, "the price is "+price.String())
+		return c, unpaidError(q, "the price is "+price.String())
 	}
-	p := &plan{day: b.day()}
+	p := &paymentPlan{day: b.day()}
 	vacant := q.Pair.Vacant.String()
-	count := func(whose string, most int64, of string) {
+	count := func(whose string, limit int64, holder string) {
 		p.counters = append(p.counters, counter{
-			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: most, Expires: b.dayEnds()},
-			full: unpaid(q, fmt.Sprintf("the free calls of today of this %s are used up; the price is %s", of, price)),
+			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: limit, Expires: b.dayEnds()},
+			full: unpaidError(q, fmt.Sprintf("the free calls of today of this %s are used up; the price is %s", holder, price)),
 		})
 	}
 	if !isGuest {
@@ -205,18 +205,18 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 		count(partOf(n), partMax(price.FreeAll, n), "vacant")
 		p.counters[len(p.counters)-1].parts = freeParts
 	}
-	for _, one := range p.counters {
-		if one.parts > 0 {
-			one.Add = wholeOf(p.day, vacant, price.FreeAll)
+	for _, quota := range p.counters {
+		if quota.parts > 0 {
+			quota.Add = cacheKeyOfAll(p.day, vacant, price.FreeAll)
 		}
-		if b.spent.full(p.day, one.Add) {
-			return c, one.full
+		if b.spent.full(p.day, quota.Add) {
+			return c, quota.full
 		}
 	}
-	return call.Charge{Kind: call.FreeOfDay, Version: price.Version, Plan: p}, nil
+	return call.Charge{Kind: call.PaidByFreeCall, Version: price.Version, Plan: p}, nil
 }
 
-func unpaid(q *call.Query, why string) error {
+func unpaidError(q *call.Query, why string) error {
 	way := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
 	if q.Guest { // the host created the guest's id
 		way = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
@@ -233,19 +233,19 @@ const (
 // errShort means that the balance of an account does not cover a call.
 var errShort = errors.New("the balance is short")
 
-func wholeOf(day, vacant string, all int64) store.Add {
+func cacheKeyOfAll(day, vacant string, total int64) store.Add {
 	// This key represents all parts of a counter in the cache of full counters.
-	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: all}
+	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: total}
 }
 
 func partOf(n int) string { return "all#" + strconv.Itoa(n) }
 
-func partMax(all int64, part int) int64 {
-	most := all / freeParts
-	if int64(part) < all%freeParts {
-		most++
+func partMax(total int64, part int) int64 {
+	limit := total / freeParts
+	if int64(part) < total%freeParts {
+		limit++
 	}
-	return most
+	return limit
 }
 
 func quotaKey(day, whose string) store.Key {
@@ -272,13 +272,13 @@ func (b *Billing) pick(n int) (int, error) {
 }
 
 func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
-	p := c.Plan.(*plan)
+	p := c.Plan.(*paymentPlan)
 	writes := make([]store.Write, 0, len(p.holds)+len(p.counters)+1)
 	for _, add := range p.holds {
 		writes = append(writes, add)
 	}
-	for _, one := range p.counters {
-		writes = append(writes, one.Add)
+	for _, quota := range p.counters {
+		writes = append(writes, quota.Add)
 	}
 	if c.Hold > 0 {
 		// The reminder leads Sweep to the call.
@@ -294,25 +294,25 @@ func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, ref
 	if !errors.As(refused, &bounds) {
 		return *c, refused // a reminder of this position already exists, so the data is damaged
 	}
-	p := c.Plan.(*plan)
-	for i, one := range p.counters {
-		if one.Key != bounds.Key {
+	p := c.Plan.(*paymentPlan)
+	for i, quota := range p.counters {
+		if quota.Key != bounds.Key {
 			continue
 		}
-		if one.parts > 0 {
-			return b.otherPart(ctx, &q, c, i)
+		if quota.parts > 0 {
+			return b.planOtherPart(ctx, &q, c, i)
 		}
 		if p.account == nil {
-			b.spent.note(p.day, one.Add)
+			b.spent.note(p.day, quota.Add)
 		}
-		return *c, one.full
+		return *c, quota.full
 	}
-	return b.span(ctx, c, p)
+	return b.holdAcrossShards(ctx, c, p)
 }
 
-// otherPart plans a free call with another part of the counter for all callers, if a part has room.
-func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, at int) (call.Charge, error) {
-	old := c.Plan.(*plan)
+// planOtherPart plans a free call with another part of the counter for all callers, if a part has room.
+func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Charge, index int) (call.Charge, error) {
+	old := c.Plan.(*paymentPlan)
 	vacant := q.Pair.Vacant.String()
 	room := make([]bool, freeParts)
 	g, gctx := errgroup.WithContext(ctx)
@@ -333,8 +333,8 @@ func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, 
 		}
 	}
 	if len(parts) == 0 {
-		b.spent.note(old.day, wholeOf(old.day, vacant, q.Price.FreeAll))
-		return *c, old.counters[at].full
+		b.spent.note(old.day, cacheKeyOfAll(old.day, vacant, q.Price.FreeAll))
+		return *c, old.counters[index].full
 	}
 	n, err := b.pick(len(parts))
 	if err != nil {
@@ -342,22 +342,22 @@ func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, 
 	}
 	next := *old
 	next.counters = slices.Clone(old.counters)
-	next.counters[at].Key, next.counters[at].Max = quotaKey(old.day, vacant+"#"+partOf(parts[n])), partMax(q.Price.FreeAll, parts[n])
+	next.counters[index].Key, next.counters[index].Max = quotaKey(old.day, vacant+"#"+partOf(parts[n])), partMax(q.Price.FreeAll, parts[n])
 	moved := *c
 	moved.Plan = &next
 	return moved, nil
 }
 
-// span plans the hold over several shards. It refuses the call only if all shards together were too
+// holdAcrossShards plans the hold over several shards. It refuses the call only if all shards together were too
 // small at one moment, which means that no version changed between two reads.
-func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Charge, error) {
+func (b *Billing) holdAcrossShards(ctx context.Context, c *call.Charge, old *paymentPlan) (call.Charge, error) {
 	var before []store.Doc
 	for {
 		shards, err := b.shards(ctx, old.account)
 		if err != nil {
 			return *c, err
 		}
-		holds, short := take(old.account.ID, shards, c.Hold)
+		holds, short := planDebits(old.account.ID, shards, c.Hold)
 		if short == 0 {
 			next := *old
 			next.holds = holds
@@ -378,8 +378,8 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 	}
 }
 
-// take plans how shards provide an amount, fullest shard first. short is the missing amount.
-func take(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, short money.Amount) {
+// planDebits plans how shards provide an amount, fullest shard first. short is the missing amount.
+func planDebits(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, short money.Amount) {
 	order := make([]int, len(shards))
 	for i := range order {
 		order[i] = i
@@ -395,16 +395,16 @@ func take(account string, shards []store.Doc, amount money.Amount) (adds []store
 	return adds, amount
 }
 
-func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.Settled, error) {
+func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.FinalCharge, error) {
 	row := s.Row
 	if row.PaidBy != call.PaidByAccount {
-		return call.Settled{}, nil
+		return call.FinalCharge{}, nil
 	}
 	p := s.Price
 	if p == nil {
 		version, err := b.PriceVersion(ctx, s.Pair.Vacant, row.PriceVersion)
 		if err != nil {
-			return call.Settled{}, err
+			return call.FinalCharge{}, err
 		}
 		p = &version
 	}
@@ -412,14 +412,14 @@ func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.Settled, 
 	if s.Usage != nil {
 		used = *s.Usage
 	}
-	settled := call.Settled{Charge: min(p.Charge(used.In, used.Out), money.Amount(row.Price))}
+	settled := call.FinalCharge{Charge: min(p.Charge(used.In, used.Out), money.Amount(row.Price))}
 	if back := int64(row.Price) - int64(settled.Charge); back > 0 {
-		settled.Writes = []store.Write{give(row, back)}
+		settled.Writes = []store.Write{refundWrite(row, back)}
 	}
 	return settled, nil
 }
 
-func give(row *call.RequestRow, amount int64) store.Write {
+func refundWrite(row *call.RequestRow, amount int64) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(row.Payer[:]), int(row.Shard)), Delta: amount, Max: math.MaxInt64}
 }
 
@@ -427,7 +427,7 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 	if row.PaidBy != call.PaidByAccount || row.Price == 0 {
 		return nil
 	}
-	return []store.Write{give(row, int64(row.Price))}
+	return []store.Write{refundWrite(row, int64(row.Price))}
 }
 
 func (*Billing) Late(*call.RequestRow) bool { return false } // an account settles immediately
@@ -450,5 +450,5 @@ func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
 
 func (b *Billing) PriceVersion(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {
 	p, err := price.Get(ctx, b.Store, vacant, version)
-	return p, store.Problem(err)
+	return p, store.AsProblem(err)
 }

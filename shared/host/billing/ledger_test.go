@@ -58,8 +58,8 @@ func TestNobodyPaysTwiceForWhatIsMissing(t *testing.T) {
 	stranger := w.caller()
 	out := stranger.say(h, "hi")
 	w.wantOutcome("a call that nobody pays for", out, problem.PaymentRequired)
-	if len(out.Pay) < 2 || !out.Chain {
-		t.Errorf("Pay = %s, chain told %t", out.Pay, out.Chain)
+	if len(out.Pay) < 2 || !out.HasChain {
+		t.Errorf("Pay = %s, chain told %t", out.Pay, out.HasChain)
 	}
 	w.wantOutcome("the first call", c.say(h, "one"), 0)
 	refused := c.say(h, "two")
@@ -129,11 +129,11 @@ func TestTheLastCentIsSpentOnce(t *testing.T) {
 
 func TestTokensCostWhatIsReported(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 10, In: 3 * money.Dollar, Out: 15 * money.Dollar, Most: 5000}
+	w.price = &price.Price{Version: 1, Flat: 10, In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 5000}
 	var used *call.Usage
 	w.behave = func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		if used != nil {
-			call.Note(ctx, *used)
+			call.RecordUsage(ctx, *used)
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"done"}}, nil
 	}
@@ -162,7 +162,7 @@ func TestTokensCostWhatIsReported(t *testing.T) {
 // A price that changes while a call runs is the next call's.
 func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, In: money.Dollar, Most: 5000}
+	w.price = &price.Price{Version: 1, In: money.Dollar, MaxCharge: 5000}
 	old := *w.price
 	data, err := price.VersionDocs.Encode(old)
 	w.must(err)
@@ -170,7 +170,7 @@ func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	a := w.account("acme", 1, 10_000)
 	c := w.linked(a, 0)
 	w.behave = func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
-		call.Note(ctx, call.Usage{In: 1000})
+		call.RecordUsage(ctx, call.Usage{In: 1000})
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"done"}}, nil
 	}
 	h := w.host()
@@ -179,7 +179,7 @@ func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	w.wantOutcome("Begin()", out, 0)
 	w.wantBalance(a, 5000)
 	next := w.host()
-	v := next.Directory.(call.Single)
+	v := next.Directory.(call.SingleVacant)
 	v.Price = &price.Price{Version: 2, Flat: 9999}
 	next.Directory = v
 	out = next.Resume(t.Context(), accepted.Pair, 1, call.Options{})
@@ -197,7 +197,7 @@ func TestFreeCallsOfADayAreCounted(t *testing.T) {
 	from := func(n byte) call.Credential { return call.Credential{Address: "192.0.2." + string('0'+n) + "/32"} }
 	c := w.caller()
 	w.wantOutcome("the first", c.say(h, "a", from(1)), 0)
-	if r := c.row(1); r.PaidBy != call.FreeOfDay || r.Price != 0 || r.Payer != [32]byte{} {
+	if r := c.row(1); r.PaidBy != call.PaidByFreeCall || r.Price != 0 || r.Payer != [32]byte{} {
 		t.Errorf("the row of a free call says %+v", r)
 	}
 	for range 3 { // a replay burns none
@@ -227,7 +227,7 @@ func TestFreeCallsAreCountedByOwner(t *testing.T) {
 		return call.Credential{Address: nobody.Address, Payer: &call.Payer{Account: a.ID, Subject: subject, Key: key}}
 	}
 	h := w.host()
-	const paid, free, refused = call.PaidByAccount, call.FreeOfDay, call.PaidByNobody
+	const paid, free, refused = call.PaidByAccount, call.PaidByFreeCall, call.Unpriced
 	for _, tt := range []struct {
 		who   string
 		guest bool
@@ -359,7 +359,7 @@ func TestResetsDrawOnFreeCallsButNotAPayers(t *testing.T) {
 	h := w.host()
 	reset := func(c *caller) call.Outcome {
 		w.clock.Advance(time.Second)
-		e := &envelope.Envelope{From: c.key.ID(), To: w.vacant.ID(), Seq: 1, Time: w.clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}}}
+		e := &envelope.Envelope{From: c.key.ID(), To: w.vacant.ID(), Seq: 1, Time: w.clock.NowFunc(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}}}
 		_, err := e.Sign(t.Context(), c.key)
 		w.must(err)
 		return h.Reset(t.Context(), identity.ID{}, e)
@@ -389,7 +389,7 @@ func TestCapsOfADay(t *testing.T) {
 	w.wantOutcome("over the link's cap", c.say(h, "c"), problem.SpendCap)
 	k, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 2000})
 	w.must(err)
-	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: k.ID, Cap: k.Cap}}
+	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: k.ID, DailyCap: k.Cap}}
 	plain := w.caller()
 	w.wantOutcome("by a key", plain.say(h, "a", by), 0)
 	w.wantOutcome("over the key's cap", plain.say(h, "b", by), problem.SpendCap)
@@ -419,7 +419,7 @@ func TestCapsOfADayAreOfOneParty(t *testing.T) {
 		spend(fmt.Sprint("link ", i), func() call.Outcome { return link.say(h, "hi") })
 		k, _, err := w.billing.MakeKey(t.Context(), acme.ID, billing.KeyOptions{Cap: 2000})
 		w.must(err)
-		by := call.Credential{Payer: &call.Payer{Account: acme.ID, Tenant: "acme", Key: k.ID, Cap: k.Cap}}
+		by := call.Credential{Payer: &call.Payer{Account: acme.ID, Tenant: "acme", Key: k.ID, DailyCap: k.Cap}}
 		spend(fmt.Sprint("key ", i), func() call.Outcome { return w.caller().say(h, "hi", by) })
 	}
 	for _, a := range []billing.Account{acme, other} {
@@ -457,7 +457,7 @@ func TestATestKeyCallsItsOwnTenantsVacantsUnbilled(t *testing.T) {
 	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: "k", Test: true}}
 	h, c := w.host(), w.caller()
 	w.wantOutcome("its own", c.say(h, "hi", by), 0)
-	if r := c.row(1); r.PaidBy != call.PaidByNobody || r.Price != 0 {
+	if r := c.row(1); r.PaidBy != call.Unpriced || r.Price != 0 {
 		t.Errorf("the row says %+v", r)
 	}
 	w.wantBalance(a, 5000)
@@ -519,7 +519,7 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 100_000)
 	h := w.host()
-	sweep := func() due.Swept {
+	sweep := func() due.SweepResult {
 		t.Helper()
 		s, err := w.billing.Sweep(t.Context(), h)
 		w.must(err)
@@ -533,15 +533,15 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 		t.Fatal(out.Problem)
 	}
 	w.wantBalance(a, 96_000)
-	if s := sweep(); s.Decided != 0 {
+	if s := sweep(); s.Finished != 0 {
 		t.Errorf("Sweep() before anything is due = %+v", s)
 	}
 	w.clock.Advance(3 * time.Minute)
-	if s := sweep(); s.Decided != 2 || s.Waiting != 0 {
+	if s := sweep(); s.Finished != 2 || s.Waiting != 0 {
 		t.Errorf("Sweep() = %+v, want two decided", s)
 	}
 	w.wantBalance(a, 98_000)
-	if s := sweep(); s.Decided != 0 {
+	if s := sweep(); s.Finished != 0 {
 		t.Errorf("Sweep() again = %+v, want none", s)
 	}
 	if out := h.Send(t.Context(), identity.ID{}, e); out.State != call.Unanswered {
@@ -570,7 +570,7 @@ func TestTheSweeperLeavesACallAMinuteAfterItIsDue(t *testing.T) {
 		now := w.billing.Now()
 		s, err := w.billing.Sweep(t.Context(), h)
 		w.must(err)
-		if late := now.Sub(request.Due); s.Decided > 0 {
+		if late := now.Sub(request.Due); s.Finished > 0 {
 			if late < time.Minute || late > 3*time.Minute {
 				t.Errorf("voided %s after it is due, want a minute or two", late)
 			}
@@ -587,7 +587,7 @@ func TestTheSweeperLooksBehindItsOffset(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 100_000)
 	h := w.host()
-	ahead := billing.New(billing.Config{Store: w.store, Now: w.clock.Now(9 * time.Minute), Rand: w.billing.Rand, MAC: w.billing.MAC, Self: w.billing.Self})
+	ahead := billing.New(billing.Config{Store: w.store, Now: w.clock.NowFunc(9 * time.Minute), Rand: w.billing.Rand, MAC: w.billing.MAC, Self: w.billing.Self})
 	_, err := ahead.Sweep(t.Context(), h)
 	w.must(err)
 	c := w.linked(a, 0)
@@ -596,7 +596,7 @@ func TestTheSweeperLooksBehindItsOffset(t *testing.T) {
 	}
 	w.clock.Advance(3 * time.Minute)
 	s, err := w.billing.Sweep(t.Context(), h)
-	if err != nil || s.Decided != 1 {
+	if err != nil || s.Finished != 1 {
 		t.Errorf("Sweep() = %+v, %v, want the call before the offset", s, err)
 	}
 	w.wantBalance(a, 100_000)

@@ -119,7 +119,7 @@ func TestPurchasesCountInTheCapOfTheirKey(t *testing.T) {
 		w.must(err)
 		why := store.Put{Key: store.Key{Partition: "bought", Sort: rand.Text()}, WriteID: store.WriteID{1}}
 		if err = w.store.Commit(t.Context(), append(p.Writes(), why)...); err != nil {
-			err = p.Again(t.Context(), err)
+			err = p.Replan(t.Context(), err)
 		}
 		return err
 	}
@@ -128,7 +128,7 @@ func TestPurchasesCountInTheCapOfTheirKey(t *testing.T) {
 	second, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 4000})
 	w.must(err)
 	w.must(buy(&first))
-	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: first.ID, Cap: first.Cap}}
+	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: first.ID, DailyCap: first.Cap}}
 	w.wantOutcome("a call by the first key", w.caller().say(w.host(), "a", by), 0)
 	w.wantRefusal("over the cap of the first key", buy(&first), problem.SpendCap)
 	w.must(buy(&second))

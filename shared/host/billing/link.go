@@ -88,7 +88,7 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 		}
 		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, link{Claim: text, Link: l})
 		LinkedDocs.Put(tx, store.Doc{Key: listed.Key}, link{Claim: text, Link: l})
-		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap, MadeBy: l.MadeBy}, nil
+		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap, Maker: l.MadeBy}, nil
 	})
 	b.links.forget(c.Vacant)
 	return l, err
@@ -112,7 +112,7 @@ func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	}
 	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(c.Vacant))
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return problem.New(problem.NotFound, "%s has no link", c.Vacant.Short())
@@ -120,8 +120,8 @@ func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	return b.unlink(ctx, nil, s.Account, c.Vacant, text)
 }
 
-// Unlinks reports whether a text is a claim that ends its signer's link.
-func Unlinks(text string) bool {
+// IsUnlinkClaim reports whether a text is a claim that ends its signer's link.
+func IsUnlinkClaim(text string) bool {
 	c, err := claim.Parse(text)
 	return err == nil && c.Account == ""
 }
@@ -130,7 +130,7 @@ func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller id
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
 		s, _, err := LinkDocs.Get(ctx, tx, linkKey(caller))
 		if err == nil && text != "" {
-			var c claim.Claim
+			var c claim.PaymentClaim
 			if c, err = claim.Parse(text); err == nil {
 				s, err = b.newer(ctx, tx, &c, text)
 			}
@@ -169,7 +169,7 @@ func endLink(ctx context.Context, tx *store.Tx, s link) error {
 	return nil
 }
 
-func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) {
+func (b *Billing) verify(ctx context.Context, text string) (claim.PaymentClaim, error) {
 	c, err := claim.Parse(text)
 	if err != nil {
 		return c, err
@@ -183,7 +183,7 @@ func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) 
 
 // newer reads the link of the claim's caller. It returns an error if the claim is not later than
 // the caller's last claim, because it may then be replayed.
-func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text string) (s link, err error) {
+func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.PaymentClaim, text string) (s link, err error) {
 	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
 		return s, err
 	}
@@ -197,14 +197,14 @@ func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text 
 	return s, nil
 }
 
-func (b *Billing) Links(ctx context.Context, account string) (all []Link, err error) {
-	for one, err := range LinkedDocs.Each(ctx, b.Store, LinkedDocs.All(account)) {
+func (b *Billing) Links(ctx context.Context, account string) (links []Link, err error) {
+	for entry, err := range LinkedDocs.Each(ctx, b.Store, LinkedDocs.Range(account)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		all = append(all, one.Link)
+		links = append(links, entry.Link)
 	}
-	return all, nil
+	return links, nil
 }
 
 // linkOf returns the link of a caller, which may be a second old, or the zero Link.

@@ -36,13 +36,13 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	}
 	defer file.Close()
 	w := newWorldOver(t, file)
-	w.price = &price.Price{Version: 1, Flat: 7, In: money.Dollar, Most: 500, Fee: 333}
+	w.price = &price.Price{Version: 1, Flat: 7, In: money.Dollar, MaxCharge: 500, FeeBasisPoints: 333}
 	data, err := price.VersionDocs.Encode(*w.price)
 	w.must(err)
 	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	w.behave = func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		h := e.Hash()
-		call.Note(ctx, call.Usage{In: uint64(h[1]) * 3})
+		call.RecordUsage(ctx, call.Usage{In: uint64(h[1]) * 3})
 		if h[0]%16 == 0 {
 			return envelope.Message{}, context.Canceled
 		}
@@ -86,7 +86,7 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 			}
 		}
 	}
-	m := usage.Meter{Store: file, Feed: file, Now: w.clock.Now(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	m := usage.Meter{Store: file, Feed: file, Now: w.clock.NowFunc(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
 	var folded int
 	var folding time.Duration
 	for made := 0; made < *calls; made += sweptCalls {
@@ -109,14 +109,14 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	for i, a := range accounts {
 		w.wantBalance(a, credit-money.Amount(charged[i].Load()))
 		var paid usage.Counts
-		w.must(usage.Paid(t.Context(), file, a.ID, time.Time{}, time.Time{}, func(h usage.Hour) error { paid.Add(h.Counts); return nil }))
+		w.must(usage.EachPaid(t.Context(), file, a.ID, time.Time{}, time.Time{}, func(h usage.Hour) error { paid.Add(h.Counts); return nil }))
 		if int64(paid.Charge) != charged[i].Load() {
 			t.Errorf("usage of %s is %d, its answers cost %d", a.Tenant, paid.Charge, charged[i].Load())
 		}
 		total.Add(paid)
 	}
 	var earned usage.Counts
-	w.must(usage.Owned(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
+	w.must(usage.EachOwned(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
 	if earned != total || earned.Answers != uint64(answers.Load()) || earned.Answers+earned.Voids != uint64(*calls) {
 		t.Errorf("earned %+v, paid %+v; %d calls of which %d were answered", earned, total, *calls, answers.Load())
 	}

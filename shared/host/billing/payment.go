@@ -104,14 +104,14 @@ type Payment struct {
 // is counted for these refunds. No refund is counted twice, because no total exceeds the sum of all
 // refunds.
 func (p *Payment) refunds() money.Amount {
-	var total, known money.Amount
+	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {
-		known += r.Amount
+		knownTotal += r.Amount
 		if !r.Failed {
 			total += r.Amount
 		}
 	}
-	total += max(p.Refunded-known, 0)
+	total += max(p.Refunded-knownTotal, 0)
 	for _, d := range p.Disputes {
 		if d.State != DisputeWon {
 			total += d.Amount
@@ -132,8 +132,8 @@ func (p *Payment) merge(e *Event) (changed bool) {
 		}
 		p.Refunds[e.Refund], changed = e.Refunded, true
 	}
-	before, known := p.Disputes[e.Dispute]
-	if e.Dispute == "" || before == e.Disputed || known && before.State != DisputeOpen {
+	before, isKnown := p.Disputes[e.Dispute]
+	if e.Dispute == "" || before == e.Disputed || isKnown && before.State != DisputeOpen {
 		return changed
 	}
 	if p.Disputes == nil {
@@ -170,8 +170,8 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 
 // payment reads a payment in a transaction. put writes the current value of p.
 func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Payment, put func(), err error) {
-	known, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
-	p = &known
+	stored, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
+	p = &stored
 	return p, func() {
 		next := store.Doc{Key: d.Key}
 		if p.Account == "" {
@@ -216,7 +216,7 @@ func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, e
 		}
 		return nil
 	})
-	return account, store.Problem(err)
+	return account, store.AsProblem(err)
 }
 
 // applyRefunds takes the refunds of a payment from its account, or returns the amount of a failed
@@ -240,7 +240,7 @@ func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 		if err != nil {
 			return Change{}, err
 		}
-		adds, short := take(a.ID, shards, more)
+		adds, short := planDebits(a.ID, shards, more)
 		for _, add := range adds {
 			tx.Add(add)
 		}

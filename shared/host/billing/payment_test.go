@@ -337,7 +337,7 @@ func TestAmountsOfPaymentsAreChecked(t *testing.T) {
 		billing.MinPayment: true, billing.MaxPayment: true, 12_340_000: true, billing.MinPayment - billing.Cent: false,
 		billing.MaxPayment + billing.Cent: false, 5_000_001: false, 0: false, -ten: false,
 	} {
-		if err := billing.CheckPayment(amount); (err == nil) != ok || err != nil && problem.Of(err).Field != "amount" {
+		if err := billing.CheckPayment(amount); (err == nil) != ok || err != nil && problem.AsError(err).Field != "amount" {
 			t.Errorf("CheckPayment(%d) = %v", amount, err)
 		}
 	}

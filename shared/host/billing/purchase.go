@@ -23,32 +23,32 @@ type Purchase struct {
 // Purchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
 // PriceAboveMax, PaymentRequired or SpendCap. Only Again returns the last two.
 func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
-	a, err := b.active(ctx, k.Account)
+	a, err := b.activeAccount(ctx, k.Account)
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []capOf{{whose: "key#" + k.ID, most: k.Cap, once: k.Most}})
+	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []spendingLimit{{whose: "key#" + k.ID, most: k.Cap, once: k.MaxPrice}})
 	if err != nil {
 		return nil, err
 	}
 	return &Purchase{b, c}, nil
 }
 
-func (p *Purchase) Writes() (all []store.Write) {
-	plan := p.charge.Plan.(*plan)
+func (p *Purchase) Writes() (writes []store.Write) {
+	plan := p.charge.Plan.(*paymentPlan)
 	for _, add := range plan.holds {
-		all = append(all, add)
+		writes = append(writes, add)
 	}
-	for _, one := range plan.counters {
-		all = append(all, one.Add)
+	for _, quota := range plan.counters {
+		writes = append(writes, quota.Add)
 	}
-	return all
+	return writes
 }
 
-// Again plans the purchase in another way after the store has refused one of its writes with err.
+// Replan plans the purchase in another way after the store has refused one of its writes with err.
 // If no other way remains, it returns the refusal. If err is about another write of the commit, it
 // returns err.
-func (p *Purchase) Again(ctx context.Context, err error) error {
+func (p *Purchase) Replan(ctx context.Context, err error) error {
 	var bounds *store.BoundsError
 	refused := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {
 		add, ok := w.(store.Add)
@@ -64,6 +64,6 @@ func (p *Purchase) Again(ctx context.Context, err error) error {
 
 func (p *Purchase) Shard() int { return int(p.charge.Shard) }
 
-func GiveBack(account [32]byte, shard int, amount money.Amount) store.Write {
+func RefundWrite(account [32]byte, shard int, amount money.Amount) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(account[:]), shard), Delta: int64(amount), Max: math.MaxInt64}
 }

@@ -51,8 +51,8 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 		return above("test", "true", "false")
 	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):
 		return above("cap", fmt.Sprintf("1 to %d micro-dollars", int64(k.Cap)), fmt.Sprint(int64(o.Cap)))
-	case k.Most > 0 && (o.Most == 0 || o.Most > k.Most):
-		return above("most", fmt.Sprintf("1 to %d micro-dollars", int64(k.Most)), fmt.Sprint(int64(o.Most)))
+	case k.MaxPrice > 0 && (o.Most == 0 || o.Most > k.MaxPrice):
+		return above("most", fmt.Sprintf("1 to %d micro-dollars", int64(k.MaxPrice)), fmt.Sprint(int64(o.Most)))
 	case !k.Expires.IsZero() && (o.Expires.IsZero() || o.Expires.After(k.Expires)):
 		got := "none"
 		if !o.Expires.IsZero() {
@@ -95,8 +95,8 @@ func (k *Key) checkMayLink() error {
 		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
 	case k.Cap > 0:
 		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
-	case k.Most > 0:
-		return problem.New(problem.Forbidden, spends, "without a bound a call", "with a bound of "+k.Most.String()+" a call")
+	case k.MaxPrice > 0:
+		return problem.New(problem.Forbidden, spends, "without a bound a call", "with a bound of "+k.MaxPrice.String()+" a call")
 	case !k.Expires.IsZero():
 		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
 	}
@@ -113,7 +113,7 @@ func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account,
 	if err := a.checkMakers(k); err != nil {
 		return err
 	}
-	now, _, err := KeyDocs.Need(ctx, tx, KeyDocs.Key(k.Account, k.ID))
+	now, _, err := KeyDocs.Require(ctx, tx, KeyDocs.Key(k.Account, k.ID))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 func TestAKeyMakesNoGreaterKey(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 0, money.Dollar)
-	end := w.clock.Now(0)().Add(24 * time.Hour)
+	end := w.clock.NowFunc(0)().Add(24 * time.Hour)
 	all := []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage}
 	makers := map[string]billing.KeyOptions{
 		"whole":    {Scopes: all},
@@ -84,7 +84,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 			if err != nil || len(after) != len(before)+1 {
 				t.Errorf("%s: %v", what, err)
 			}
-			if k.Cap > maker.Cap && maker.Cap > 0 || k.Most > maker.Most && maker.Most > 0 || maker.Test && !k.Test || k.Has(billing.ScopeManage) && !maker.Has(billing.ScopeManage) {
+			if k.Cap > maker.Cap && maker.Cap > 0 || k.MaxPrice > maker.MaxPrice && maker.MaxPrice > 0 || maker.Test && !k.Test || k.Has(billing.ScopeManage) && !maker.Has(billing.ScopeManage) {
 				t.Errorf("%s: %+v", what, k)
 			}
 			continue
@@ -107,15 +107,15 @@ func TestKeysDoNotManageByDefault(t *testing.T) {
 		"a test key":             {billing.KeyOptions{Test: true}, false},
 		"a capped key":           {billing.KeyOptions{Cap: 1}, false},
 		"a key with a bound":     {billing.KeyOptions{Most: 1}, false},
-		"an expiring key":        {billing.KeyOptions{Expires: w.clock.Now(0)().Add(time.Hour)}, false},
+		"an expiring key":        {billing.KeyOptions{Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
 		"one that is asked to":   {billing.KeyOptions{Cap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"one of AGP":             {billing.KeyOptions{Tier: billing.Free}, false},
 		"a test key for all":     {billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"a key that manages":     {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"a key that only calls":  {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}}, false},
 		"a capped key of AGP":    {billing.KeyOptions{Tier: billing.Pro, Cap: 1}, false},
-		"an expiring test key":   {billing.KeyOptions{Test: true, Expires: w.clock.Now(0)().Add(time.Hour)}, false},
-		"a capped, expiring key": {billing.KeyOptions{Cap: 1, Expires: w.clock.Now(0)().Add(time.Hour)}, false},
+		"an expiring test key":   {billing.KeyOptions{Test: true, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
+		"a capped, expiring key": {billing.KeyOptions{Cap: 1, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
@@ -185,7 +185,7 @@ func TestAKeyThatIsRevokedMakesNoKey(t *testing.T) {
 	w.must(err)
 	_, _, err = w.billing.MakeKeyBy(t.Context(), &maker, a.ID, billing.KeyOptions{})
 	w.wantRefusal("a revoked key makes a key", err, problem.Unauthorized)
-	end := w.clock.Now(0)().Add(time.Hour)
+	end := w.clock.NowFunc(0)().Add(time.Hour)
 	maker, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Expires: end, Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
 	w.must(err)
 	w.clock.Advance(time.Hour - time.Nanosecond) // the new key would end with its maker
@@ -277,7 +277,7 @@ func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
 		"one of AGP":       {billing.KeyOptions{Tier: billing.Pro, Scopes: []billing.Scope{billing.ScopeAGP, manage}}, problem.Scope},
 		"a capped one":     {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Cap: 10}, problem.Forbidden},
 		"one with a bound": {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Most: 10}, problem.Forbidden},
-		"an expiring one":  {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Expires: w.clock.Now(0)().Add(time.Hour)}, problem.Forbidden},
+		"an expiring one":  {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, problem.Forbidden},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
@@ -313,7 +313,7 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 				Agents: rapid.SampledFrom([][]string{nil, nil, {"a"}, {"b"}}).Draw(t, "agents"),
 			}
 			if hours := rapid.IntRange(0, 3).Draw(t, "hours"); hours > 0 {
-				o.Expires = w.clock.Now(0)().Add(time.Duration(hours) * time.Hour)
+				o.Expires = w.clock.NowFunc(0)().Add(time.Duration(hours) * time.Hour)
 			}
 			for _, s := range billing.Scopes() {
 				if rapid.Bool().Draw(t, string(s)) {
@@ -336,7 +336,7 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 			books := k.Has(billing.ScopeAGP) && k.Tier != billing.Free
 			switch f := first; {
 			case slices.ContainsFunc(k.Scopes, func(s billing.Scope) bool { return !f.Has(s) && s != billing.ScopeAGP }), books && !f.Has(billing.ScopeAGP),
-				f.Test && !k.Test, f.Most > 0 && (k.Most == 0 || k.Most > f.Most), f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
+				f.Test && !k.Test, f.MaxPrice > 0 && (k.MaxPrice == 0 || k.MaxPrice > f.MaxPrice), f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
 				!f.Expires.IsZero() && (k.Expires.IsZero() || k.Expires.After(f.Expires)):
 				t.Fatalf("%+v led to %+v, which may do more", f, k)
 			}
@@ -349,10 +349,10 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 func TestAKeyEndsAtItsInstant(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 0, 0)
-	end := w.clock.Now(0)().Add(time.Hour).Truncate(time.Second)
+	end := w.clock.NowFunc(0)().Add(time.Hour).Truncate(time.Second)
 	_, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Expires: end})
 	w.must(err)
-	w.clock.Advance(end.Sub(w.clock.Now(0)()) - time.Nanosecond)
+	w.clock.Advance(end.Sub(w.clock.NowFunc(0)()) - time.Nanosecond)
 	if _, err := w.billing.Authenticate(t.Context(), secret); err != nil {
 		t.Errorf("a nanosecond before its end: %v", err)
 	}

@@ -57,42 +57,42 @@ type NamedSubject struct {
 // missing, the subject cannot be identified. These documents have a separate partition, because the
 // functions that check tokens may not write accounts.
 var SubjectDocs = store.Kind[NamedSubject]{
-	Shape: store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Of: store.OfAccount, Verify: store.Unread},
-	Codec: store.JSON[NamedSubject](1),
-	Own:   func(s NamedSubject) []string { return []string{s.Account, s.ID} },
+	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyNot},
+	Codec:    store.JSONCodec[NamedSubject](1),
+	KeyParts: func(s NamedSubject) []string { return []string{s.Account, s.ID} },
 }
 
 func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
-	at := SubjectDocs.Key(s.Issuer.Account, s.ID)
-	_, err := b.subjects.get(at, b.Now(), func() (stored struct{}, err error) {
+	key := SubjectDocs.Key(s.Issuer.Account, s.ID)
+	_, err := b.subjects.get(key, b.Now(), func() (stored struct{}, err error) {
 		return stored, b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			if d, err := tx.Doc(ctx, at); err != nil || d.Version > 0 {
+			if d, err := tx.Doc(ctx, key); err != nil || d.Version > 0 {
 				return err
 			}
-			SubjectDocs.Put(tx, store.Doc{Key: at}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
+			SubjectDocs.Put(tx, store.Doc{Key: key}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
 			return nil
 		})
 	})
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
-func (b *Billing) Subjects(ctx context.Context, account string) (all []NamedSubject, err error) {
-	for s, err := range SubjectDocs.Each(ctx, b.Store, SubjectDocs.All(account)) {
+func (b *Billing) Subjects(ctx context.Context, account string) (subjects []NamedSubject, err error) {
+	for s, err := range SubjectDocs.Each(ctx, b.Store, SubjectDocs.Range(account)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		all = append(all, s)
+		subjects = append(subjects, s)
 	}
-	return all, nil
+	return subjects, nil
 }
 
 // ForgetSubject deletes the name of an account's subject. The next request of the subject stores it
 // again.
 func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
-	at := SubjectDocs.Key(account, id)
+	key := SubjectDocs.Key(account, id)
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		var d store.Doc
-		if s, d, err = SubjectDocs.Get(ctx, tx, at); err != nil {
+		if s, d, err = SubjectDocs.Get(ctx, tx, key); err != nil {
 			return err
 		}
 		if d.Version == 0 {
@@ -101,6 +101,6 @@ func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s Name
 		tx.Delete(d.Key)
 		return nil
 	})
-	b.subjects.forget(at)
-	return s, store.Problem(err)
+	b.subjects.forget(key)
+	return s, store.AsProblem(err)
 }

@@ -12,7 +12,7 @@ import (
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
 func (b *Billing) due() due.Reminders {
-	return due.Reminders{Of: DueDocs.Shape, With: b.updater(), Now: b.Now, After: time.Minute}
+	return due.Reminders{Kind: DueDocs.Shape, Updater: b.updater(), Now: b.Now, Delay: time.Minute}
 }
 
 // Resolver decides overdue calls. *call.Host implements it.
@@ -22,7 +22,7 @@ type Resolver interface {
 
 // Sweep handles the due reminders of calls, and voids calls that are still undecided a minute
 // later. It handles a call that waits for its settlement again.
-func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.Swept, error) {
+func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.SweepResult, error) {
 	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)
 		if err != nil {

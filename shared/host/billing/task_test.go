@@ -51,10 +51,10 @@ func TestTheAccountOfATaskPaysForItsAgents(t *testing.T) {
 		{"a stranger's agent within a budget", strangerBudget, nil, []string{"other"}, 10},
 		{"an agent of a stranger's agent within a budget", strangerBudget, nil, []string{"other", "other"}, 0},
 		{"an own agent of a stranger's agent within a budget", strangerBudget, nil, []string{"other", "acme"}, 0},
-		{"a key with a cap", own, func(p *call.Payer) { p.Cap = 15 }, []string{"acme"}, 10},
-		{"a key with a limit", own, func(p *call.Payer) { p.Most = 15 }, []string{"acme"}, 10},
-		{"a key with a limit below the price", own, func(p *call.Payer) { p.Most = 9 }, []string{"acme"}, 0},
-		{"an issuer with a cap", own, func(p *call.Payer) { p.Issuer, p.IssuerCap = "I", 15 }, []string{"acme"}, 10},
+		{"a key with a cap", own, func(p *call.Payer) { p.DailyCap = 15 }, []string{"acme"}, 10},
+		{"a key with a limit", own, func(p *call.Payer) { p.MaxWalk = 15 }, []string{"acme"}, 10},
+		{"a key with a limit below the price", own, func(p *call.Payer) { p.MaxWalk = 9 }, []string{"acme"}, 0},
+		{"an issuer with a cap", own, func(p *call.Payer) { p.Issuer, p.IssuerDailyCap = "I", 15 }, []string{"acme"}, 10},
 		{"a test key", own, func(p *call.Payer) { p.Test = true }, []string{"acme"}, 0},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTheAccountOfATaskPaysForItsAgents(t *testing.T) {
 				tt.limits(by.Payer)
 			}
 			if tt.task.hasBudget {
-				by.Most = new(money.Amount(budget))
+				by.MaxPrice = new(money.Amount(budget))
 			}
 			s.first(first, by)
 			s.wantBalance(a, 1000-tt.spent)
@@ -94,7 +94,7 @@ func TestAnAgentPaysForItselfInATaskWithoutABudget(t *testing.T) {
 
 // The rights and limits of the credential of a task are checked before each call in its walk.
 func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
-	issuer := billing.IssuerOptions{Cap: 100, Most: 100, Anybody: true, Scopes: []billing.Scope{billing.ScopeAgents}}
+	issuer := billing.IssuerOptions{Cap: 100, DailyLimit: 100, AllowAll: true, Scopes: []billing.Scope{billing.ScopeAgents}}
 	change := func(change func(*billing.IssuerOptions)) func(*walkWorld, string, string) error {
 		return func(s *walkWorld, account, _ string) error {
 			o := issuer
@@ -130,19 +130,19 @@ func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
 		}, "unauthorized"},
 		{"the issuer has other scopes", true, change(func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeCall} }), "scope_required"},
 		{"the subjects have a lower cap", true, change(func(o *billing.IssuerOptions) { o.Cap = 15 }), "spend_cap_reached"},
-		{"the issuer has a lower cap", true, change(func(o *billing.IssuerOptions) { o.Most = 15 }), "spend_cap_reached"},
+		{"the issuer has a lower cap", true, change(func(o *billing.IssuerOptions) { o.DailyLimit = 15 }), "spend_cap_reached"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			s := newWalkWorld(t)
 			a := s.account("acme", 1, 1000)
-			k, _, err := s.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}, Expires: s.clock.Now(0)().Add(time.Hour)})
+			k, _, err := s.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}, Expires: s.clock.NowFunc(0)().Add(time.Hour)})
 			s.must(err)
 			payer, id := k.Payer(), k.ID
 			if tt.isToken {
 				i, err := s.billing.AddIssuer(t.Context(), a.ID, issuerURL, issuer)
 				s.must(err)
 				id = i.ID
-				payer = &call.Payer{Account: a.ID, Tenant: "acme", Key: "sub-" + id, Subject: strings.Repeat("ab", call.SubjectSize), Cap: i.Cap, Issuer: id, IssuerCap: i.Most, Agents: true}
+				payer = &call.Payer{Account: a.ID, Tenant: "acme", Key: "sub-" + id, Subject: strings.Repeat("ab", call.SubjectSize), DailyCap: i.Cap, Issuer: id, IssuerDailyCap: i.DailyLimit, Agents: true}
 			}
 			ten := s.addVacant(nil, flat(10), says)
 			agent := s.agent("acme", func(ctx context.Context, from identity.ID, text string) (string, error) {
@@ -255,8 +255,8 @@ func TestATaskHasOneBudget(t *testing.T) {
 			s.keys[key.ID()] = key
 			var spent money.Amount
 			out := s.ask(t.Context(), key.ID(), lead, "hi", call.Options{
-				Credential: call.Credential{Payer: keyOf(a, 0, 0), Most: new(money.Amount(100)), IsTask: true, IsOwn: true},
-				Decided: func(_ context.Context, d call.Decision) ([]store.Write, error) {
+				Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: new(money.Amount(100)), IsTask: true, IsOwn: true},
+				DecideWrites: func(_ context.Context, d call.Decision) ([]store.Write, error) {
 					spent = d.Spent
 					return nil, nil
 				},
@@ -305,8 +305,8 @@ func TestNoTaskExceedsItsBudget(t *testing.T) {
 		s.must(err)
 		var spent money.Amount
 		out := s.ask(t.Context(), key.ID(), lead, "hi", call.Options{
-			Credential: call.Credential{Payer: keyOf(a, 0, 0), Most: &budget, IsTask: true, IsOwn: true},
-			Decided: func(_ context.Context, d call.Decision) ([]store.Write, error) {
+			Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: &budget, IsTask: true, IsOwn: true},
+			DecideWrites: func(_ context.Context, d call.Decision) ([]store.Write, error) {
 				spent = d.Spent
 				return nil, nil
 			},

@@ -30,15 +30,15 @@ import (
 // The ids never change. A tree therefore also includes descendants of keys that RevokeOnly has
 // revoked.
 
-// MadeByOperator is the MadeBy of keys and links that the operator created.
+// MadeByOperator is the Maker of keys and links that the operator created.
 const MadeByOperator = "operator"
 
 // Maker identifies the maker of a key or a link.
 type Maker struct {
-	// MadeBy is the id of the key that is the maker, or MadeByOperator. In documents of earlier
+	// Maker is the id of the key that is the maker, or MadeByOperator. In documents of earlier
 	// programs, which recorded no makers, it is "".
 	MadeBy string `json:"made_by,omitempty"`
-	// Ancestors contains the maker of MadeBy, the maker of that key, and so on.
+	// Ancestors contains the maker of Maker, the maker of that key, and so on.
 	Ancestors []string `json:"ancestors,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (k *Key) end(now time.Time) time.Time {
 // lists too many ended keys, makeRoom deletes the key that ended first. It does not delete a key
 // whose tree has a link or a usable key, so that the tree can be ended with the id of the key.
 func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
-	all, err := b.listKeys(ctx, a.ID)
+	keys, err := b.listKeys(ctx, a.ID)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	var ended []listedKey
 	var makers []string // makers of usable keys and of links
 	usable, made := 0, 0
-	for _, k := range all {
+	for _, k := range keys {
 		if !k.end(now).IsZero() {
 			ended = append(ended, k)
 			continue
@@ -134,8 +134,8 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	return nil
 }
 
-// Ended lists the keys and links that ended with a key.
-type Ended struct {
+// EndedKeysAndLinks lists the keys and links that ended with a key.
+type EndedKeysAndLinks struct {
 	Keys  []Key  `json:"ended_keys,omitempty"`
 	Links []Link `json:"ended_links,omitempty"`
 	// KeysWithoutMaker and LinksWithoutMaker count the account's usable keys and its links whose
@@ -147,7 +147,7 @@ type Ended struct {
 // Revocation is a revoked key with the keys and links that ended with it.
 type Revocation struct {
 	Key
-	Ended
+	EndedKeysAndLinks
 }
 
 // RevokeKey revokes a key of an account and ends its tree from the next request on. by is the
@@ -158,9 +158,9 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 	if r.Key, begun, err = b.revokeKey(ctx, by, account, id, true); err != nil {
 		return r, err
 	}
-	if r.Ended, err = b.endTrees(ctx, account, id, begun); err != nil {
+	if r.EndedKeysAndLinks, err = b.endTrees(ctx, account, id, begun); err != nil {
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
-		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, incomplete, r.Prefix, problem.Of(store.Problem(err)).Text())
+		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
 	// Other trees of the account may also have ended, but the holder of by may not be allowed to
 	// know their keys.
@@ -243,9 +243,9 @@ func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error 
 // ended. After an error, it continues with the next account. It returns all errors.
 func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	var failed []error
-	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.All()) {
+	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.Range()) {
 		if err != nil {
-			failed = append(failed, store.Problem(err))
+			failed = append(failed, store.AsProblem(err))
 			break
 		}
 		e, err := b.endTrees(ctx, account, "", false)
@@ -257,7 +257,7 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 
 // endTrees completes all revocations of an account. begun reports whether the caller started the
 // revocation of the key id. In all other trees, another process may just have ended links.
-func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e Ended, err error) {
+func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e EndedKeysAndLinks, err error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
 	a, err := b.Account(ctx, account)
@@ -273,7 +273,7 @@ func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) 
 // account and its row take one write each.
 const endedAtOnce = (store.MaxWrites - 2) / 2
 
-func (b *Billing) endTree(ctx context.Context, account, root string, begun bool, e *Ended) error {
+func (b *Billing) endTree(ctx context.Context, account, root string, begun bool, e *EndedKeysAndLinks) error {
 	keys, err := b.listKeys(ctx, account)
 	if err != nil {
 		return err
@@ -321,11 +321,11 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	return err
 }
 
-func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *Ended) error {
-	var done Ended
+func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *EndedKeysAndLinks) error {
+	var done EndedKeysAndLinks
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
 		c := Change{Key: root}
-		done = Ended{}
+		done = EndedKeysAndLinks{}
 		for _, k := range keys {
 			s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, k.ID))
 			if err != nil {

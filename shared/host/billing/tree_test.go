@@ -82,7 +82,7 @@ func (w *world) wantComplete(account string) {
 	w.Helper()
 	a, err := w.billing.Account(context.Background(), account)
 	w.must(err)
-	docs, _, err := w.store.Docs(context.Background(), billing.EndingDocs.All(), 10, "")
+	docs, _, err := w.store.Docs(context.Background(), billing.EndingDocs.Range(), 10, "")
 	w.must(err)
 	if len(a.Ending)+len(docs) > 0 {
 		w.Errorf("the account still ends %v, the sweeper %d accounts", a.Ending, len(docs))
@@ -134,8 +134,8 @@ func TestARevokedKeyEndsWhatItMade(t *testing.T) {
 	w.must(err)
 	for _, c := range changes {
 		made := c.Kind == billing.KeyMade || c.Kind == billing.Linked
-		if made != (c.MadeBy != "") || c.Key == grandchild.ID && c.MadeBy != child.ID {
-			t.Errorf("the change %+v is made by %q", c, c.MadeBy)
+		if made != (c.Maker != "") || c.Key == grandchild.ID && c.Maker != child.ID {
+			t.Errorf("the change %+v is made by %q", c, c.Maker)
 		}
 	}
 	for _, c := range []*caller{ofRoot, ofGrandchild, ofOther, ofOperator} {
@@ -143,7 +143,7 @@ func TestARevokedKeyEndsWhatItMade(t *testing.T) {
 	}
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, root.ID)
 	w.must(err)
-	if r.ID != root.ID || r.Key.Revoked.IsZero() || !slices.Equal(ids(r.Ended.Keys), sorted(child.ID, grandchild.ID)) ||
+	if r.ID != root.ID || r.Key.Revoked.IsZero() || !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(child.ID, grandchild.ID)) ||
 		!slices.Equal(callers(r.Links), sorted(ofRoot.key.ID().String(), ofGrandchild.key.ID().String())) || r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 		t.Errorf("RevokeKey() = %+v", r)
 	}
@@ -180,8 +180,8 @@ func TestRevokeOnlyLeavesTheTree(t *testing.T) {
 		w.wantPays("its link", c, true)
 		r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, keys[by].ID)
 		w.must(err)
-		if !slices.Equal(ids(r.Ended.Keys), sorted(last.ID)) || len(r.Links) != 1 {
-			t.Errorf("key %d ends %v and %v", by, ids(r.Ended.Keys), r.Links)
+		if !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(last.ID)) || len(r.Links) != 1 {
+			t.Errorf("key %d ends %v and %v", by, ids(r.EndedKeysAndLinks.Keys), r.Links)
 		}
 		w.wantUsable("the key that it made, afterwards", last, false)
 		w.wantPays("its link, afterwards", c, false)
@@ -200,7 +200,7 @@ func (w *world) without(k store.Key) {
 	delete(all, "ancestors")
 	data, err := json.Marshal(all)
 	w.must(err)
-	w.must(w.store.Commit(context.Background(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data}))
+	w.must(w.store.Commit(context.Background(), store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{9}, Data: data}))
 }
 
 // Keys and links of earlier versions end only by their own ids. What such a key makes now is of
@@ -210,7 +210,7 @@ func TestWithoutARecordedMakerAKeyEndsByItsID(t *testing.T) {
 	a := w.account("acme", 1, money.Dollar)
 	root := w.makes(nil, a.ID)
 	old, c := w.makes(root, a.ID), w.links(root)
-	listed, _, err := w.store.Docs(t.Context(), billing.KeyDocs.All(a.ID), 10, "")
+	listed, _, err := w.store.Docs(t.Context(), billing.KeyDocs.Range(a.ID), 10, "")
 	w.must(err)
 	for _, d := range listed {
 		if strings.HasSuffix(d.Key.Sort, old.ID) {
@@ -224,7 +224,7 @@ func TestWithoutARecordedMakerAKeyEndsByItsID(t *testing.T) {
 	w.without(billing.LinkedDocs.Key(a.ID, c.key.ID().String()))
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, root.ID)
 	w.must(err)
-	if len(r.Ended.Keys)+len(r.Links) != 0 || r.KeysWithoutMaker != 1 || r.LinksWithoutMaker != 1 {
+	if len(r.EndedKeysAndLinks.Keys)+len(r.Links) != 0 || r.KeysWithoutMaker != 1 || r.LinksWithoutMaker != 1 {
 		t.Errorf("RevokeKey() = %+v, want that one key and one link have no recorded maker", r)
 	}
 	// A test key is not told of live keys and links.
@@ -240,7 +240,7 @@ func TestWithoutARecordedMakerAKeyEndsByItsID(t *testing.T) {
 	w.wantPays("the old link", c, true)
 	old.Maker = billing.Maker{}
 	child := w.makes(old, a.ID)
-	if r, err = w.billing.RevokeKey(t.Context(), nil, a.ID, old.ID); err != nil || !slices.Equal(ids(r.Ended.Keys), sorted(child.ID)) || r.KeysWithoutMaker != 0 || r.LinksWithoutMaker != 1 {
+	if r, err = w.billing.RevokeKey(t.Context(), nil, a.ID, old.ID); err != nil || !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(child.ID)) || r.KeysWithoutMaker != 0 || r.LinksWithoutMaker != 1 {
 		t.Errorf("RevokeKey() of the old key = %+v, %v", r, err)
 	}
 	w.must(w.billing.Unlink(t.Context(), nil, a.ID, c.key.ID()))
@@ -286,9 +286,9 @@ func TestATokenChangesNoLinks(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, money.Dollar)
 	b := w.taking()
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
 	w.must(err)
-	k, err := b.Admit(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall})
+	k, err := b.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall})
 	w.must(err)
 	k.Cap = 0
 	_, err = b.LinkBy(t.Context(), k, a.ID, w.caller().claim(a.ID, 0))
@@ -374,8 +374,8 @@ func TestKeysAreBounded(t *testing.T) {
 	links := []*caller{w.links(root), w.links(last)}
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, root.ID)
 	w.must(err)
-	if len(r.Ended.Keys) != 999 || len(r.Links) != 2 {
-		t.Errorf("%d keys and %d links ended, want 999 and 2", len(r.Ended.Keys), len(r.Links))
+	if len(r.EndedKeysAndLinks.Keys) != 999 || len(r.Links) != 2 {
+		t.Errorf("%d keys and %d links ended, want 999 and 2", len(r.EndedKeysAndLinks.Keys), len(r.Links))
 	}
 	w.wantUsable("the last of its keys", last, false)
 	for _, c := range links {
@@ -408,8 +408,8 @@ func TestAKeyWithATreeStaysListed(t *testing.T) {
 	w.copiesOf(revoked, 998)
 	w.makes(nil, a.ID)
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, alone.ID)
-	if w.must(err); !slices.Equal(ids(r.Ended.Keys), sorted(child.ID)) {
-		t.Errorf("the first key that ended ends %v", ids(r.Ended.Keys))
+	if w.must(err); !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(child.ID)) {
+		t.Errorf("the first key that ended ends %v", ids(r.EndedKeysAndLinks.Keys))
 	}
 	r, err = w.billing.RevokeKey(t.Context(), nil, a.ID, linked.ID)
 	if w.must(err); len(r.Links) != 1 {
@@ -707,7 +707,7 @@ func TestTreesEndWhole(test *testing.T) {
 						}
 					}
 				}
-				if got := len(r.Ended.Keys) + len(r.Links); got != ended {
+				if got := len(r.EndedKeysAndLinks.Keys) + len(r.Links); got != ended {
 					t.Fatalf("%d things ended, want %d", got, ended)
 				}
 			}

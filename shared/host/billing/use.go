@@ -89,7 +89,7 @@ func (e *QuotaError) problem() *problem.Error {
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 	u, err := b.ofKey(ctx, b.Store, k)
 	if err != nil {
-		return Allowance{}, store.Problem(err)
+		return Allowance{}, store.AsProblem(err)
 	}
 	return b.count(&u, k, "")
 }
@@ -144,9 +144,9 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	return a, nil
 }
 
-// Seen returns a write that records that an agent was seen in this minute. An agent is active while
+// SeenWrite returns a write that records that an agent was seen in this minute. An agent is active while
 // one of its minutes is among the last five.
-func (b *Billing) Seen(agent string) store.Write {
+func (b *Billing) SeenWrite(agent string) store.Write {
 	now := b.Now().UTC()
 	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
@@ -156,13 +156,13 @@ const MaxActive = 10_000
 
 func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
 
-// Active returns the number of agents that were seen in the last five minutes, at most MaxActive.
-func (b *Billing) Active(ctx context.Context) (int, error) {
+// CountActiveAgents returns the number of agents that were seen in the last five minutes, at most MaxActive.
+func (b *Billing) CountActiveAgents(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {
-		for d, err := range store.All(ctx, b.Store, ActiveDocs.All(minuteText(minute))) {
+		for d, err := range store.Documents(ctx, b.Store, ActiveDocs.Range(minuteText(minute))) {
 			if err != nil {
-				return 0, store.Problem(err)
+				return 0, store.AsProblem(err)
 			}
 			if seen[d.Key.Sort] = true; len(seen) == MaxActive {
 				return MaxActive, nil

@@ -40,7 +40,7 @@ func newWalkWorld(t testing.TB) *walkWorld { return newWalkWorldOver(t, memory.N
 func newWalkWorldOver(t testing.TB, s store.Store) *walkWorld {
 	v := &walkWorld{world: newWorldOver(t, s), vacants: map[identity.ID]call.Vacant{}, keys: map[identity.ID]*identity.Key{}}
 	v.calls = call.New(call.Config{
-		Store: s, Texts: &calltest.Texts{}, Now: v.clock.Now(0), Rand: rand.Reader, Ledger: v.billing, Directory: v,
+		Store: s, Texts: &calltest.Texts{}, Now: v.clock.NowFunc(0), Rand: rand.Reader, Ledger: v.billing, Directory: v,
 		Self: func(context.Context) (identity.ID, error) { return v.self, nil },
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
@@ -73,8 +73,8 @@ func (s *walkWorld) addVacant(a *billing.Account, p *price.Price, behave func(co
 
 func (s *walkWorld) link(a billing.Account, key *identity.Key, most money.Amount) {
 	s.Helper()
-	c := claim.Claim{Host: s.self, Account: a.ID, Cap: int64(most)}
-	s.must(c.Sign(context.Background(), key, s.clock.Now(0)()))
+	c := claim.PaymentClaim{Host: s.self, Account: a.ID, Cap: int64(most)}
+	s.must(c.Sign(context.Background(), key, s.clock.NowFunc(0)()))
 	_, err := s.billing.Link(context.Background(), a.ID, c.String())
 	s.must(err)
 }
@@ -109,16 +109,16 @@ func (s *walkWorld) ask(ctx context.Context, from, to identity.ID, text string, 
 	key := s.keys[from]
 	next, err := s.calls.Next(ctx, call.Pair{Caller: from, Vacant: to})
 	if err != nil {
-		return call.Outcome{Problem: problem.Of(err)}
+		return call.Outcome{Problem: problem.AsError(err)}
 	}
 	for {
-		e := &envelope.Envelope{From: from, To: to, Seq: next.Seq, Prev: next.Prev, Time: s.clock.Now(0)().Truncate(time.Microsecond),
+		e := &envelope.Envelope{From: from, To: to, Seq: next.Seq, Prev: next.Prev, Time: s.clock.NowFunc(0)().Truncate(time.Microsecond),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
 		if _, err := e.Sign(ctx, key); err != nil {
-			return call.Outcome{Problem: problem.Of(err)}
+			return call.Outcome{Problem: problem.AsError(err)}
 		}
 		out := s.calls.SendWith(ctx, to, e, o)
-		if out.Problem == nil || out.State != "" || !out.Chain || out.Problem.Kind != problem.Fork && out.Problem.Kind != problem.Replay && out.Problem.Kind != problem.Gap {
+		if out.Problem == nil || out.State != "" || !out.HasChain || out.Problem.Kind != problem.Fork && out.Problem.Kind != problem.Replay && out.Problem.Kind != problem.Gap {
 			return out
 		}
 		next = call.Next{Seq: out.ExpectedSeq, Prev: out.ChainTip}
@@ -145,7 +145,7 @@ func (s *walkWorld) firstOf(from, to identity.ID, by call.Credential) string {
 func flat(n money.Amount) *price.Price { return &price.Price{Version: 1, Flat: n} }
 
 func keyOf(a billing.Account, most, daily money.Amount) *call.Payer {
-	return &call.Payer{Account: a.ID, Tenant: a.Tenant, Key: "K", Most: most, Cap: daily}
+	return &call.Payer{Account: a.ID, Tenant: a.Tenant, Key: "K", MaxWalk: most, DailyCap: daily}
 }
 
 // A test key pays for nothing in its walk, however deep it is.
@@ -181,16 +181,16 @@ func TestALimitHoldsForTheWalk(t *testing.T) {
 			return identity.ID{}, call.Credential{Payer: keyOf(a, 30, 0)}
 		},
 		"the request's": func(s *walkWorld, a billing.Account) (identity.ID, call.Credential) {
-			return identity.ID{}, call.Credential{Payer: keyOf(a, 0, 0), Most: bound(30)}
+			return identity.ID{}, call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: bound(30)}
 		},
 		"the lower of both": func(s *walkWorld, a billing.Account) (identity.ID, call.Credential) {
-			return identity.ID{}, call.Credential{Payer: keyOf(a, 50, 0), Most: bound(30)}
+			return identity.ID{}, call.Credential{Payer: keyOf(a, 50, 0), MaxPrice: bound(30)}
 		},
 		"a linked caller's": func(s *walkWorld, a billing.Account) (identity.ID, call.Credential) {
 			key := newKey(s)
 			s.keys[key.ID()] = key
 			s.link(a, key, 0)
-			return key.ID(), call.Credential{Most: bound(30)}
+			return key.ID(), call.Credential{MaxPrice: bound(30)}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestALimitHoldsForTheWalk(t *testing.T) {
 				from = key.ID()
 			}
 			ten, void := s.addVacant(nil, flat(10), says), s.addVacant(nil, flat(20), fails)
-			tokens := s.addVacant(nil, &price.Price{Version: 1, Flat: 4, In: 1, Most: 20}, says) // no tokens are reported: it charges 4
-			rich := s.addVacant(&other, nil, s.asks(ten, ten, ten, ten))                         // its own account pays
+			tokens := s.addVacant(nil, &price.Price{Version: 1, Flat: 4, In: 1, MaxCharge: 20}, says) // no tokens are reported: it charges 4
+			rich := s.addVacant(&other, nil, s.asks(ten, ten, ten, ten))                              // its own account pays
 			for _, tt := range []struct {
 				own   money.Amount // price of the first vacant
 				calls []identity.ID
@@ -249,7 +249,7 @@ func TestTheCapsOfTheFirstRequestCountItsWalk(t *testing.T) {
 		},
 		"an issuer": func(s *walkWorld, a billing.Account) (identity.ID, call.Credential) {
 			p := keyOf(a, 0, 500)
-			p.Subject, p.Issuer, p.IssuerCap = strings.Repeat("ab", call.SubjectSize), "I", 30
+			p.Subject, p.Issuer, p.IssuerDailyCap = strings.Repeat("ab", call.SubjectSize), "I", 30
 			return linked(s, a, 0), call.Credential{Payer: p}
 		},
 		"a link": func(s *walkWorld, a billing.Account) (identity.ID, call.Credential) {
@@ -269,7 +269,7 @@ func TestTheCapsOfTheFirstRequestCountItsWalk(t *testing.T) {
 			}
 			s.wantBalance(a, 970)
 			// Another key of the account has its own cap.
-			if got, want := s.first(s.addVacant(&a, nil, s.asks(ten)), call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: "L", Cap: 10}}), "ok"; got != want {
+			if got, want := s.first(s.addVacant(&a, nil, s.asks(ten)), call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: "L", DailyCap: 10}}), "ok"; got != want {
 				t.Errorf("the walk of another key ends with %q, want %q", got, want)
 			}
 		})
@@ -383,7 +383,7 @@ func TestNoWalkExceedsItsLimit(t *testing.T) {
 				hash := fnv.New64a()
 				hash.Write(append(from[:], text...))
 				random := mathrand.New(mathrand.NewPCG(seed, hash.Sum64()))
-				call.Note(ctx, call.Usage{In: random.Uint64N(40_000_000)})
+				call.RecordUsage(ctx, call.Usage{In: random.Uint64N(40_000_000)})
 				var wait sync.WaitGroup
 				for i := range 1 + random.IntN(4) {
 					to := all[random.IntN(len(all))]
@@ -410,7 +410,7 @@ func TestNoWalkExceedsItsLimit(t *testing.T) {
 				return text, nil
 			}
 			for i := range 6 {
-				p := []*price.Price{nil, flat(money.Amount(1 + random.IntN(40))), {Version: 1, Flat: 1, In: 1, Most: money.Amount(5 + random.IntN(40))}}[random.IntN(3)]
+				p := []*price.Price{nil, flat(money.Amount(1 + random.IntN(40))), {Version: 1, Flat: 1, In: 1, MaxCharge: money.Amount(5 + random.IntN(40))}}[random.IntN(3)]
 				payer := &a
 				if i == 5 {
 					payer = &other

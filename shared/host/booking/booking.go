@@ -71,11 +71,11 @@ const (
 	detailsAfter = 30 * 24 * time.Hour
 	// answerTime limits the time in which a venue must answer. After it, the dispatch has failed.
 	answerTime = 2 * time.Minute
-	// work limits the turn of a venue on this host, and the call to a venue on another host. It is
+	// maxWork limits the turn of a venue on this host, and the call to a venue on another host. It is
 	// shorter than answerTime.
-	work = 90 * time.Second
-	// repeats is the time for which a repeated confirm returns the booking of the first confirm.
-	repeats = 24 * time.Hour
+	maxWork = 90 * time.Second
+	// onceRetention is the time for which a repeated confirm returns the booking of the first confirm.
+	onceRetention = 24 * time.Hour
 )
 
 // retries lists the pause after each failed dispatch. If the dispatch after the last pause also
@@ -121,7 +121,7 @@ func (s *Service) updater() store.Updater {
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) due() due.Reminders {
-	return due.Reminders{Of: DueDocs.Shape, With: s.updater(), Now: s.Now}
+	return due.Reminders{Kind: DueDocs.Shape, Updater: s.updater(), Now: s.Now}
 }
 
 // Booking is the current state of a booking without its details.
@@ -154,12 +154,12 @@ type Booking struct {
 	Reason    string `json:"cancel_reason,omitempty"`
 	Rows      uint64 `json:"history"`
 	Answered  bool   `json:"answered,omitempty"` // whether the venue has returned a result
-	// Cut is the reason why the venue's answer may be incomplete, or "".
-	Cut      call.Cut  `json:"cut,omitempty"`
-	Attempts int       `json:"attempts"` // number of dispatches
-	Sent     time.Time `json:"dispatched_at,omitzero"`
-	Created  time.Time `json:"created_at"`
-	Changed  time.Time `json:"changed_at"`
+	// Truncation is the reason why the venue's answer may be incomplete, or "".
+	Truncation call.CutReason `json:"cut,omitempty"`
+	Attempts   int            `json:"attempts"` // number of dispatches
+	Sent       time.Time      `json:"dispatched_at,omitzero"`
+	Created    time.Time      `json:"created_at"`
+	Changed    time.Time      `json:"changed_at"`
 }
 
 func (b *Booking) Status() booking.Status {
@@ -169,9 +169,9 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// settling reports whether the booking is about to change: it waits for the venue, or its result is
+// isSettling reports whether the booking is about to change: it waits for the venue, or its result is
 // about to complete it.
-func (b *Booking) settling() bool {
+func (b *Booking) isSettling() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
 
@@ -284,7 +284,7 @@ func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 	}
 	b, d, err := BookingDocs.Get(ctx, s.Store, Key(id))
 	if err != nil {
-		return Booking{}, store.Problem(err)
+		return Booking{}, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return Booking{}, notFound()
@@ -293,11 +293,11 @@ func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 }
 
 func (s *Service) Details(ctx context.Context, id string) (Details, error) {
-	all, d, err := DetailsDocs.Get(ctx, s.Store, DetailsDocs.Key(id))
-	if err != nil || d.Expired(s.Now()) {
-		return Details{}, store.Problem(err)
+	details, d, err := DetailsDocs.Get(ctx, s.Store, DetailsDocs.Key(id))
+	if err != nil || d.IsExpired(s.Now()) {
+		return Details{}, store.AsProblem(err)
 	}
-	return all, nil
+	return details, nil
 }
 
 func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
@@ -307,52 +307,52 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 	}
 	rows, err := s.Store.Rows(ctx, stream, 1, store.MaxPage, store.Ascending)
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
-	all := make([]Row, len(rows))
+	history := make([]Row, len(rows))
 	for i, row := range rows {
-		if all[i], err = DecodeRow(row); err != nil {
+		if history[i], err = DecodeRow(row); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return history, nil
 }
 
-// OfVenue returns a page of a venue's bookings, oldest first, and the cursor of the next page.
-func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string, n int) (all []Booking, next string, err error) {
-	docs, next, err := s.Store.Docs(ctx, BookingDocs.Indexed(venue.String()), n, cursor)
+// ListVenueBookings returns a page of a venue's bookings, oldest first, and the cursor of the next page.
+func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, cursor string, n int) (bookings []Booking, next string, err error) {
+	docs, next, err := s.Store.Docs(ctx, BookingDocs.IndexRange(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
 		var b stored
 		b, err = BookingDocs.Parse(docs[i])
-		all = append(all, b.Booking)
+		bookings = append(bookings, b.Booking)
 	}
-	return all, next, store.Problem(err)
+	return bookings, next, store.AsProblem(err)
 }
 
-// OfAccount returns a page of an account's bookings, oldest first, and the cursor of the next page.
+// ListAccountBookings returns a page of an account's bookings, oldest first, and the cursor of the next page.
 // A page may have fewer than n bookings.
-func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) (all []Booking, next string, err error) {
-	docs, next, err := s.Store.Docs(ctx, EventDocs.All(account), n, cursor)
+func (s *Service) ListAccountBookings(ctx context.Context, account, cursor string, n int) (bookings []Booking, next string, err error) {
+	docs, next, err := s.Store.Docs(ctx, EventDocs.Range(account), n, cursor)
 	for _, d := range docs {
 		e, err := EventDocs.Parse(d)
 		if err == nil && e.Intent == IntentConfirm && e.Amount >= 0 {
 			var b Booking
 			b, err = s.Get(ctx, e.Booking)
-			all = append(all, b)
+			bookings = append(bookings, b)
 		}
 		if err != nil {
 			return nil, "", err
 		}
 	}
-	return all, next, store.Problem(err)
+	return bookings, next, store.AsProblem(err)
 }
 
 func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
-	r := EventDocs.All(account)
+	r := EventDocs.Range(account)
 	r.First, r.Last = from.UTC().Format(eventTime), until.UTC().Format(eventTime)
 	for e, err := range EventDocs.Each(ctx, s, r) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		if err := fn(e); err != nil {
 			return err

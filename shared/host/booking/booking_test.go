@@ -44,7 +44,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{Host: memhost.Open(t, func(c *serve.Config) { c.Elsewhere = true })}
 	w.Service = w.OpenBookings(quiet{}, nil)
-	venue := w.Create(vacants.Spec{Name: "warung", Capability: "serves", Substrate: "echo"})
+	venue := w.Create(vacants.CreateSpec{Name: "warung", Capability: "serves", Substrate: "echo"})
 	_, _, err := w.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug, v.Capacity = "warung", 2
 		return nil
@@ -98,7 +98,7 @@ func (w *world) taken() bool {
 // move makes a transition as the operator.
 func (w *world) move(id string, to states.State) booking.Booking {
 	w.Helper()
-	b, err := w.Transition(w.Context(), id, booking.Change{To: to, Actor: "operator", Any: true})
+	b, err := w.Transition(w.Context(), id, booking.TransitionRequest{To: to, Actor: "operator", AllowHostStates: true})
 	w.Must(err)
 	return b
 }
@@ -135,15 +135,15 @@ func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 				}
 				var after booking.Booking
 				var err error
-				want, legal := to, states.Transition(from, to) == nil
+				want, legal := to, states.CheckTransition(from, to) == nil
 				if to == "cancel" {
 					after, err = w.Cancel(t.Context(), b.ID, "guest")
-					want, legal = from, !from.Terminal()
+					want, legal = from, !from.IsTerminal()
 					if from == states.Pending {
 						want = states.Expired
 					}
 				} else {
-					after, err = w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "operator", Any: true})
+					after, err = w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "operator", AllowHostStates: true})
 				}
 				cancelled := to == "cancel" && legal
 				if !legal {
@@ -193,7 +193,7 @@ func TestTheFirstReasonStays(t *testing.T) {
 			_, err := w.Cancel(t.Context(), b.ID, "guest")
 			w.Must(err)
 			for _, to := range path {
-				after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: reason, Any: true})
+				after, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "venue", Reason: reason, AllowHostStates: true})
 				w.Must(err)
 				if after.Reason != "guest" || !after.Cancelled {
 					t.Errorf("%v for %q: the reason is %q, want guest", path, reason, after.Reason)
@@ -205,7 +205,7 @@ func TestTheFirstReasonStays(t *testing.T) {
 		w := newWorld(t)
 		b := w.confirmed(1)
 		w.move(b.ID, states.Dispatched)
-		if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: "full", Any: true}); err != nil || after.Reason != want {
+		if after, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "venue", Reason: "full", AllowHostStates: true}); err != nil || after.Reason != want {
 			t.Errorf("%s: the reason is %q, %v, want %q", to, after.Reason, err, want)
 		}
 	}
@@ -219,7 +219,7 @@ func TestDetailsAreKeptForThirtyDays(t *testing.T) {
 	at := w.confirmed(1)
 	c, err := w.Confirm(t.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: 1, Details: booking.Details{Notes: "n"}})
 	w.Must(err)
-	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.Clock.Now(0)()} {
+	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.Clock.NowFunc(0)()} {
 		d, err := w.Host.Store.Doc(t.Context(), store.Key{Partition: "bkg#" + id, Sort: "details"})
 		w.Must(err)
 		if want := from.Add(30 * days).Truncate(time.Second); !d.Expires.Equal(want) {
@@ -242,15 +242,15 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 	b := w.confirmed(1)
 	w.move(b.ID, states.Dispatched)
 	for range 3 {
-		if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Accepted, Actor: "venue", EventID: "e"}); err != nil || after.Rows != 3 {
+		if after, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: states.Accepted, Actor: "venue", EventID: "e"}); err != nil || after.Rows != 3 {
 			t.Errorf("%d rows, %v, want 3", after.Rows, err)
 		}
 	}
-	if _, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Expired, Actor: "venue"}); !problem.Is(err, problem.Conflict) {
+	if _, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: states.Expired, Actor: "venue"}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("an illegal state = %v", err)
 	}
 	other := w.confirmed(1)
-	if _, err := w.Transition(t.Context(), other.ID, booking.Change{To: states.Dispatched, Actor: "venue"}); !problem.Is(err, problem.Forbidden) {
+	if _, err := w.Transition(t.Context(), other.ID, booking.TransitionRequest{To: states.Dispatched, Actor: "venue"}); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a state of the host's by a venue = %v", err)
 	}
 }
@@ -259,9 +259,9 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 // most one reminder.
 func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
-	of := due.Reminders{Of: booking.DueDocs.Shape}
+	of := due.Reminders{Kind: booking.DueDocs.Shape}
 	for minute := int64(-120); minute <= 120; minute++ {
-		d, err := w.Host.Store.Doc(w.Context(), of.Key(w.Clock.Now(0)().Add(time.Duration(minute)*time.Minute), id))
+		d, err := w.Host.Store.Doc(w.Context(), of.Key(w.Clock.NowFunc(0)().Add(time.Duration(minute)*time.Minute), id))
 		w.Must(err)
 		if d.Version != 0 {
 			minutes = append(minutes, minute)
@@ -302,7 +302,7 @@ func TestABookingRemembersFewEvents(t *testing.T) {
 	const changes = 100
 	for i := range changes {
 		to := []states.State{states.Dispatched, states.DispatchFailed}[i%2]
-		_, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "operator", EventID: fmt.Sprintf("event-%064d", i), Any: true})
+		_, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "operator", EventID: fmt.Sprintf("event-%064d", i), AllowHostStates: true})
 		w.Must(err)
 	}
 	d, err := w.Host.Store.Doc(t.Context(), booking.Key(b.ID))

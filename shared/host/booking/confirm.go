@@ -28,12 +28,12 @@ type Request struct {
 	Starts  time.Time
 	Party   int64
 	Details Details
-	// Once is the idempotency key, and Hash is the hash of the request. If Once is empty, each
+	// IdempotencyKey is the idempotency key, and Hash is the hash of the request. If IdempotencyKey is empty, each
 	// request creates another booking.
-	Once, Hash string
-	// Most limits the cost of the booking together with the venue's price. If it is nil, there is
+	IdempotencyKey, Hash string
+	// MaxPrice limits the cost of the booking together with the venue's price. If it is nil, there is
 	// no limit.
-	Most *money.Amount
+	MaxPrice *money.Amount
 	// Wait is the maximum time for which Confirm waits for the venue's answer. Zero means that it
 	// does not wait.
 	Wait time.Duration
@@ -41,7 +41,7 @@ type Request struct {
 	Writes []store.Write
 }
 
-type Confirmed struct {
+type ConfirmResult struct {
 	Booking
 	Venue    Venue
 	Result   json.RawMessage
@@ -55,8 +55,8 @@ var (
 	ErrSlotTaken   = errors.New("the slot is taken")
 )
 
-// once records the booking that a confirm created.
-type once struct {
+// confirmRecord records the booking that a confirm created.
+type confirmRecord struct {
 	Hash    string `json:"hash"`
 	Booking string `json:"booking"`
 }
@@ -65,14 +65,14 @@ func onceKey(key, once string) store.Key {
 	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
 }
 
-// made returns the booking that the same confirm created earlier, or "". If the idempotency key was
+// earlierBooking returns the booking that the same confirm created earlier, or "". If the idempotency key was
 // used for a different confirm, the error is Idempotency.
-func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
-	if r.Once == "" {
+func (s *Service) earlierBooking(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
+	if r.IdempotencyKey == "" {
 		return "", nil
 	}
-	o, d, err := OnceDocs.Get(ctx, from, onceKey(key, r.Once))
-	if err != nil || d.Version == 0 || d.Expired(s.Now()) {
+	o, d, err := OnceDocs.Get(ctx, from, onceKey(key, r.IdempotencyKey))
+	if err != nil || d.Version == 0 || d.IsExpired(s.Now()) {
 		return "", err
 	}
 	if o.Hash != r.Hash {
@@ -87,10 +87,10 @@ func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Re
 // If the error is NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
 // Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of billing.Purchase or a
 // *billing.QuotaError, no booking was created.
-func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Confirmed, err error) {
-	id, err := s.made(ctx, s.Store, k.ID, &r)
+func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c ConfirmResult, err error) {
+	id, err := s.earlierBooking(ctx, s.Store, k.ID, &r)
 	if err != nil {
-		return c, store.Problem(err)
+		return c, store.AsProblem(err)
 	}
 	if id == "" {
 		v, err := s.bookable(ctx, k, &r)
@@ -137,8 +137,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	if err != nil {
 		return c, err
 	}
-	all, err := s.Details(ctx, id)
-	c.Result = all.Result
+	details, err := s.Details(ctx, id)
+	c.Result = details.Result
 	return c, err
 }
 
@@ -160,7 +160,7 @@ func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v V
 	switch {
 	case err != nil:
 		return v, err
-	case !g.Listed() || !v.Bookable:
+	case !g.IsListed() || !v.Bookable:
 		return v, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
 	case v.Capacity > 0 && r.Party > v.Capacity:
 		return v, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has room for %d", v.Slug, v.Capacity)
@@ -179,9 +179,9 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	b := stored{Booking: Booking{
 		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
 		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
-	}, Due: now.Add(time.Minute), Cap: k.Cap, Most: k.Most}
-	if most := r.Most; most != nil && (b.Most == 0 || *most < b.Most) {
-		b.Most = *most
+	}, Due: now.Add(time.Minute), Cap: k.Cap, Most: k.MaxPrice}
+	if limit := r.MaxPrice; limit != nil && (b.Most == 0 || *limit < b.Most) {
+		b.Most = *limit
 	}
 	var bought *billing.Purchase
 	if !k.Test {
@@ -197,7 +197,7 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	for try := 1; ; try++ {
 		before := ""
 		err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-			if before, err = s.made(ctx, tx, k.ID, r); err != nil || before != "" {
+			if before, err = s.earlierBooking(ctx, tx, k.ID, r); err != nil || before != "" {
 				return err
 			}
 			if left, _, err = s.Billing.CountUse(ctx, tx, k, r.Agent); err != nil {
@@ -212,12 +212,12 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 		case err == nil:
 			return id, left, nil
 		case !errors.As(err, &bounds):
-			return "", left, store.Problem(err)
+			return "", left, store.AsProblem(err)
 		case bounds.Key == slotKey(v.ID, b.Starts):
 			return "", left, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has no room for %d at %s", v.Slug, b.Party, b.Starts.Format(time.RFC3339))
 		}
-		if err = bought.Again(ctx, err); err != nil || s.updater().Backoff(ctx, try) != nil {
-			return "", left, store.Problem(err)
+		if err = bought.Replan(ctx, err); err != nil || s.updater().Backoff(ctx, try) != nil {
+			return "", left, store.AsProblem(err)
 		}
 	}
 }
@@ -228,19 +228,19 @@ func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Req
 		venue, ok, err := s.Calls.Directory.Vacant(ctx, v.ID, true)
 		switch {
 		case err != nil:
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		case !ok:
 			return nil, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
 		case !venue.Price.IsFree():
 			b.VenuePrice, b.VenueVersion, b.Held = venue.Price.Hold(), venue.Price.Version, venue.Price.Hold()
 		}
 	}
-	if most := r.Most; most != nil && b.Price+b.VenuePrice > *most {
+	if limit := r.MaxPrice; limit != nil && b.Price+b.VenuePrice > *limit {
 		cost := b.Price.String()
 		if b.VenuePrice > 0 {
 			cost += " and its venue up to " + b.VenuePrice.String()
 		}
-		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", cost, *most)
+		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", cost, *limit)
 	}
 	return s.Billing.Purchase(ctx, k, b.Price+b.Held)
 }
@@ -262,9 +262,9 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 	}
 	writes := []store.Write{store.Put{Key: DetailsDocs.Key(b.ID), WriteID: id, Data: data, Expires: ends.Add(detailsAfter).Truncate(time.Second)}}
 	if !k.Test {
-		writes = append(writes, s.Billing.Seen(r.Agent))
+		writes = append(writes, s.Billing.SeenWrite(r.Agent))
 	}
-	return store.Problem(s.updater().Commit(ctx, writes...))
+	return store.AsProblem(s.updater().Commit(ctx, writes...))
 }
 
 func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) error {
@@ -281,8 +281,8 @@ func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r 
 		b.Slot = true
 		tx.Add(store.Add{Key: slotKey(v.ID, b.Starts), Delta: b.Party, Max: v.Capacity, Expires: b.Starts.Add(detailsAfter).Truncate(time.Second)})
 	}
-	if r.Once != "" {
-		OnceDocs.Put(tx, store.Doc{Key: onceKey(b.Key, r.Once), Expires: b.Created.Add(repeats).Truncate(time.Second)}, once{r.Hash, b.ID})
+	if r.IdempotencyKey != "" {
+		OnceDocs.Put(tx, store.Doc{Key: onceKey(b.Key, r.IdempotencyKey), Expires: b.Created.Add(onceRetention).Truncate(time.Second)}, confirmRecord{r.Hash, b.ID})
 	}
 	BookingDocs.Put(tx, b.document(), *b)
 	DueDocs.Put(tx, store.Doc{Key: s.due().Key(b.Due, b.ID)}, b.ID)
@@ -298,7 +298,7 @@ func appendRow(tx *store.Tx, s store.Stream, position uint64, r *Row) error {
 func (b *stored) document() store.Doc {
 	d := store.Doc{Key: Key(b.ID)}
 	if !b.Test {
-		d.Index = BookingDocs.Listed(strconv.FormatInt(b.Created.UnixMicro(), 10)+"#"+b.ID, b.Venue.String())
+		d.Index = BookingDocs.IndexKey(strconv.FormatInt(b.Created.UnixMicro(), 10)+"#"+b.ID, b.Venue.String())
 	}
 	return d
 }
@@ -318,15 +318,15 @@ func (s *Service) queue(ctx context.Context, message, account string) (settle fu
 	return s.Queue.Send(ctx, messagePrefix+message, task.SenderOf(call.AccountOwner(account, ""), ""))
 }
 
-func (s *Service) await(ctx context.Context, id string, most time.Duration) {
+func (s *Service) await(ctx context.Context, id string, timeout time.Duration) {
 	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
-	for pause, waited := first, time.Duration(0); waited < most; pause = min(pause*2, longest) {
-		pause = min(pause, most-waited)
+	for pause, waited := first, time.Duration(0); waited < timeout; pause = min(pause*2, longest) {
+		pause = min(pause, timeout-waited)
 		if s.pause(ctx, pause) != nil {
 			return
 		}
 		waited += pause
-		if b, err := s.Get(ctx, id); err != nil || !b.settling() {
+		if b, err := s.Get(ctx, id); err != nil || !b.isSettling() {
 			return // the caller reads the booking again
 		}
 	}

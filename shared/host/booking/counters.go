@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Counter returns a write that adds n to a counter of the host. The labels are alternating names
+// CounterAdd returns a write that adds n to a counter of the host. The labels are alternating names
 // and values, and the caller must limit the number of different values.
-func Counter(name string, n int64, labels ...string) store.Write {
+func CounterAdd(name string, n int64, labels ...string) store.Write {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
 		if i > 0 {
@@ -41,12 +41,12 @@ func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	for _, m := range Metrics() {
 		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s counter\n", m.Name, m.Help, m.Name)
 		var lines []string
-		for d, err := range store.All(ctx, s.Store, CounterDocs.All(m.Name)) {
+		for d, err := range store.Documents(ctx, s.Store, CounterDocs.Range(m.Name)) {
 			if err == nil {
 				err = CounterDocs.Check(d)
 			}
 			if err != nil {
-				return nil, store.Problem(err)
+				return nil, store.AsProblem(err)
 			}
 			lines = append(lines, m.Name+d.Key.Sort+" "+strconv.FormatInt(d.Number, 10)+"\n")
 		}
@@ -58,6 +58,6 @@ func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-func (s *Service) Count(ctx context.Context, add func(context.Context, *store.Tx) error) error {
-	return store.Problem(s.updater().Update(ctx, add))
+func (s *Service) CommitCounters(ctx context.Context, add func(context.Context, *store.Tx) error) error {
+	return store.AsProblem(s.updater().Update(ctx, add))
 }

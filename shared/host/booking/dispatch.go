@@ -28,17 +28,17 @@ import (
 // actorHost identifies the host as the actor in rows.
 const actorHost = "host"
 
-// Work handles a message of the queue: it dispatches the booking or handles its due reminder.
-func (s *Service) Work(ctx context.Context, message string) error {
+// HandleMessage handles a message of the queue: it dispatches the booking or handles its due reminder.
+func (s *Service) HandleMessage(ctx context.Context, message string) error {
 	id, due := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMark)
 	return s.advance(ctx, id, due)
 }
 
 // SendDue sends the bookings with due reminders to the queue. It is for a process whose time limit
 // is too short for a dispatch. Each call sends a booking again until its state has changed.
-func (s *Service) SendDue(ctx context.Context) (due.Swept, error) {
+func (s *Service) SendDue(ctx context.Context) (due.SweepResult, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
-		b, err := s.stored(ctx, string(d.Data))
+		b, err := s.readBooking(ctx, string(d.Data))
 		if err != nil || s.due().Key(b.Due, b.ID) != d.Key {
 			return err == nil, err
 		}
@@ -50,45 +50,45 @@ func (s *Service) SendDue(ctx context.Context) (due.Swept, error) {
 	})
 }
 
-func (s *Service) Sweep(ctx context.Context) (due.Swept, error) {
+func (s *Service) Sweep(ctx context.Context) (due.SweepResult, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		err := s.advance(ctx, string(d.Data), true)
-		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errMoved) {
+		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errChanged) {
 			return false, err
 		}
 		// A booking that has changed has another reminder. This reminder remains only if the
 		// booking has not changed yet.
-		b, err := s.stored(ctx, string(d.Data))
+		b, err := s.readBooking(ctx, string(d.Data))
 		return err == nil && s.due().Key(b.Due, b.ID) != d.Key, err
 	})
 }
 
-func (s *Service) stored(ctx context.Context, id string) (stored, error) {
+func (s *Service) readBooking(ctx context.Context, id string) (stored, error) {
 	b, _, err := BookingDocs.Get(ctx, s.Store, Key(id))
-	return b, store.Problem(err)
+	return b, store.AsProblem(err)
 }
 
 // advance makes the next step of a booking. due means that its reminder is due, so that another
 // process that handles the booking is taking too long.
 func (s *Service) advance(ctx context.Context, id string, due bool) error {
-	at, err := s.stored(ctx, id)
-	if err != nil || at.ID == "" {
+	current, err := s.readBooking(ctx, id)
+	if err != nil || current.ID == "" {
 		return err
 	}
-	b := &at.Booking
-	late := !s.Now().Before(at.Due)
+	b := &current.Booking
+	late := !s.Now().Before(current.Due)
 	switch b.State {
 	case booking.Pending:
 		if !s.Now().Before(expiry(b)) {
-			_, err = s.host(ctx, b, booking.Expired, reasonExpired)
+			_, err = s.moveAsHost(ctx, b, booking.Expired, reasonExpired)
 			return err
 		}
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
 		if b.Cancelled || b.Attempts > len(retries) || !b.Starts.IsZero() && s.Now().After(b.Starts) {
 			// A booking must be dispatched before it can be rejected. It is not sent.
-			if at, err := s.host(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
-				_, err = s.host(ctx, &at, booking.Rejected, reasonUnreachable)
+			if current, err := s.moveAsHost(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
+				_, err = s.moveAsHost(ctx, &current, booking.Rejected, reasonUnreachable)
 				return err
 			}
 			return err
@@ -107,73 +107,73 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 			if err != nil && !problem.Is(err, problem.NotFound) {
 				return err
 			}
-			return s.failed(ctx, b, reasonTimeout)
+			return s.recordFailure(ctx, b, reasonTimeout)
 		}
 	case booking.Accepted:
 		if due && late {
-			_, err = s.host(ctx, b, booking.Completed, "")
+			_, err = s.moveAsHost(ctx, b, booking.Completed, "")
 			return err
 		}
 	}
 	return nil
 }
 
-// host makes a transition for the host. If the booking has changed since b was read, the error is
-// errMoved.
-func (s *Service) host(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
-	return s.hostWith(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
+// moveAsHost makes a transition for the moveAsHost. If the booking has changed since b was read, the error is
+// errChanged.
+func (s *Service) moveAsHost(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
+	return s.moveIfUnchanged(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
 }
 
-func (s *Service) hostWith(ctx context.Context, b *Booking, one step) (Booking, error) {
+func (s *Service) moveIfUnchanged(ctx context.Context, b *Booking, next step) (Booking, error) {
 	return s.move(ctx, b.ID, func(now *Booking) (*step, error) {
 		if now.Rows != b.Rows {
-			return nil, errMoved
+			return nil, errChanged
 		}
-		return &one, nil
+		return &next, nil
 	})
 }
 
-// errMoved is returned if another process has changed the booking.
-var errMoved = problem.New(problem.Pending, "the booking was changed meanwhile")
+// errChanged is returned if another process has changed the booking.
+var errChanged = problem.New(problem.Pending, "the booking was changed meanwhile")
 
 func (s *Service) dispatch(ctx context.Context, b *Booking) error {
-	wait, err := s.admit(ctx, b.Venue)
+	wait, err := s.breakerWait(ctx, b.Venue)
 	if err != nil {
 		return err
 	}
 	if !wait.IsZero() {
-		_, err := s.hostWith(ctx, b, step{wait: wait})
-		return unlessMoved(err)
+		_, err := s.moveIfUnchanged(ctx, b, step{wait: wait})
+		return ignoreMoved(err)
 	}
 	// If the host has no key to sign with yet, the booking is not sent. That is not counted as a
 	// failure of the venue.
 	if _, err := s.Signer(ctx, s.now()); err != nil {
 		return err
 	}
-	sent, err := s.host(ctx, b, booking.Dispatched, "")
+	sent, err := s.moveAsHost(ctx, b, booking.Dispatched, "")
 	if err != nil {
-		return unlessMoved(err)
+		return ignoreMoved(err)
 	}
 	return s.deliver(ctx, &sent)
 }
 
-func unlessMoved(err error) error {
-	if errors.Is(err, errMoved) {
+func ignoreMoved(err error) error {
+	if errors.Is(err, errChanged) {
 		return nil
 	}
 	return err
 }
 
-func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
-	if _, err := s.host(ctx, b, booking.DispatchFailed, reason); err != nil {
-		return unlessMoved(err)
+func (s *Service) recordFailure(ctx context.Context, b *Booking, reason string) error {
+	if _, err := s.moveAsHost(ctx, b, booking.DispatchFailed, reason); err != nil {
+		return ignoreMoved(err)
 	}
 	// The dispatch of a cancelled booking does not show whether the venue can be reached, and a
 	// test booking has no venue.
 	if b.Test || b.Cancelled {
 		return nil
 	}
-	return s.tell(ctx, b.Venue, false)
+	return s.recordReach(ctx, b.Venue, false)
 }
 
 type answer struct {
@@ -225,10 +225,10 @@ func clip(s string) string {
 // yet, the booking remains dispatched.
 func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if b.Test {
-		_, err := s.host(ctx, b, booking.Accepted, "")
-		return unlessMoved(err)
+		_, err := s.moveAsHost(ctx, b, booking.Accepted, "")
+		return ignoreMoved(err)
 	}
-	said, reason, err := s.ask(ctx, b)
+	answer, reason, err := s.ask(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -243,12 +243,12 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	b = &now
 	switch {
 	case reason != "":
-		return s.failed(ctx, b, reason)
+		return s.recordFailure(ctx, b, reason)
 	}
-	if err := s.tell(ctx, b.Venue, true); err != nil {
+	if err := s.recordReach(ctx, b.Venue, true); err != nil {
 		return err
 	}
-	a := parseAnswer(said.text)
+	a := parseAnswer(answer.text)
 	actor := "venue " + b.Venue.Short()
 	switch a.Decision {
 	case decideLater:
@@ -258,46 +258,46 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		}
 		// After the start, a venue on this host would return the same answer again.
 		if !s.now().Before(until) {
-			return s.failed(ctx, b, reasonTimeout)
+			return s.recordFailure(ctx, b, reasonTimeout)
 		}
-		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
-		return unlessMoved(err)
+		_, err := s.moveIfUnchanged(ctx, b, step{wait: until, Cut: answer.cut})
+		return ignoreMoved(err)
 	case decideReject:
 		if a.Reason == "" || a.Reason == reasonUnreachable { // reserved for the host
 			a.Reason = "rejected"
 		}
-		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: a.Reason, Cut: said.cut})
-		return unlessMoved(err)
+		_, err := s.moveIfUnchanged(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: a.Reason, Cut: answer.cut})
+		return ignoreMoved(err)
 	}
-	done, err := s.hostWith(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result, Cut: said.cut})
+	done, err := s.moveIfUnchanged(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result, Cut: answer.cut})
 	if err == nil && a.Result != nil && b.Starts.IsZero() {
-		_, err = s.hostWith(ctx, &done, step{To: booking.Completed, Actor: actor})
+		_, err = s.moveIfUnchanged(ctx, &done, step{To: booking.Completed, Actor: actor})
 	}
-	return unlessMoved(err)
+	return ignoreMoved(err)
 }
 
 type reply struct {
 	text string
-	cut  call.Cut
+	cut  call.CutReason
 }
 
 // ask sends a booking to its venue. It returns the answer, or the reason why the dispatch failed.
 // If it returns an error, the outcome is not known.
-func (s *Service) ask(ctx context.Context, b *Booking) (said reply, reason string, err error) {
+func (s *Service) ask(ctx context.Context, b *Booking) (answer reply, reason string, err error) {
 	g, ok, err := s.Registry.Get(ctx, b.Venue)
 	if err != nil {
-		return said, "", err
+		return answer, "", err
 	}
 	if !ok {
-		return said, "not_found", nil
+		return answer, "not_found", nil
 	}
 	key, err := s.Guests.Key(ctx, b.Venue, "booking#"+b.ID+"#"+strconv.Itoa(b.Attempts))
 	if err != nil {
-		return said, "", err
+		return answer, "", err
 	}
 	msg, err := s.message(ctx, b, key.ID())
 	if err != nil {
-		return said, "", err
+		return answer, "", err
 	}
 	if g.Hosted {
 		return s.askHere(ctx, b, key, msg)
@@ -305,86 +305,86 @@ func (s *Service) ask(ctx context.Context, b *Booking) (said reply, reason strin
 	return s.askElsewhere(ctx, g.Card, key, msg)
 }
 
-func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
+func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (answer reply, reason string, err error) {
 	// The envelope is the same for each attempt of a dispatch, so a repeated envelope gets the same
 	// answer.
 	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.Sent, Payload: msg, IdempotencyKey: "booking:" + b.ID}
 	if _, err := e.Sign(ctx, key); err != nil {
-		return said, "", err
+		return answer, "", err
 	}
 	agreed, by, err := s.payment(ctx, b)
 	if err != nil {
-		return said, "", err
+		return answer, "", err
 	}
 	out := s.Calls.SendWith(ctx, b.Venue, e, call.Options{
-		Guest: true, Work: work, Agreed: agreed, Credential: by,
-		Accepted: func(*call.RequestRow) ([]store.Write, error) { return s.pass(ctx, b) },
+		Guest: true, Work: maxWork, AgreedPrice: agreed, Credential: by,
+		AcceptWrites: func(*call.RequestRow) ([]store.Write, error) { return s.passHeldMoney(ctx, b) },
 	})
 	switch {
 	case out.Reply != nil:
 		return reply{out.Reply.Payload.Text(), out.Cut}, "", nil
-	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errMoved), out.State == call.Pending:
-		return said, "", errMoved // another process handles the booking or will do so
+	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errChanged), out.State == call.Pending:
+		return answer, "", errChanged // another process handles the booking or will do so
 	case out.Problem.Kind == problem.Deadline && out.State == "":
-		return said, reasonSlow, nil
+		return answer, reasonSlow, nil
 	}
-	return said, out.Problem.Kind.String(), nil
+	return answer, out.Problem.Kind.String(), nil
 }
 
 // payment returns the terms of the venue's call: the account pays the price that was current at the
 // confirm.
 func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
-	at, err := s.stored(ctx, b.ID)
+	current, err := s.readBooking(ctx, b.ID)
 	if err != nil {
 		return nil, call.Credential{}, err
 	}
 	agreed := &call.Agreement{}
-	if at.VenueVersion > 0 {
-		p, err := s.Billing.PriceVersion(ctx, b.Venue, at.VenueVersion)
+	if current.VenueVersion > 0 {
+		p, err := s.Billing.PriceVersion(ctx, b.Venue, current.VenueVersion)
 		if err != nil {
 			return nil, call.Credential{}, err
 		}
 		agreed.Price = &p
 	}
-	if at.Held > 0 {
-		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
+	if current.Held > 0 {
+		agreed.Hold = &call.Hold{Amount: current.Held, Shard: uint8(current.Shard)}
 	}
 	// Counts of free calls are per account and not per address, because the address is not stored.
-	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}, Address: "account " + b.Account}
-	if at.Most > 0 {
-		rest := at.Most - at.Price
+	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, DailyCap: current.Cap}, Address: "account " + b.Account}
+	if current.Most > 0 {
+		rest := current.Most - current.Price
 		// The cost of the venue's own calls in earlier attempts is not known.
 		if b.Attempts > 1 {
-			rest = at.VenuePrice
+			rest = current.VenuePrice
 		}
-		by.Most = &rest
+		by.MaxPrice = &rest
 	}
 	return agreed, by, nil
 }
 
-func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
+func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (answer reply, reason string, err error) {
 	c, err := card.Parse(blob)
 	if err != nil || s.Outbound == nil {
-		return said, problem.Of(errors.Join(err, errNoOutbound)).Kind.String(), nil
+		return answer, problem.AsError(errors.Join(err, errNoOutbound)).Kind.String(), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, work)
+	ctx, cancel := context.WithTimeout(ctx, maxWork)
 	defer cancel()
 	caller := &dispatch.Caller{
-		Signer: key, Book: &memorybook.Book{}, Transport: dispatch.Guarded{Client: s.Outbound.As(outbound.Itself(outbound.Stranger).Calling(&c))},
-		Now: s.Now, Rand: s.Rand, Wait: s.Wait, Tries: 2, Patience: work / 2,
+		Signer: key, Book: &memorybook.Book{}, Transport: dispatch.GuardedTransport{Client: s.Outbound.As(outbound.HostActor(outbound.Stranger).WithCallee(&c))},
+		Now: s.Now, Rand: s.Rand, Wait: s.Wait, MaxTries: 2, Patience: maxWork / 2,
 	}
-	result, err := caller.Call(ctx, dispatch.FromCard(&c), msg)
+	result, err := caller.Call(ctx, dispatch.TargetOfCard(&c), msg)
 	if err != nil {
-		return said, problem.Of(err).Kind.String(), nil
+		return answer, problem.AsError(err).Kind.String(), nil
 	}
 	if result.Reply == nil {
-		return said, "no_answer", nil
+		return answer, "no_answer", nil
 	}
-	return reply{result.Reply.Payload.Text(), call.Cut(clip(result.Cut))}, "", nil
+	return reply{result.Reply.Payload.Text(), call.CutReason(clip(result.Cut))}, "", nil
 }
 
 func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m envelope.Message, err error) {
-	all, err := s.Details(ctx, b.ID)
+	details, err := s.Details(ctx, b.ID)
 	if err != nil {
 		return m, err
 	}
@@ -398,7 +398,7 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 	if err != nil {
 		return m, err
 	}
-	c := booking.Claim{Guest: guest, Venue: b.Venue, Booking: b.ID, Time: b.Sent}
+	c := booking.Statement{Guest: guest, Venue: b.Venue, Booking: b.ID, Time: b.Sent}
 	if err := c.Sign(ctx, signer); err != nil {
 		return m, err
 	}
@@ -420,7 +420,7 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		// Certificate is the certificate of the key that signed the claim.
 		Certificate certificate.Certificate `json:"certificate"`
 	}{
-		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
+		IntentConfirm, b.ID, b.From, nil, b.Party, details.Guest, details.Notes, details.Input, int64(b.Price / Cent),
 		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hex.EncodeToString(c.Signature), c.Certificate,
 	}
 	if !b.Starts.IsZero() {

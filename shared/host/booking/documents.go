@@ -14,42 +14,42 @@ var (
 	// BookingDocs contains the bookings. The index lists the bookings of a venue by their creation
 	// time.
 	BookingDocs = store.Kind[stored]{
-		Shape: store.Shape{Name: "booking", Partition: bookingPartition, Sort: "booking", Index: "bookings#*", Verify: store.Joined},
-		Codec: store.JSON[stored](1),
-		Own:   func(b stored) []string { return []string{b.ID} },
+		Shape:    store.Shape{Name: "booking", Partition: bookingPartition, Sort: "booking", Index: "bookings#*", Verify: store.VerifyWithRows},
+		Codec:    store.JSONCodec[stored](1),
+		KeyParts: func(b stored) []string { return []string{b.ID} },
 	}
 	// DetailsDocs contains the details, which expire 30 days after the booking's start.
 	DetailsDocs = store.Kind[Details]{
-		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details", Verify: store.Unread},
-		Codec: store.JSON[Details](1),
+		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[Details](1),
 	}
 	// EventDocs contains the usage events of an account, ordered by time.
 	EventDocs = store.Kind[Event]{
-		Shape: store.Shape{Name: "usage event", Partition: "bookevent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
-		Codec: store.JSON[Event](1),
+		Shape: store.Shape{Name: "usage event", Partition: "bookevent#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[Event](1),
 	}
 	// OnceDocs contains the bookings that confirms with idempotency keys have created. A key is the
 	// id of the account's key and the hash of the idempotency key.
-	OnceDocs = store.Kind[once]{
-		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[once](1),
+	OnceDocs = store.Kind[confirmRecord]{
+		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[confirmRecord](1),
 	}
 	// SlotDocs contains the number of guests per slot. A key is the venue's id and the slot's
 	// start.
 	SlotDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Of: store.OfVacant, Verify: store.Unread},
+		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	BreakerDocs = store.Kind[breaker]{
-		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Of: store.OfVacant, Verify: store.Unread},
-		Codec: store.JSON[breaker](1),
+		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Owner: store.OfVacant, Verify: store.VerifyNot},
+		Codec: store.JSONCodec[breaker](1),
 	}
 	// CounterDocs contains the counters of AGP. A key is the name and the labels in the form of
 	// Prometheus.
 	CounterDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
-		Valid: func(d store.Doc, _ int64) error {
+		CheckValue: func(d store.Doc, _ int64) error {
 			if !strings.HasPrefix(d.Key.Sort, "{") {
 				return problem.New(problem.Damaged, "its labels are none")
 			}
@@ -58,10 +58,10 @@ var (
 	}
 	// DueDocs contains the reminders of bookings. The value is the booking's id.
 	DueDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "reminder of a booking", Partition: "bookdue#*#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "reminder of a booking", Partition: "bookdue#*#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Text(),
 	}
 )
 
 // rows is the codec of a booking's rows.
-var rows = store.JSON[Row](1)
+var rows = store.JSONCodec[Row](1)

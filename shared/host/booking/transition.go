@@ -33,7 +33,7 @@ type step struct {
 	// EventID identifies the change, which is made only once.
 	EventID string
 	Result  json.RawMessage
-	Cut     call.Cut // reason why the venue's answer may be incomplete
+	Cut     call.CutReason // reason why the venue's answer may be incomplete
 	// wait changes only the time of the reminder.
 	wait time.Time
 }
@@ -59,60 +59,60 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 		return b, err
 	}
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		at, d, err := BookingDocs.Get(ctx, tx, Key(id))
+		current, d, err := BookingDocs.Get(ctx, tx, Key(id))
 		if err != nil {
 			return err
 		}
 		if d.Version == 0 {
 			return notFound()
 		}
-		b = at.Booking
-		one, err := decide(&at.Booking)
-		if err != nil || one == nil || one.EventID != "" && slices.Contains(at.Events, one.EventID) {
+		b = current.Booking
+		next, err := decide(&current.Booking)
+		if err != nil || next == nil || next.EventID != "" && slices.Contains(current.Events, next.EventID) {
 			return err
 		}
-		before := at.Due
-		at.Answered = at.Answered || one.Result != nil
-		at.Cut = cmp.Or(one.Cut, at.Cut)
-		if !one.wait.IsZero() {
-			at.Due = one.wait
-			if end := expiry(&at.Booking); at.State == booking.Pending && end.Before(at.Due) {
-				at.Due = end
+		before := current.Due
+		current.Answered = current.Answered || next.Result != nil
+		current.Truncation = cmp.Or(next.Cut, current.Truncation)
+		if !next.wait.IsZero() {
+			current.Due = next.wait
+			if end := expiry(&current.Booking); current.State == booking.Pending && end.Before(current.Due) {
+				current.Due = end
 			}
 		} else {
-			row, err := s.apply(tx, &at, one)
+			row, err := s.apply(tx, &current, next)
 			if err != nil {
 				return err
 			}
-			if err := appendRow(tx, stream, at.Rows, &row); err != nil {
+			if err := appendRow(tx, stream, current.Rows, &row); err != nil {
 				return err
 			}
 		}
-		if err := s.rewind(ctx, tx, &at, before); err != nil {
+		if err := s.moveReminder(ctx, tx, &current, before); err != nil {
 			return err
 		}
-		if one.Result != nil {
-			all, d, err := DetailsDocs.Get(ctx, tx, DetailsDocs.Key(id))
+		if next.Result != nil {
+			details, d, err := DetailsDocs.Get(ctx, tx, DetailsDocs.Key(id))
 			if err != nil {
 				return err
 			}
 			if d.Version > 0 { // false if the details are deleted
-				all.Result = one.Result
-				DetailsDocs.Put(tx, d, all)
+				details.Result = next.Result
+				DetailsDocs.Put(tx, d, details)
 			}
 		}
-		BookingDocs.Put(tx, at.document(), at)
-		b = at.Booking
+		BookingDocs.Put(tx, current.document(), current)
+		b = current.Booking
 		return nil
 	})
-	return b, store.Problem(err)
+	return b, store.AsProblem(err)
 }
 
-func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
+func (s *Service) apply(tx *store.Tx, b *stored, next *step) (Row, error) {
 	now := s.now()
-	row := Row{Kind: RowTransition, From: b.State, To: one.To, Actor: one.Actor, Reason: one.Reason, EventID: one.EventID, At: now}
-	if one.To == "" {
-		if b.Cancelled || b.State.Terminal() {
+	row := Row{Kind: RowTransition, From: b.State, To: next.To, Actor: next.Actor, Reason: next.Reason, EventID: next.EventID, At: now}
+	if next.To == "" {
+		if b.Cancelled || b.State.IsTerminal() {
 			return row, problem.New(problem.Conflict, "the booking is %s", b.Status())
 		}
 		b.Cancelled, row.Kind, row.To = true, RowCancelled, b.State
@@ -120,22 +120,22 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 			row.To = booking.Expired // the venue does not know the booking
 		}
 		b.State = row.To
-	} else if err := booking.Transition(b.State, one.To); err != nil {
+	} else if err := booking.CheckTransition(b.State, next.To); err != nil {
 		return row, problem.Wrap(problem.Conflict, err, "%s", err.Error())
 	} else {
-		b.State = one.To
+		b.State = next.To
 		if !b.Test {
-			tx.Add(Counter("a2a_envelope_transitions_total", 1, "from", string(row.From), "to", string(row.To)))
+			tx.Add(CounterAdd("a2a_envelope_transitions_total", 1, "from", string(row.From), "to", string(row.To)))
 		}
 	}
 	b.Rows, b.Changed = b.Rows+1, now
 	ended := b.State == booking.Rejected || b.State == booking.Expired
 	// The step that ends the booking first determines the reason.
 	if row.Kind == RowCancelled || ended && !b.Cancelled {
-		b.Reason = one.Reason
+		b.Reason = next.Reason
 	}
-	if one.EventID != "" && len(b.Events) < maxEvents {
-		b.Events = append(b.Events, one.EventID)
+	if next.EventID != "" && len(b.Events) < maxEvents {
+		b.Events = append(b.Events, next.EventID)
 	}
 	if b.State == booking.Dispatched {
 		b.Attempts, b.Sent = b.Attempts+1, now
@@ -144,7 +144,7 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 		b.Slot = false
 		tx.Add(store.Add{Key: slotKey(b.Venue, b.Starts), Delta: -b.Party, Max: math.MaxInt64})
 	}
-	undelivered := b.State == booking.Expired || b.State == booking.Rejected && one.Reason == reasonUnreachable
+	undelivered := b.State == booking.Expired || b.State == booking.Rejected && next.Reason == reasonUnreachable
 	if err := s.giveBack(tx, b, &row, undelivered); err != nil {
 		return row, err
 	}
@@ -175,26 +175,26 @@ func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) 
 		return problem.New(problem.Damaged, "account %.80q has no id", b.Account)
 	}
 	row.Account = b.Account
-	tx.Add(billing.GiveBack([32]byte(account), b.Shard, back))
+	tx.Add(billing.RefundWrite([32]byte(account), b.Shard, back))
 	return nil
 }
 
-// pass returns the writes with which the venue's call takes over the held money. They are added to
+// passHeldMoney returns the writes with which the venue's call takes over the held money. They are added to
 // the commit that accepts the call. If the booking was cancelled or has changed, the error refuses
 // the call.
-func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) {
-	stream, err := Stream(at.ID)
+func (s *Service) passHeldMoney(ctx context.Context, snapshot *Booking) ([]store.Write, error) {
+	stream, err := Stream(snapshot.ID)
 	if err != nil {
 		return nil, err
 	}
-	b, d, err := BookingDocs.Need(ctx, s.Store, Key(at.ID))
+	b, d, err := BookingDocs.Require(ctx, s.Store, Key(snapshot.ID))
 	switch {
 	case err != nil:
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	case b.Cancelled:
 		return nil, problem.New(problem.Conflict, "the guest has cancelled the booking")
-	case b.State != booking.Dispatched || b.Attempts != at.Attempts || b.Held != at.Held:
-		return nil, errMoved
+	case b.State != booking.Dispatched || b.Attempts != snapshot.Attempts || b.Held != snapshot.Held:
+		return nil, errChanged
 	case b.Held == 0:
 		return nil, nil
 	}
@@ -205,11 +205,11 @@ func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) 
 	b.Rows++
 	row := Row{Kind: RowPaid, From: b.State, To: b.State, Actor: actorHost, Account: b.Account, Held: -b.Held, At: s.now()}
 	b.Held, b.Changed = 0, row.At
-	said, err1 := rows.Encode(row)
+	encodedRow, err1 := rows.Encode(row)
 	changed, err2 := BookingDocs.Encode(b)
 	return []store.Write{
-		store.Append{Stream: stream, Position: b.Rows, WriteID: id, Data: said},
-		store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: changed, Index: b.document().Index},
+		store.Append{Stream: stream, Position: b.Rows, WriteID: id, Data: encodedRow},
+		store.Put{Key: d.Key, IfVersion: d.Version, WriteID: id, Data: changed, Index: b.document().Index},
 	}, errors.Join(err1, err2)
 }
 
@@ -226,14 +226,14 @@ func (s *Service) dueAfter(b *stored) time.Time {
 		}
 		return now
 	case booking.Accepted:
-		if b.settling() {
+		if b.isSettling() {
 			return now // in case the next step does not complete it
 		}
-		at := now
+		start := now
 		if b.Starts.After(now) {
-			at = b.Starts
+			start = b.Starts
 		}
-		return at.Add(completeAfter)
+		return start.Add(completeAfter)
 	}
 	return time.Time{}
 }
@@ -247,7 +247,7 @@ func expiry(b *Booking) time.Time {
 	return end
 }
 
-func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before time.Time) error {
+func (s *Service) moveReminder(ctx context.Context, tx *store.Tx, b *stored, before time.Time) error {
 	old, next := s.due().Key(before, b.ID), s.due().Key(b.Due, b.ID)
 	if !before.IsZero() && (b.Due.IsZero() || old != next) {
 		if _, err := tx.Doc(ctx, old); err != nil {
@@ -265,14 +265,14 @@ func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before ti
 	return err
 }
 
-// Change is a requested change of a booking's state.
-type Change struct {
+// TransitionRequest is a requested change of a booking's state.
+type TransitionRequest struct {
 	To      booking.State
 	Actor   string
 	Reason  string
 	EventID string // identifies the change, which has an effect only once
-	// Any allows all states, including those that only the host sets. It is for the operator.
-	Any bool
+	// AllowHostStates allows all states, including those that only the host sets. It is for the operator.
+	AllowHostStates bool
 }
 
 var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Completed, booking.NoShow}
@@ -280,9 +280,9 @@ var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Co
 // Transition changes the state of a booking. If the state may not follow the current one, the error
 // is Conflict with a *booking.IllegalError in its chain. If only the host may set the state, the
 // error is Forbidden.
-func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking, error) {
+func (s *Service) Transition(ctx context.Context, id string, c TransitionRequest) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
-		if err := booking.Transition(b.State, c.To); err == nil && !c.Any && !slices.Contains(venueStates, c.To) {
+		if err := booking.CheckTransition(b.State, c.To); err == nil && !c.AllowHostStates && !slices.Contains(venueStates, c.To) {
 			return nil, problem.New(problem.Forbidden, "a venue sets accepted, rejected, completed or no_show, got %s", c.To)
 		}
 		return &step{To: c.To, Actor: c.Actor, Reason: c.Reason, EventID: c.EventID}, nil

@@ -23,8 +23,8 @@ type Venue struct {
 	Summary    string
 	Price      money.Amount // price of a call
 	Reputation float64
-	// Live means that the venue is listed and its breaker is closed.
-	Live bool
+	// IsLive means that the venue is listed and its breaker is closed.
+	IsLive bool
 
 	card   []byte
 	hosted bool
@@ -35,7 +35,7 @@ func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
 // VenueOf returns a registration as a venue. Live does not consider the venue's breaker.
 func VenueOf(g *registry.Registration) Venue {
-	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.EarnedScore()}
+	v := Venue{ID: g.ID, Venue: g.Venue(), IsLive: g.IsListed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.EarnedScore()}
 	if g.Listing != nil {
 		v.Summary, v.Price = g.Listing.Summary, money.Amount(g.Listing.Price)
 	}
@@ -51,7 +51,7 @@ func VenueOf(g *registry.Registration) Venue {
 func TestVenue() Venue {
 	v := listing.DefaultVenue()
 	v.Slug, v.Name = listing.TestSlug, "Test venue"
-	return Venue{Venue: v, Summary: "accepts every booking of a test key", Live: true, test: true}
+	return Venue{Venue: v, Summary: "accepts every booking of a test key", IsLive: true, test: true}
 }
 
 // Find returns the venue with a reference, which is an id, a slug, venue:<slug> or
@@ -73,15 +73,15 @@ func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 		return Venue{}, unknown
 	}
 	v := VenueOf(&g)
-	live, err := s.Reached(ctx, g.ID)
-	v.Live = v.Live && live
+	live, err := s.IsReachable(ctx, g.ID)
+	v.IsLive = v.IsLive && live
 	return v, err
 }
 
 func (s *Service) registration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
 	id, err := identity.ParseID(ref)
 	if err != nil {
-		short, isShort := listing.ShortOf(ref)
+		short, isShort := listing.ParseDefaultSlug(ref)
 		switch {
 		case isShort:
 			if id, err = s.ByShort(ctx, short); err != nil || id.IsZero() {
@@ -99,9 +99,9 @@ func (s *Service) registration(ctx context.Context, ref string) (g registry.Regi
 // The breaker of a venue opens for five minutes after five failures within ten minutes. Then one
 // dispatch is sent as a probe, while the others wait for its result.
 const (
-	breakAfter  = 5
-	breakWithin = 10 * time.Minute
-	breakFor    = 5 * time.Minute
+	breakAfter    = 5
+	breakWithin   = 10 * time.Minute
+	breakDuration = 5 * time.Minute
 )
 
 type breaker struct {
@@ -112,9 +112,9 @@ type breaker struct {
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// admit returns the time until which a dispatch to a venue must wait, or the zero time if it may
+// breakerWait returns the time until which a dispatch to a venue must wait, or the zero time if it may
 // start.
-func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
+func (s *Service) breakerWait(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		wait = time.Time{}
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
@@ -135,11 +135,11 @@ func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time,
 		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
 		return nil
 	})
-	return wait, store.Problem(err)
+	return wait, store.AsProblem(err)
 }
 
-func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) error {
-	return store.Problem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+func (s *Service) recordReach(ctx context.Context, venue identity.ID, reached bool) error {
+	return store.AsProblem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
 		if err != nil && !problem.Is(err, problem.Damaged) {
 			return err
@@ -152,7 +152,7 @@ func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) err
 		b.Probe = time.Time{}
 		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakWithin })
 		if len(b.Failures) >= breakAfter || !b.Until.IsZero() {
-			b.Until, b.Failures = now.Add(breakFor), nil
+			b.Until, b.Failures = now.Add(breakDuration), nil
 		}
 		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
 		return nil
@@ -161,11 +161,11 @@ func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) err
 
 func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Hour) }
 
-// Reached reports whether a venue's breaker is closed or may be probed.
-func (s *Service) Reached(ctx context.Context, venue identity.ID) (bool, error) {
+// IsReachable reports whether a venue's breaker is closed or may be probed.
+func (s *Service) IsReachable(ctx context.Context, venue identity.ID) (bool, error) {
 	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
 	if problem.Is(err, problem.Damaged) { // a damaged breaker is replaced
 		return true, nil
 	}
-	return err != nil || !s.Now().Before(b.Until), store.Problem(err)
+	return err != nil || !s.Now().Before(b.Until), store.AsProblem(err)
 }

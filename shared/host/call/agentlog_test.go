@@ -11,17 +11,17 @@ import (
 )
 
 func TestLeftOutNamesEveryReasonAndIsBounded(t *testing.T) {
-	var l call.LeftOut
+	var l call.OmittedTools
 	for i := range 1000 {
-		l.Add(call.LeftOutTool{Name: fmt.Sprint(i), Reason: "many"})
+		l.Add(call.OmittedTool{Name: fmt.Sprint(i), Reason: "many"})
 	}
-	l.Add(call.LeftOutTool{Name: "one", Reason: "its own"})
+	l.Add(call.OmittedTool{Name: "one", Reason: "its own"})
 	for i := range 100 { // more reasons than names
-		l.Add(call.LeftOutTool{Name: "x", Reason: strings.Repeat("y", i)})
+		l.Add(call.OmittedTool{Name: "x", Reason: strings.Repeat("y", i)})
 	}
-	var other call.LeftOut
+	var other call.OmittedTools
 	other.Join(l)
-	for _, l := range []call.LeftOut{l, other} {
+	for _, l := range []call.OmittedTools{l, other} {
 		reasons := map[string]bool{}
 		for _, tool := range l.Tools {
 			reasons[tool.Reason] = true

@@ -16,17 +16,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// execute runs the behaviour of an accepted call and decides the request with an answer or a void.
+// runAndDecide runs the behaviour of an accepted call and decides the request with an answer or a void.
 // rsp is the response tip that was read before the accept.
-func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
+func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
-	r.out = r.out.at(*row)
+	r.out = r.out.withTip(*row)
 	if row.PaidBy == PaidByAccount {
 		r.walk.own = money.Amount(row.Price)
 	}
 	began := h.Now()
 	used := &meter{now: h.Now}
-	msg, failed := h.behave(context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r), r)
+	msg, failed := h.runBehaviour(context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r), r)
 	used.copyTo(r)
 	if failed == nil {
 		reply, closed, err := h.settleAndAnswer(ctx, r, row, rsp, msg, began)
@@ -37,7 +37,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 			return r.out.refuse(problem.Wrap(problem.Deadline, err, "the answer waits for its payment; send the same request again"))
 		case errors.As(err, &unsettled):
 			failed = unsettled.cause
-		case err != nil && !problem.Of(err).Kind.IsFailure():
+		case err != nil && !problem.AsError(err).Kind.IsFailure():
 			return r.out.refuse(err)
 		case err != nil:
 			failed = err
@@ -51,9 +51,9 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	c := r.closing()
+	c := r.voidReason()
 	c.cause, c.tools, c.used, c.failure, c.ran, c.final = cause, r.tools, r.out.Usage, failed, true, true
-	d, err := h.void(ctx, r.pair, row, c)
+	d, err := h.voidCall(ctx, r.pair, row, c)
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -69,15 +69,15 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 		r.out.State, r.out.Cause = "", nil
 		return r.out
 	}
-	r.out.State, r.out.Ended = Unanswered, true
+	r.out.State, r.out.HasEnded = Unanswered, true
 	return r.out.refuse(failed)
 }
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes. If the behaviour ignores its
+// runBehaviour runs the behaviour until it returns or its deadline passes. If the behaviour ignores its
 // context, its result is discarded.
-func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
+func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, error) {
 	limit := h.timeAllowed(ctx, r, h.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, limit.Time, limit)
 	defer cancel()
@@ -121,22 +121,22 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 		}
 		return res.m, nil
 	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
-		if passed := PassedLimit(ctx, res.err); passed != nil {
-			return res.m, problem.Wrap(problem.Deadline, passed, "the vacant did not answer within %s, %s", passed.rounded(), passed.Of)
+		if passed := ExceededLimit(ctx, res.err); passed != nil {
+			return res.m, problem.Wrap(problem.Deadline, passed, "the vacant did not answer within %s, %s", passed.roundedTime(), passed.Name)
 		}
 		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
 	}
 	kind := problem.BehaviourFailed
-	if p := problem.Of(res.err); p.Kind.IsFailure() {
+	if p := problem.AsError(res.err); p.Kind.IsFailure() {
 		kind = p.Kind
 	}
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
 }
 
-// answer signs msg as the next message of the response chain and stores it. The reply is sent only
+// storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent only
 // after its row is stored, so that two different replies with the same sequence number never leave
 // the host. If the request was voided or a newer epoch has answers, closed is true.
-func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
+func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, false, err
@@ -144,9 +144,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	observed, wrote := func() {}, false
 	defer func() {
 		if observed(); wrote {
-			c := r.closing()
+			c := r.voidReason()
 			c.used = r.out.Usage
-			h.logEnd(ctx, end{closing: c, pair: r.pair, row: row, reply: true, cut: r.cut})
+			h.logEnd(ctx, callEnd{voidReason: c, pair: r.pair, row: row, reply: true, cut: r.cut})
 		}
 	}()
 	conflicts := 0
@@ -154,25 +154,25 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over. In the response chain, this answer would follow an answer of a
 			// newer epoch.
-			c := r.closing()
+			c := r.voidReason()
 			c.used, c.ran, c.final = r.out.Usage, true, true
-			d, err := h.void(ctx, r.pair, row, c)
-			r.out.Ended = err == nil
+			d, err := h.voidCall(ctx, r.pair, row, c)
+			r.out.HasEnded = err == nil
 			if err == nil && d == decidedAnswer && r.cut == "" {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
 			return nil, true, err
 		}
-		reply, ans, err := h.compose(ctx, r, row, tip, msg)
+		reply, ans, err := h.signAnswer(ctx, r, row, tip, msg)
 		if err != nil {
 			return nil, false, err
 		}
 		ans.WriteID, ans.Took = writeID, took().Truncate(time.Millisecond)
-		ans.Charged, ans.Charge = row.PaidBy != PaidByNobody, uint64(paid.Charge)
+		ans.Charged, ans.Charge = row.PaidBy != Unpriced, uint64(paid.Charge)
 		if first && r.cut == "" { // a partial answer is not evidence about the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		answered := Decision{Reply: reply, Cut: r.cut, Spent: r.spent()}
+		answered := Decision{Reply: reply, Cut: r.cut, Spent: r.walkCost()}
 		if ans.Charged {
 			answered.Paid = &Paid{paid.Charge, row.Position}
 			answered.Spent += paid.Charge
@@ -184,24 +184,24 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		writes := append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, paid.writes(r.pair, row)...)
 		err = h.commit(ctx, append(writes, beside...)...)
 		if err == nil {
-			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
-			r.out.Charge, r.out.Cut, r.out.Ended, wrote = paid.Charge, r.cut, true, true
+			h.tipCache.put(r.pair, tips{req: *row, rsp: *ans})
+			r.out.Charge, r.out.Cut, r.out.HasEnded, wrote = paid.Charge, r.cut, true, true
 			return reply, false, nil
 		}
 		var taken *store.TakenError
 		switch {
-		case refusedDebit(paid.Writes, err) && conflicts < maxConflicts:
+		case isDebitRefused(paid.Writes, err) && conflicts < maxConflicts:
 			conflicts++
-			if paid.Settled, err = h.settle(ctx, r, row, true); err != nil {
+			if paid.FinalCharge, err = h.settleCharge(ctx, r, row, true); err != nil {
 				return nil, false, err
 			}
 			continue
-		case r.opts.conflicted(err, &conflicts):
+		case r.opts.retryConflict(err, &conflicts):
 			continue
 		case errors.Is(err, store.ErrTooLarge):
 			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
 		case !errors.As(err, &taken):
-			return nil, false, h.unavailable(err)
+			return nil, false, h.unavailableError(err)
 		}
 		d, last, err := h.decided(ctx, r.pair, row)
 		if err != nil {
@@ -210,10 +210,10 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if d != nil && d.Kind == RowVoid {
 			return nil, true, nil
 		}
-		if d != nil && (h.late(row) || d.Cut != "" || r.cut != "") {
+		if d != nil && (h.maySettleLate(row) || d.Cut != "" || r.cut != "") {
 			// A resend or the sweeper has sent the kept answer, or this executor raced with a
 			// writer that cut its answer.
-			err := h.replay(ctx, r, d)
+			err := h.loadAnswer(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
 		}
@@ -224,9 +224,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	}
 }
 
-func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message) (*envelope.Envelope, *ResponseRow, error) {
-	if r.opts.Reply != nil {
-		r.opts.Reply(&msg)
+func (h *Host) signAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message) (*envelope.Envelope, *ResponseRow, error) {
+	if r.opts.CompleteReply != nil {
+		r.opts.CompleteReply(&msg)
 	}
 	e := &envelope.Envelope{
 		From: r.pair.Vacant, To: r.pair.Caller, Seq: 1, Time: h.Now().UTC().Truncate(time.Microsecond),
@@ -244,9 +244,9 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
 		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage, Cut: r.cut,
 	}
-	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), appendTools(encodePayload(&msg, ""), r.tools))
+	ans.Text, err = h.Texts.Seal(ctx, additionalData(r.pair.Responses(), hash), appendTools(encodePayload(&msg, ""), r.tools))
 	if err != nil {
-		return nil, nil, h.unavailable(err)
+		return nil, nil, h.unavailableError(err)
 	}
 	return e, ans, nil
 }
@@ -261,10 +261,10 @@ const (
 	decidedClosed // an answer of a newer epoch closed it, without its own row
 )
 
-// closing describes a call that is about to be voided. All of its fields may be zero.
-type closing struct {
+// voidReason describes a call that is about to be voided. All of its fields may be zero.
+type voidReason struct {
 	cause   *Cause
-	tools   []ToolTexts
+	tools   []RecordedToolCall
 	used    *Usage
 	failure error
 	opts    *Options
@@ -280,14 +280,14 @@ type closing struct {
 	counts bool
 }
 
-func (r *request) closing() closing {
-	return closing{opts: &r.opts, spent: r.spent(), agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
+func (r *request) voidReason() voidReason {
+	return voidReason{opts: &r.opts, spent: r.walkCost(), agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }
 
-// void closes an undecided request permanently, with a refund if it was priced. It reads all
+// voidCall closes an undecided request permanently, with a refund if it was priced. It reads all
 // response rows after the request's ResponseTip and competes with a late answer for one position,
 // so a request is never both answered and refunded. The clock only determines when to try.
-func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) (decision, error) {
+func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, c voidReason) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
@@ -299,7 +299,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 	if c.cause != nil {
 		// A cause that cannot be sealed is lost, because the void is more important.
 		if b, err := json.Marshal(sealedCause{c.cause, encodeTools(c.tools)}); err == nil {
-			text, _ = h.Texts.Seal(ctx, sealedTo(pair.Responses(), row.Hash), b)
+			text, _ = h.Texts.Seal(ctx, additionalData(pair.Responses(), row.Hash), b)
 		}
 	}
 	conflicts := 0
@@ -311,10 +311,10 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 		if d != nil {
 			return d.decision(), nil
 		}
-		if closedBy(tip, row) {
+		if isClosedBy(tip, row) {
 			if c.ran && c.final {
 				c.cause, c.failure = nil, errReset
-				h.logEnd(ctx, end{closing: c, pair: pair, row: row})
+				h.logEnd(ctx, callEnd{voidReason: c, pair: pair, row: row})
 			}
 			return decidedClosed, nil
 		}
@@ -324,10 +324,10 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: c.used,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
-		if row.PaidBy != PaidByNobody {
+		if row.PaidBy != Unpriced {
 			writes = append(writes, h.Ledger.Refund(pair, row, c.ran)...)
 		}
-		if h.late(row) {
+		if h.maySettleLate(row) {
 			w, err := h.closeKept(ctx, pair, row, writeID, c.final)
 			if err != nil {
 				return undecided, err
@@ -342,12 +342,12 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 		var taken *store.TakenError
 		switch {
 		case err == nil:
-			h.tipCache.learn(pair, tips{rsp: *v})
-			h.logEnd(ctx, end{closing: c, pair: pair, row: row})
+			h.tipCache.put(pair, tips{rsp: *v})
+			h.logEnd(ctx, callEnd{voidReason: c, pair: pair, row: row})
 			return decidedVoid, nil
-		case c.opts.conflicted(err, &conflicts), h.late(row) && store.IsConflict(err):
+		case c.opts.retryConflict(err, &conflicts), h.maySettleLate(row) && store.IsConflict(err):
 		case !errors.As(err, &taken):
-			return undecided, h.unavailable(err)
+			return undecided, h.unavailableError(err)
 		}
 	}
 }
@@ -359,15 +359,15 @@ func (r *ResponseRow) decision() decision {
 	return decidedVoid
 }
 
-// closedBy reports whether tip ends the epoch of an unpriced request. Such a request can no longer
+// isClosedBy reports whether tip ends the epoch of an unpriced request. Such a request can no longer
 // be answered and does not get its own row.
-func closedBy(tip ResponseRow, row *RequestRow) bool {
+func isClosedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// resend finds the outcome of an envelope that was already accepted. Resending the same signed bytes
+// findResend finds the outcome of an envelope that was already accepted. Resending the same signed bytes
 // returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5, A6).
-func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
+func (h *Host) findResend(ctx context.Context, r *request, v *tips) error {
 	row, tooOld, err := h.lookup(ctx, r, v.req)
 	if err != nil || row == nil {
 		r.out.TooOld = tooOld
@@ -383,7 +383,7 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 	epochStart, back := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
 		if p := epochStart + uint64(r.env.Seq); p <= tip.Position {
-			row, ok, err := h.request(ctx, r.pair, p)
+			row, ok, err := h.callRow(ctx, r.pair, p)
 			if err != nil {
 				return nil, false, err
 			}
@@ -398,7 +398,7 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 			return nil, true, nil
 		}
 		if epochStart = back; epochStart > 0 {
-			reset, ok, err := h.request(ctx, r.pair, epochStart)
+			reset, ok, err := h.callRow(ctx, r.pair, epochStart)
 			if err != nil {
 				return nil, false, err
 			}
@@ -418,10 +418,10 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 	if err != nil {
 		return err
 	}
-	if d == nil && !closedBy(tip, row) {
+	if d == nil && !isClosedBy(tip, row) {
 		what, err := h.finishKept(ctx, r.pair, row)
 		if err == nil && what == undecided && h.Now().After(row.Due) {
-			what, err = h.void(ctx, r.pair, row, closing{ran: true})
+			what, err = h.voidCall(ctx, r.pair, row, voidReason{ran: true})
 		}
 		switch {
 		case errors.Is(err, ErrUncertain), err == nil && what == undecided:
@@ -440,27 +440,27 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 		r.out.State = Unanswered
 		return nil
 	}
-	return h.replay(ctx, r, d)
+	return h.loadAnswer(ctx, r, d)
 }
 
-// replay copies the stored answer d to r.out. If the text key is destroyed, it copies only the
+// loadAnswer copies the stored answer d to r.out. If the text key is destroyed, it copies only the
 // sequence number and the hash.
-func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
+func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error {
 	r.out.Cut, r.out.Charged, r.out.Charge = d.Cut, d.Charged, money.Amount(d.Charge)
-	sealed, bound := d.Sealed(r.pair)
+	sealed, bound := d.SealedText(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
+	case errors.Is(err, textkeys.ErrDestroyed):
 		r.out.State, r.out.ReplySeq, r.out.ReplyHash = Answered, d.Seq, d.Hash
 		return nil
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
-		return h.unavailable(err)
+		return h.unavailableError(err)
 	case err != nil:
-		return h.damaged(r.pair.Responses(), err)
+		return h.damagedError(r.pair.Responses(), err)
 	}
 	e, err := d.Envelope(r.pair, plain)
 	if err != nil {
-		return h.damaged(r.pair.Responses(), err)
+		return h.damagedError(r.pair.Responses(), err)
 	}
 	r.out.State, r.out.Reply = Answered, &e
 	return nil
@@ -477,13 +477,13 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 		return r.out.refuse(err)
 	}
 	if err := h.checkEnvelope(&r, true); err != nil {
-		return r.out.at(v.req).refuse(err)
+		return r.out.withTip(v.req).refuse(err)
 	}
 	r.out.State = Unknown
-	if err := h.resend(ctx, &r, &v); err != nil {
+	if err := h.findResend(ctx, &r, &v); err != nil {
 		return r.out.refuse(err)
 	}
-	r.out = r.out.at(v.req)
+	r.out = r.out.withTip(v.req)
 	r.out.Floor = r.floor(v.req)
 	return r.out
 }
@@ -498,11 +498,11 @@ func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (
 		return false, err
 	case !h.Now().After(row.Due):
 		d, tip, err := h.decided(ctx, pair, &row)
-		return d != nil || closedBy(tip, &row), err
+		return d != nil || isClosedBy(tip, &row), err
 	}
 	what, err := h.finishKept(ctx, pair, &row)
 	if err == nil && what == undecided {
-		_, err = h.void(ctx, pair, &row, closing{ran: true})
+		_, err = h.voidCall(ctx, pair, &row, voidReason{ran: true})
 	}
 	if errors.Is(err, ErrUncertain) {
 		return false, nil

@@ -94,7 +94,7 @@ func BenchmarkCall(b *testing.B) {
 		s := memory.New()
 		host := call.New(call.Config{
 			Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
-			Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
+			Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 		})
 		in := bodies(b, caller, vacant.ID(), b.N)
 		b.ReportAllocs()

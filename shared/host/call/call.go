@@ -47,9 +47,9 @@ type Vacant struct {
 	// Parent is the parent of a child, otherwise nil. Closed means that the child's manifest admits
 	// only its parent and siblings; other callers are told that it is not hosted here. Reach is the
 	// endpoint reachability in the v2 manifest of an open child, or "".
-	Parent *identity.ID
-	Closed bool
-	Reach  composite.Reachability
+	Parent   *identity.ID
+	IsClosed bool
+	Reach    composite.Reachability
 	// HasKin reports whether the vacant has a parent or children. Its answers are then recorded
 	// (Config.Observe).
 	HasKin bool
@@ -69,16 +69,16 @@ type Directory interface {
 	Vacant(ctx context.Context, id identity.ID, fresh bool) (v Vacant, ok bool, err error)
 }
 
-// Single is a Directory with one vacant that never changes, for programs that host their own
+// SingleVacant is a Directory with one vacant that never changes, for programs that host their own
 // vacant.
-type Single Vacant
+type SingleVacant Vacant
 
-func (o Single) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
+func (o SingleVacant) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
 	return Vacant(o), id == o.ID, nil
 }
 
 // Texts seals request and reply texts with the host's key of the UTC day. Open returns
-// textkeys.ErrGone after that key is destroyed. Texts is safe for concurrent use.
+// textkeys.ErrDestroyed after that key is destroyed. Texts is safe for concurrent use.
 type Texts interface {
 	Warm(ctx context.Context) error
 	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
@@ -197,12 +197,12 @@ type Outcome struct {
 	State     State
 	ReplySeq  int64         // set instead of Reply if the text key is destroyed
 	ReplyHash identity.Hash // set instead of Reply if the text key is destroyed
-	Cut       Cut           // reason for which the answer ends early; "" for a complete answer
+	Cut       CutReason     // reason for which the answer ends early; "" for a complete answer
 	Charged   bool          // whether the answered call had a price, so that a receipt exists
 	TooOld    bool          // whether older epochs were not searched, if State is Unknown
 	ResetAt   time.Time     // time of a successful Reset
 
-	Chain       bool // whether ExpectedSeq and ChainTip are set
+	HasChain    bool // whether ExpectedSeq and ChainTip are set
 	ExpectedSeq int64
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // omitted if zero
@@ -221,27 +221,27 @@ type Outcome struct {
 	Charge money.Amount
 	Pay    []json.RawMessage
 
-	Ended    bool          // whether this request ended the call and logged it
+	HasEnded bool          // whether this request ended the call and logged it
 	Position uint64        // position of the request row, or zero
 	Hash     identity.Hash // hash of the envelope
 }
 
 func (o Outcome) refuse(err error) Outcome {
-	o.Problem = problem.Of(err)
+	o.Problem = problem.AsError(err)
 	if o.Problem.Kind == problem.Unavailable || o.Problem.Kind == problem.Internal || o.Problem.Kind == problem.Damaged {
 		// State that could not be read or may be stale is not reported.
-		o.Chain, o.Floor, o.Restored, o.State, o.Due = false, time.Time{}, time.Time{}, "", time.Time{}
+		o.HasChain, o.Floor, o.Restored, o.State, o.Due = false, time.Time{}, time.Time{}, "", time.Time{}
 	}
 	return o
 }
 
-func (o Outcome) at(tip RequestRow) Outcome {
+func (o Outcome) withTip(tip RequestRow) Outcome {
 	t := tip.Tip()
-	o.Chain, o.ExpectedSeq, o.ChainTip = true, t.Seq+1, t.Hash
+	o.HasChain, o.ExpectedSeq, o.ChainTip = true, t.Seq+1, t.Hash
 	return o
 }
 
-func (o Outcome) below(floor time.Time, v *Vacant) Outcome {
+func (o Outcome) withFloor(floor time.Time, v *Vacant) Outcome {
 	if o.Floor = floor; !floor.IsZero() { // a new envelope must be signed later
 		o.Restored = v.Restored
 	}
@@ -250,22 +250,22 @@ func (o Outcome) below(floor time.Time, v *Vacant) Outcome {
 
 // request is one envelope in the pipeline.
 type request struct {
-	pair        Pair
-	env         *envelope.Envelope
-	hash        identity.Hash
-	needsSigner bool // whether the vacant must sign an answer if the call is accepted
-	reporter    *reporter
-	opts        Options
-	pays        bool // whether the request is to be accepted, and so may have to be paid for
-	reset       bool
-	queued      time.Duration // how long the call may wait before it runs
-	handsOff    bool          // Options.Handoff takes the call
-	until       time.Time     // when the behaviour must have ended; zero without such a time
-	cut         Cut           // reason for which the answer ends early; "" for a complete answer
-	tools       []ToolTexts   // texts of the agent's tool calls, if they are stored
-	root        *request      // root of the call's walk; nil if the call is the root
-	asker       *request      // request whose vacant makes the call; nil if the call is the root
-	walk        walk          // cost of the walk of a root
+	pair           Pair
+	env            *envelope.Envelope
+	hash           identity.Hash
+	needsSigner    bool // whether the vacant must sign an answer if the call is accepted
+	reporter       *reporter
+	opts           Options
+	mayNeedPayment bool // whether the request is to be accepted, and so may have to be paid for
+	reset          bool
+	maxQueueTime   time.Duration      // how long the call may wait before it runs
+	isHandedOff    bool               // Options.Handoff takes the call
+	behaviourEnd   time.Time          // when the behaviour must have ended; zero without such a time
+	cut            CutReason          // reason for which the answer ends early; "" for a complete answer
+	tools          []RecordedToolCall // texts of the agent's tool calls, if they are stored
+	root           *request           // root of the call's walk; nil if the call is the root
+	asker          *request           // request whose vacant makes the call; nil if the call is the root
+	walk           walk               // cost of the walk of a root
 	facts
 	began time.Time // when the call arrived
 	out   Outcome
@@ -295,29 +295,29 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 	}
 	r.out.Hash = r.hash
 	if !route.IsZero() && route != e.To {
-		return false, misdirected(e.To, route)
+		return false, misdirectedError(e.To, route)
 	}
 	if !signed {
 		// A forged envelope costs only one read of the record.
 		v, ok, err := h.Directory.Vacant(ctx, e.To, false)
 		switch {
 		case err != nil:
-			return false, h.unavailable(err)
-		case !ok || v.Closed: // a forged envelope does not prove kinship
-			return false, h.notHosted(ctx, e.To)
+			return false, h.unavailableError(err)
+		case !ok || v.IsClosed: // a forged envelope does not prove kinship
+			return false, h.notHostedError(ctx, e.To)
 		}
-		return false, badSignature(e.From)
+		return false, badSignatureError(e.From)
 	}
 	generation := h.tipCache.generation.Load()
-	known, ok := h.tipCache.get(r.pair, v), false
-	if warm && known {
+	isCached, ok := h.tipCache.get(r.pair, v), false
+	if warm && isCached {
 		// The record is cached for a second and the text key for a day, so this usually reads no
 		// data, unless the call has a price.
-		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.toQuote() {
+		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.needsQuote() {
 			// A call with a price waits for a read anyway, so revocation is checked concurrently
 			// with the quote. A revoked call then needs no refund.
 			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return h.quote(ctx, r) })
+			g.Go(func() error { return h.planPayment(ctx, r) })
 			g.Go(func() error { return h.checkRevoked(ctx, r) })
 			err = g.Wait()
 			h.invalidate(r)
@@ -329,17 +329,17 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 			ok, err = h.fetch(ctx, r, v, fresh)
 		}
 		if err == nil {
-			err = h.unavailable(h.Texts.Warm(ctx))
+			err = h.unavailableError(h.Texts.Warm(ctx))
 		}
 	} else {
-		fresh = !warm || !known
+		fresh = !warm || !isCached
 		ok, err = h.fetch(ctx, r, v, fresh)
 	}
 	switch {
 	case err != nil:
 		return fresh, err
-	case !ok || r.concealed():
-		return fresh, h.notHosted(ctx, e.To)
+	case !ok || r.isConcealed():
+		return fresh, h.notHostedError(ctx, e.To)
 	}
 	return fresh, r.callerRevoked
 }
@@ -351,10 +351,10 @@ func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bo
 		ok, err = h.fetchAndQuote(ctx, r, tips)
 		return err
 	})
-	g.Go(func() error { return h.unavailable(h.Texts.Warm(ctx)) })
+	g.Go(func() error { return h.unavailableError(h.Texts.Warm(ctx)) })
 	g.Go(func() error { return h.checkRevoked(ctx, r) })
 	if tips {
-		g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
+		g.Go(func() (err error) { *v, err = h.readTips(ctx, r.pair); return err })
 	}
 	err = g.Wait()
 	h.invalidate(r)
@@ -367,27 +367,27 @@ func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bo
 func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
 	if err != nil {
-		return false, h.unavailable(err)
+		return false, h.unavailableError(err)
 	}
 	if !ok {
 		// An id that is not hosted costs the same reads as a closed child. Otherwise the response
 		// time would tell them apart.
-		_, err := h.related(ctx, r.pair, &r.env.To)
+		_, err := h.isRelated(ctx, r.pair, &r.env.To)
 		return false, err
 	}
-	if agreed := r.opts.Agreed; agreed != nil {
+	if agreed := r.opts.AgreedPrice; agreed != nil {
 		r.vacant.Price = agreed.Price
 	}
 	r.signerErr = nil
 	r.notRelated = false
 	if r.vacant.TreeOnly() { // the caller's signature has been verified
-		related, err := h.related(ctx, r.pair, r.vacant.Parent)
+		related, err := h.isRelated(ctx, r.pair, r.vacant.Parent)
 		if err != nil {
 			return false, err
 		}
 		r.notRelated = !related
 	}
-	if r.vacant.Closed && r.notRelated {
+	if r.vacant.IsClosed && r.notRelated {
 		return false, nil
 	}
 	if r.needsSigner && !r.notRelated && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
@@ -396,19 +396,19 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 	return true, nil
 }
 
-func misdirected(to, here identity.ID) error {
+func misdirectedError(to, here identity.ID) error {
 	return problem.New(problem.Misdirected, "envelope addressed to %s; this server is %s", to.Short(), here.Short())
 }
 
-func (h *Host) notHosted(ctx context.Context, to identity.ID) error {
+func (h *Host) notHostedError(ctx context.Context, to identity.ID) error {
 	self, err := h.Self(ctx)
 	if err != nil {
-		return h.unavailable(err)
+		return h.unavailableError(err)
 	}
-	return misdirected(to, self)
+	return misdirectedError(to, self)
 }
 
-func badSignature(from identity.ID) error {
+func badSignatureError(from identity.ID) error {
 	return problem.New(problem.BadSignature, "envelope signature did not verify for sender %s", from.Short())
 }
 

@@ -48,7 +48,7 @@ func TestAClosedCallIsToldWithoutReadingAllThatCameSince(t *testing.T) {
 	}
 	host := call.New(call.Config{
 		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: behave, Signer: vacant},
+		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: behave, Signer: vacant},
 	})
 	var prev identity.Hash
 	next := func(seq int64, text string) *envelope.Envelope {

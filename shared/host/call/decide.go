@@ -38,7 +38,7 @@ type verdict struct {
 
 // decide checks a call in the order of PROTOCOL §6.2. It is a pure function of its arguments.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
-	fit := tip.Tip().Fit(e)
+	fit := tip.Tip().CheckNext(e)
 	v := verdict{refusal: f.refusal(pair, e, fit), maybeResend: fit != nil}
 	if v.refusal != nil && (v.refusal == fit || problem.Is(v.refusal, problem.Floor)) {
 		v.floor = f.floor(tip)
@@ -62,7 +62,7 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
 	if floor := f.vacant.Floor; fit == nil && !floor.IsZero() && !e.Time.After(floor) {
-		return chain.Tip{Floor: floor}.BelowFloor(e)
+		return chain.Tip{Floor: floor}.FloorError(e)
 	}
 	return fit
 }
@@ -72,21 +72,21 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	if err := f.authorize(pair); err != nil {
 		return verdict{refusal: err}
 	}
-	if f.state().Closed() {
+	if f.state().IsClosed() {
 		return verdict{refusal: checkState(f.state())}
 	}
 	if floor := f.floor(tip); tip.Position > 0 || !f.vacant.Floor.IsZero() {
-		if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {
+		if err := (chain.Tip{Floor: floor}).CheckReset(e); err != nil {
 			return verdict{refusal: err, floor: floor}
 		}
 	}
 	return verdict{}
 }
 
-// concealed reports whether the caller must be told that a closed child is not hosted here. This
+// isConcealed reports whether the caller must be told that a closed child is not hosted here. This
 // includes callers with a revoked key, because such a key does not prove who its holder is.
-func (f facts) concealed() bool {
-	return f.vacant.Closed && (f.notRelated || f.callerRevoked != nil)
+func (f facts) isConcealed() bool {
+	return f.vacant.IsClosed && (f.notRelated || f.callerRevoked != nil)
 }
 
 func (f facts) authorize(pair Pair) error {
@@ -101,7 +101,7 @@ func (f facts) authorize(pair Pair) error {
 // terminal state. The registry that revokes a key may be another process than the one that writes
 // the record.
 func (f facts) state() lifecycle.State {
-	if f.keyRevoked && !f.vacant.State.Closed() {
+	if f.keyRevoked && !f.vacant.State.IsClosed() {
 		return lifecycle.Sunk
 	}
 	return f.vacant.State
@@ -120,7 +120,7 @@ func checkState(s lifecycle.State) error {
 	switch {
 	case s.CanBeCalled():
 		return nil
-	case s.Closed():
+	case s.IsClosed():
 		return problem.New(problem.Gone, "vacant is %s; calls permanently rejected", s)
 	}
 	return problem.New(problem.NotAccepting, "vacant is %s; not accepting calls", s)

@@ -24,7 +24,7 @@ func (e *unsettledError) Unwrap() error { return e.cause }
 // settlement is a Settled and the version of the document with the kept answer; zero if no answer
 // is kept.
 type settlement struct {
-	Settled
+	FinalCharge
 	kept uint64
 }
 
@@ -41,24 +41,24 @@ func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
 	took := func() time.Duration { return h.Now().Sub(began) }
 	var paid settlement
-	if h.late(row) {
+	if h.maySettleLate(row) {
 		if paid.kept, err = h.keep(ctx, r, row, &msg, took()); err != nil || paid.kept == 0 {
 			return nil, err == nil, err
 		}
 	}
-	if paid.Settled, err = h.settle(ctx, r, row, false); err != nil {
+	if paid.FinalCharge, err = h.settleCharge(ctx, r, row, false); err != nil {
 		return nil, false, err
 	}
-	return h.answer(ctx, r, row, tip, msg, took, paid)
+	return h.storeAnswer(ctx, r, row, tip, msg, took, paid)
 }
 
-// settle asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of kind
+// settleCharge asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of kind
 // Unavailable, or an *unsettledError.
-func (h *Host) settle(ctx context.Context, r *request, row *RequestRow, again bool) (s Settled, err error) {
-	if row.PaidBy == PaidByNobody {
+func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, again bool) (s FinalCharge, err error) {
+	if row.PaidBy == Unpriced {
 		return s, nil
 	}
-	q := Settlement{Pair: r.pair, Row: row, Usage: r.out.Usage, Again: again}
+	q := Settlement{Pair: r.pair, Row: row, Usage: r.out.Usage, IsRetry: again}
 	if p := r.vacant.Price; p != nil && p.Version == row.PriceVersion {
 		q.Price = p
 	}
@@ -68,26 +68,26 @@ func (h *Host) settle(ctx context.Context, r *request, row *RequestRow, again bo
 		err = &unsettledError{problem.New(problem.Internal, "the charge of %s is above the hold of %d", s.Charge, row.Price)}
 	case err == nil, errors.Is(err, ErrUncertain) && h.Ledger.Late(row):
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
-		err = h.unavailable(err)
+		err = h.unavailableError(err)
 	default:
 		err = &unsettledError{err}
 	}
 	return s, err
 }
 
-func (h *Host) late(row *RequestRow) bool {
-	return row.PaidBy != PaidByNobody && h.Ledger.Late(row)
+func (h *Host) maySettleLate(row *RequestRow) bool {
+	return row.PaidBy != Unpriced && h.Ledger.Late(row)
 }
 
-// KeptDocs are answers that wait for their settlement, by caller, vacant and position. An empty
+// UnsettledAnswerDocs are answers that wait for their settlement, by caller, vacant and position. An empty
 // document means that the call was voided before it had an answer.
-var KeptDocs = store.Kind[[]byte]{
-	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.Unread},
+var UnsettledAnswerDocs = store.Kind[[]byte]{
+	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Bytes(),
 }
 
 func keptKey(p Pair, position uint64) store.Key {
-	return KeptDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
+	return UnsettledAnswerDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
 }
 
 // keptFormat is the first byte of a kept answer.
@@ -110,9 +110,9 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 		return 0, err
 	}
 	key := keptKey(r.pair, row.Position)
-	text, err := h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), row.Hash), appendTools(encodePayload(msg, ""), r.tools))
+	text, err := h.Texts.Seal(ctx, additionalData(r.pair.Responses(), row.Hash), appendTools(encodePayload(msg, ""), r.tools))
 	if err != nil {
-		return 0, h.unavailable(err)
+		return 0, h.unavailableError(err)
 	}
 	b := binary.AppendUvarint([]byte{keptFormat}, uint64(min(max(took.Milliseconds(), 0), math.MaxInt32)))
 	flags := byte(0)
@@ -138,7 +138,7 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 	case errors.Is(err, store.ErrTooLarge):
 		return 0, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
 	}
-	return 0, h.unavailable(err)
+	return 0, h.unavailableError(err)
 }
 
 // closeKept returns the write that joins the void of a call whose settlement may be uncertain. It
@@ -149,7 +149,7 @@ func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id sto
 	doc, err := h.Store.Doc(ctx, key)
 	switch {
 	case err != nil:
-		return nil, h.unavailable(err)
+		return nil, h.unavailableError(err)
 	case doc.Version == 0:
 		return store.Put{Key: key, WriteID: id, Expires: h.Now().UTC().Truncate(time.Second).Add(keptVoid)}, nil
 	case len(doc.Data) > 0 && !final:
@@ -161,18 +161,18 @@ func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id sto
 // finishKept retries the settlement of a kept answer and decides its request. If no answer is kept,
 // it returns undecided. If the settlement is still uncertain, it returns ErrUncertain.
 func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
-	if !h.late(row) {
+	if !h.maySettleLate(row) {
 		return undecided, nil
 	}
 	doc, err := h.Store.Doc(ctx, keptKey(pair, row.Position))
 	if err != nil || len(doc.Data) == 0 {
-		return undecided, h.unavailable(err)
+		return undecided, h.unavailableError(err)
 	}
 	kept, err := h.openKept(ctx, pair, row, doc)
 	used, took := kept.used, kept.took
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
-		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
+	case errors.Is(err, textkeys.ErrDestroyed):
+		return h.voidCall(ctx, pair, row, voidReason{used: used, ran: true, final: true})
 	case err != nil:
 		return undecided, err
 	}
@@ -181,12 +181,12 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	if hosted, err := h.fetchSigner(ctx, r); err != nil {
 		return undecided, err
 	} else if !hosted {
-		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
+		return h.voidCall(ctx, pair, row, voidReason{used: used, ran: true, final: true})
 	}
 	paid := settlement{kept: doc.Version}
 	var unsettled *unsettledError
-	if paid.Settled, err = h.settle(ctx, r, row, true); errors.As(err, &unsettled) {
-		return h.void(ctx, pair, row, closing{cause: CauseOf(unsettled.cause, took), failure: unsettled.cause, used: used, ran: true, final: true})
+	if paid.FinalCharge, err = h.settleCharge(ctx, r, row, true); errors.As(err, &unsettled) {
+		return h.voidCall(ctx, pair, row, voidReason{cause: CauseOf(unsettled.cause, took), failure: unsettled.cause, used: used, ran: true, final: true})
 	}
 	if err != nil {
 		return undecided, err
@@ -198,7 +198,7 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	case d != nil:
 		return d.decision(), nil
 	}
-	_, closed, err := h.answer(ctx, r, row, tip, kept.msg, func() time.Duration { return took }, paid)
+	_, closed, err := h.storeAnswer(ctx, r, row, tip, kept.msg, func() time.Duration { return took }, paid)
 	switch {
 	case err != nil:
 		// Another process may have answered with the same settlement.
@@ -215,10 +215,10 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 // keptAnswer is an answer that waits for its settlement.
 type keptAnswer struct {
 	msg   envelope.Message
-	tools []ToolTexts
+	tools []RecordedToolCall
 	took  time.Duration
 	used  *Usage
-	cut   Cut
+	cut   CutReason
 }
 
 func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (k keptAnswer, err error) {
@@ -234,15 +234,15 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	}
 	text := d.text()
 	if d.bad || format != keptFormat || flags > keptUsage|keptCut {
-		return k, h.damaged(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
+		return k, h.damagedError(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
 	}
-	plain, err := h.Texts.Open(ctx, sealedTo(pair.Responses(), row.Hash), text)
+	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
+	case errors.Is(err, textkeys.ErrDestroyed):
 		return k, err // includes everything except the message
 	case err != nil:
-		return k, h.unavailable(err)
+		return k, h.unavailableError(err)
 	}
 	k.msg, _, k.tools, err = parseSealed(plain)
-	return k, h.damaged(pair.Responses(), err)
+	return k, h.damagedError(pair.Responses(), err)
 }

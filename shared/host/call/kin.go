@@ -10,10 +10,10 @@ import (
 )
 
 func (v *Vacant) TreeOnly() bool {
-	return v.Closed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
+	return v.IsClosed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
 }
 
-func (h *Host) related(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
+func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
 	switch {
 	case parent == nil || p.Caller == p.Vacant:
 		return false, nil
@@ -23,14 +23,14 @@ func (h *Host) related(ctx context.Context, p Pair, parent *identity.ID) (bool, 
 		return false, nil
 	}
 	edge, began := edge{*parent, p.Caller}, h.Now()
-	if sibling, known := h.kinCache.get(edge, began); known {
+	if sibling, isCached := h.kinCache.get(edge, began); isCached {
 		return sibling, nil
 	}
 	sibling, err := h.Sibling(ctx, *parent, p.Caller)
 	if err == nil {
 		h.kinCache.put(edge, sibling, began)
 	}
-	return sibling, h.unavailable(err)
+	return sibling, h.unavailableError(err)
 }
 
 // Kinship is cached as long as records of vacants, for a limited number of callers.
@@ -52,7 +52,7 @@ type kinEntry struct {
 	until   time.Time
 }
 
-func (k *kinCache) get(e edge, now time.Time) (sibling, known bool) {
+func (k *kinCache) get(e edge, now time.Time) (sibling, isCached bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, there := k.m[e]

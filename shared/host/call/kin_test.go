@@ -37,15 +37,15 @@ func newFamily(t *testing.T) *family {
 	f := &family{parent: newKey(t), child: newKey(t), sibling: newKey(t), stranger: newKey(t), store: memory.New(), now: time.Now()}
 	parent := f.parent.ID()
 	f.vacant = call.Vacant{ID: f.child.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: f.child,
-		Parent: &parent, Closed: true, Reach: composite.ParentOnly, HasKin: true}
+		Parent: &parent, IsClosed: true, Reach: composite.ParentOnly, HasKin: true}
 	return f
 }
 
 func (f *family) host(t *testing.T, here bool) *call.Host {
 	t.Helper()
-	only := call.Single(f.vacant)
+	only := call.SingleVacant(f.vacant)
 	if !here {
-		only = call.Single{ID: identity.ID{9}}
+		only = call.SingleVacant{ID: identity.ID{9}}
 	}
 	return call.New(call.Config{
 		Store: f.store, Texts: newTexts(t, f.store), Now: func() time.Time { return f.now }, Rand: rand.Reader, Directory: only,
@@ -64,7 +64,7 @@ var handlers = map[string]func(*call.Host, context.Context, identity.ID, *envelo
 
 // wantMembers returns everything of an outcome that a caller sees.
 func wantMembers(o call.Outcome) map[string]any {
-	m := map[string]any{"state": o.State, "chain": o.Chain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
+	m := map[string]any{"state": o.State, "chain": o.HasChain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
 		"old": o.TooOld, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
 	if o.Problem != nil {
 		m["kind"], m["text"] = o.Problem.Kind, o.Problem.Text()
@@ -149,13 +149,13 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 // A child that was open may have answered strangers, and has their rows.
 func TestAChildThatClosedIsAsOneThatNeverWasHere(t *testing.T) {
 	f := newFamily(t)
-	f.vacant.Closed, f.vacant.Reach = false, composite.PublicA2A
+	f.vacant.IsClosed, f.vacant.Reach = false, composite.PublicA2A
 	h := f.host(t, true)
 	old := first(t, f.stranger, f.child.ID(), "hi")
 	if o := h.Send(t.Context(), identity.ID{}, old); o.Problem != nil {
 		t.Fatal(o.Problem)
 	}
-	f.vacant.Closed = true
+	f.vacant.IsClosed = true
 	h = f.host(t, true)
 	f.store = memory.New()
 	nobody := f.host(t, false)
@@ -251,7 +251,7 @@ func TestKinshipIsOfOneCallerAndOneParent(t *testing.T) {
 		}
 		another, child := f.stranger.ID(), f.vacant
 		child.Parent = &another
-		h.Directory = call.Single(child)
+		h.Directory = call.SingleVacant(child)
 		if o := send(f.sibling); o.Problem == nil || o.Problem.Kind != refused.Kind {
 			t.Errorf("Send() by the child of another parent = %v, want %v", o.Problem, refused)
 		}
@@ -265,7 +265,7 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	} {
 		t.Run(string(reach), func(t *testing.T) {
 			f := newFamily(t)
-			f.vacant.Closed, f.vacant.Reach = false, reach
+			f.vacant.IsClosed, f.vacant.Reach = false, reach
 			h := f.host(t, true)
 			for name, from := range map[string]*identity.Key{"stranger": f.stranger, "parent": f.parent, "sibling": f.sibling} {
 				no := refused && name == "stranger"
@@ -279,8 +279,8 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 					if (o.Problem != nil) != no || no && !problem.Is(o.Problem, problem.TreeOnly) {
 						t.Errorf("%s of the %s = %v, want it refused: %t", text, name, o.Problem, no)
 					}
-					if no && (!o.Chain || o.ExpectedSeq != 1) {
-						t.Errorf("%s of the %s tells the chain: %t, %d, want 1", text, name, o.Chain, o.ExpectedSeq)
+					if no && (!o.HasChain || o.ExpectedSeq != 1) {
+						t.Errorf("%s of the %s tells the chain: %t, %d, want 1", text, name, o.HasChain, o.ExpectedSeq)
 					}
 				}
 			}
@@ -336,7 +336,7 @@ func TestTheHandlerAdmitsWhomTheManifestAdmits(t *testing.T) {
 		for _, schema := range []composite.Schema{composite.V1, composite.V2} {
 			for _, reach := range []composite.Reachability{composite.ParentOnly, composite.ParentBridged, composite.PublicA2A} {
 				m := composite.Manifest{ParentID: f.parent.ID(), ChildID: f.child.ID(), BirthPath: "D1", ClosedByDefault: closed, Reachability: reach, Outbound: composite.NoExternal, Schema: schema}
-				f.vacant.Closed, f.vacant.Reach = closed, ""
+				f.vacant.IsClosed, f.vacant.Reach = closed, ""
 				if schema == composite.V2 {
 					f.vacant.Reach = reach
 				}

@@ -27,7 +27,7 @@ type Ledger interface {
 	// Settle runs after the behaviour and before the answer is stored. It may be called again for
 	// the same row, by any process, and must settle only once. An error voids the call, except
 	// ErrUncertain, which Settle may return only for charges with Late.
-	Settle(ctx context.Context, s Settlement) (Settled, error)
+	Settle(ctx context.Context, s Settlement) (FinalCharge, error)
 	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
 	// started.
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
@@ -44,7 +44,7 @@ type Query struct {
 	Price  *price.Price // price of the vacant; nil if calls are free
 	Guest  bool         // whether the host created the caller's key
 	Reset  bool         // whether the request is a reset, which runs no behaviour
-	Held   *Held        // hold debited earlier for this call, or nil
+	Held   *Hold        // hold debited earlier for this call, or nil
 	// Root is the first request of the walk in which a vacant makes this call. It is nil if this
 	// call is the first request. All calls of a walk have its root's Address.
 	Root *Query
@@ -72,9 +72,9 @@ type Credential struct {
 	Payer *Payer `json:"payer,omitempty"`
 	// Address is the client's IP address, or "" if unknown.
 	Address string `json:"address,omitempty"`
-	// Most limits the price of the call and the payments of the payer's account in the walk of the
+	// MaxPrice limits the price of the call and the payments of the payer's account in the walk of the
 	// call. If it is nil, any price is accepted.
-	Most *money.Amount `json:"most,omitempty"`
+	MaxPrice *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
 	// IsTask marks a turn of a dispatched task, and IsOwn one whose owner also owns the vacant. Most is
@@ -85,18 +85,18 @@ type Credential struct {
 
 // Payer is an account and the credential that authenticated it.
 type Payer struct {
-	Account string       `json:"account"`           // account id in hex
-	Subject string       `json:"subject,omitempty"` // id in hex of the account's subject that sends the request; "" for a key of the account
-	Tenant  string       `json:"tenant"`            // tenant name
-	Key     string       `json:"key"`               // id of the key or subject
-	Cap     money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
-	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test    bool         `json:"test,omitempty"`    // calls of a test key are not charged
-	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
+	Account  string       `json:"account"`           // account id in hex
+	Subject  string       `json:"subject,omitempty"` // id in hex of the account's subject that sends the request; "" for a key of the account
+	Tenant   string       `json:"tenant"`            // tenant name
+	Key      string       `json:"key"`               // id of the key or subject
+	DailyCap money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
+	MaxWalk  money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
+	Test     bool         `json:"test,omitempty"`    // calls of a test key are not charged
+	// Issuer is the id of the issuer of a subject's token, and IssuerDailyCap the cap of all its
 	// subjects together. Agents reports that the token has the scope agents.
-	Issuer    string       `json:"issuer,omitempty"`
-	IssuerCap money.Amount `json:"issuer_cap,omitempty"`
-	Agents    bool         `json:"agents,omitempty"`
+	Issuer         string       `json:"issuer,omitempty"`
+	IssuerDailyCap money.Amount `json:"issuer_cap,omitempty"`
+	Agents         bool         `json:"agents,omitempty"`
 }
 
 // PayerKind is the kind of payer of a call.
@@ -104,34 +104,34 @@ type PayerKind byte
 
 // The kinds of payer.
 const (
-	PaidByNobody  PayerKind = 0 // the call has no price
-	FreeOfDay     PayerKind = 1 // one of the caller's free calls of the day
-	PaidByAccount PayerKind = 2
-	PaidByVoucher PayerKind = 3
+	Unpriced       PayerKind = 0 // the call has no price
+	PaidByFreeCall PayerKind = 1 // one of the caller's free calls of the day
+	PaidByAccount  PayerKind = 2
+	PaidByVoucher  PayerKind = 3
 )
 
 // Charge is the plan for the payment of one call.
 type Charge struct {
-	Kind    PayerKind
-	Payer   [32]byte     // account; zero for a free call
-	Hold    money.Amount // amount debited with the accept
-	Shard   uint8        // balance shard that receives a refund
-	Version uint64       // price version
-	OfRoot  bool         // whether the account of Query.Root pays, whose limits for the walk then apply
-	Plan    any          // value that the ledger passes from Quote to Debit and Explain
+	Kind         PayerKind
+	Payer        [32]byte     // account; zero for a free call
+	Hold         money.Amount // amount debited with the accept
+	Shard        uint8        // balance shard that receives a refund
+	Version      uint64       // price version
+	IsRootPaying bool         // whether the account of Query.Root pays, whose limits for the walk then apply
+	Plan         any          // value that the ledger passes from Quote to Debit and Explain
 }
 
 // Settlement is an accepted call whose behaviour returned an answer.
 type Settlement struct {
-	Pair  Pair
-	Row   *RequestRow
-	Price *price.Price // price in Row, if it is still the vacant's current price
-	Usage *Usage       // nil if the agent does not report usage
-	Again bool         // whether Settle may have been called for the row before
+	Pair    Pair
+	Row     *RequestRow
+	Price   *price.Price // price in Row, if it is still the vacant's current price
+	Usage   *Usage       // nil if the agent does not report usage
+	IsRetry bool         // whether Settle may have been called for the row before
 }
 
-// Settled is the final charge of a call, with writes for the commit of its answer.
-type Settled struct {
+// FinalCharge is the final charge of a call, with writes for the commit of its answer.
+type FinalCharge struct {
 	Charge money.Amount
 	Writes []store.Write
 }
@@ -141,22 +141,22 @@ type Settled struct {
 var ErrUncertain = errors.New("it is not known whether the call is settled")
 
 func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
-	if ok, err = h.fetchVacant(ctx, r, fresh); err != nil || !ok || !r.toQuote() {
+	if ok, err = h.fetchVacant(ctx, r, fresh); err != nil || !ok || !r.needsQuote() {
 		return ok, err
 	}
-	return true, h.quote(ctx, r)
+	return true, h.planPayment(ctx, r)
 }
 
-// toQuote reports whether the call has a price, or a payer whose key may limit which vacants it
+// needsQuote reports whether the call has a price, or a payer whose key may limit which vacants it
 // calls.
-func (r *request) toQuote() bool {
-	return r.pays && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
+func (r *request) needsQuote() bool {
+	return r.mayNeedPayment && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
 }
 
-func (h *Host) quote(ctx context.Context, r *request) (err error) {
+func (h *Host) planPayment(ctx context.Context, r *request) (err error) {
 	r.charge, r.paymentRefusal, r.out.Price = Charge{}, nil, nil
 	if p := r.vacant.Price; !p.IsFree() {
-		exempt, err := h.exempt(ctx, r)
+		exempt, err := h.isExempt(ctx, r)
 		if err != nil || exempt {
 			return err
 		}
@@ -164,14 +164,14 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 			return problem.New(problem.Unavailable, "this host cannot charge for calls now")
 		}
 		r.out.Price = p
-		if most := r.opts.Most; most != nil && p.Hold() > *most {
-			r.paymentRefusal = problem.New(problem.PriceAboveMax, "a call costs up to %s, more than the %s that the request allows", p.Hold(), *most)
+		if limit := r.opts.MaxPrice; limit != nil && p.Hold() > *limit {
+			r.paymentRefusal = problem.New(problem.PriceAboveMax, "a call costs up to %s, more than the %s that the request allows", p.Hold(), *limit)
 			return nil
 		}
 	}
 	if h.Ledger != nil {
 		r.charge, err = h.Ledger.Quote(ctx, r.query())
-		if err == nil && r.charge.OfRoot {
+		if err == nil && r.charge.IsRootPaying {
 			err = r.root.reserve(ctx, r.hash, r.charge.Hold)
 		}
 	}
@@ -180,8 +180,8 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 
 func (r *request) query() Query {
 	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.credential()}
-	if agreed := r.opts.Agreed; agreed != nil {
-		q.Held = agreed.Held
+	if agreed := r.opts.AgreedPrice; agreed != nil {
+		q.Held = agreed.Hold
 	}
 	if r.root != nil {
 		root := r.root.query()
@@ -195,30 +195,30 @@ func (h *Host) refusePayment(r *request, err error) error {
 	if err == nil {
 		return nil
 	}
-	switch problem.Of(err).Kind {
+	switch problem.AsError(err).Kind {
 	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCap, problem.AccountSuspended, problem.TestKey, problem.TooMany:
 		r.paymentRefusal = err
 		return nil
 	}
-	return h.unavailable(err)
+	return h.unavailableError(err)
 }
 
-func (h *Host) exempt(ctx context.Context, r *request) (bool, error) {
-	if related, err := h.related(ctx, r.pair, r.vacant.Parent); err != nil || related {
+func (h *Host) isExempt(ctx context.Context, r *request) (bool, error) {
+	if related, err := h.isRelated(ctx, r.pair, r.vacant.Parent); err != nil || related {
 		return related, err
 	}
 	self, err := h.Self(ctx)
-	return !self.IsZero() && self == r.pair.Caller, h.unavailable(err)
+	return !self.IsZero() && self == r.pair.Caller, h.unavailableError(err)
 }
 
 func (h *Host) waysToPay(r *request) []json.RawMessage {
-	if h.Ledger == nil || r.vacant.Price == nil || problem.Of(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
+	if h.Ledger == nil || r.vacant.Price == nil || problem.AsError(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
 		return nil
 	}
 	return h.Ledger.Pay(r.vacant.Price, r.paymentRefusal)
 }
 
-func refusedDebit(debit []store.Write, err error) bool {
+func isDebitRefused(debit []store.Write, err error) bool {
 	var bounds *store.BoundsError
 	var conflict *store.ConflictError
 	for _, w := range debit {

@@ -12,29 +12,29 @@ import (
 // the limit ends, and is in the error chain of the call that the limit ends.
 type TimeLimit struct {
 	Time time.Duration
-	Of   string // name of the limit, for example "the timeout of its agent"
-	// Waiting is set if the limit applies only to callers that wait for the answer. A streamed turn
+	Name string // name of the limit, for example "the timeout of its agent"
+	// IsForWaiting is set if the limit applies only to callers that wait for the answer. A streamed turn
 	// or a turn in the background has more time.
-	Waiting bool
-	Err     error // error of the operation that the limit ended, or nil
+	IsForWaiting bool
+	Err          error // error of the operation that the limit ended, or nil
 }
 
 func (l *TimeLimit) Error() string {
-	return problem.Wrap(problem.Deadline, l.Err, "no answer within %s, %s", l.rounded(), l.Of).Error()
+	return problem.Wrap(problem.Deadline, l.Err, "no answer within %s, %s", l.roundedTime(), l.Name).Error()
 }
 
 func (l *TimeLimit) Unwrap() error { return l.Err }
 
-func (l *TimeLimit) rounded() time.Duration {
+func (l *TimeLimit) roundedTime() time.Duration {
 	if l.Time < time.Second {
 		return l.Time.Round(time.Millisecond)
 	}
 	return l.Time.Round(time.Second / 10)
 }
 
-// PassedLimit returns the limit that caused err, with err as its Err. If err has another reason
-// than a limit of ctx, for example a connection timeout, PassedLimit returns nil.
-func PassedLimit(ctx context.Context, err error) *TimeLimit {
+// ExceededLimit returns the limit that caused err, with err as its Err. If err has another reason
+// than a limit of ctx, for example a connection timeout, ExceededLimit returns nil.
+func ExceededLimit(ctx context.Context, err error) *TimeLimit {
 	var limit *TimeLimit
 	switch {
 	case !problem.Is(err, problem.Deadline) && !errors.Is(err, context.DeadlineExceeded):

@@ -16,9 +16,9 @@ import (
 // a refusal into an answer by signing again. Calls of a nil Log have no effect.
 type Log struct {
 	Logger *slog.Logger
-	// Causes adds the agent's response to the lines of failed calls. It must be set only where the
+	// LogsCauses adds the agent's response to the lines of failed calls. It must be set only where the
 	// log is as private as the texts.
-	Causes bool
+	LogsCauses bool
 
 	answered, refused, failed, canceled atomic.Uint64
 }
@@ -45,13 +45,13 @@ func (l *Log) Counts() Counts {
 	return Counts{l.answered.Load(), l.refused.Load(), l.failed.Load(), l.canceled.Load()}
 }
 
-// end describes an ended call for its log line.
-type end struct {
-	closing
+// callEnd describes an ended call for its log line.
+type callEnd struct {
+	voidReason
 	pair  Pair
 	row   *RequestRow
 	reply bool
-	cut   Cut
+	cut   CutReason
 }
 
 // Failures in the log of calls that end without a known cause, and of calls whose chain the caller
@@ -61,7 +61,7 @@ var (
 	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
 )
 
-func (h *Host) logEnd(ctx context.Context, e end) {
+func (h *Host) logEnd(ctx context.Context, e callEnd) {
 	l := h.Log
 	if l == nil {
 		return
@@ -71,7 +71,7 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 	if !e.reply {
 		p = errClosed
 		if e.failure != nil {
-			p = problem.Of(e.failure)
+			p = problem.AsError(e.failure)
 		}
 		verdict, status, outcome = p.Kind.String(), p.Kind.Row().Status, p.Kind.Outcome()
 	}
@@ -87,15 +87,15 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 		return
 	}
 	level := slog.LevelInfo
-	attrs := append(make([]slog.Attr, 0, 8), slog.String(obs.Pair, e.pair.Caller.Short()+">"+e.pair.Vacant.Short()), slog.Int64(obs.Seq, e.row.Seq))
+	attrs := append(make([]slog.Attr, 0, 8), slog.String(obs.AttrPair, e.pair.Caller.Short()+">"+e.pair.Vacant.Short()), slog.Int64(obs.AttrSeq, e.row.Seq))
 	if e.opts.Operation != "" {
-		attrs = append(attrs, slog.String(obs.Operation, e.opts.Operation))
+		attrs = append(attrs, slog.String(obs.AttrOperation, e.opts.Operation))
 	}
 	if e.opts.Task != "" {
 		attrs = append(attrs, slog.String("task", e.opts.Task))
 	}
 	if e.cut != "" {
-		attrs = append(attrs, slog.String(obs.Cut, string(e.cut)))
+		attrs = append(attrs, slog.String(obs.AttrCut, string(e.cut)))
 	}
 	if e.used != nil {
 		attrs = append(attrs, slog.Any("usage", e.used))
@@ -103,8 +103,8 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 	attrs = append(attrs, e.agent.Attrs()...)
 	if outcome == problem.Failed {
 		level = slog.LevelError
-		if l.Causes && e.cause != nil {
-			attrs = append(attrs, slog.Any(obs.Failure, e.cause))
+		if l.LogsCauses && e.cause != nil {
+			attrs = append(attrs, slog.Any(obs.AttrFailure, e.cause))
 		}
 		attrs = append(attrs, slog.String("cause", p.Error()))
 	}
@@ -112,7 +112,7 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 	if began.IsZero() {
 		began = e.row.Time // another process accepted the call and stored only this time
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(max(h.Now().Sub(began), 0)))
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(max(h.Now().Sub(began), 0)))
 	if !e.counts {
 		ctx = obs.WithoutCounts(ctx)
 	}

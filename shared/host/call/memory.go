@@ -24,17 +24,17 @@ const (
 	memoryPage    = 20
 )
 
-// Exchange is a call of a thread and its answer.
-type Exchange struct {
+// ThreadExchange is a call of a thread and its answer.
+type ThreadExchange struct {
 	Asked, Answered string
-	Cut             Cut // reason for which the answer ends early; "" for a complete answer
+	Cut             CutReason // reason for which the answer ends early; "" for a complete answer
 }
 
-// Remember returns the earlier exchanges of e's thread, the oldest first: at most the last
+// Recall returns the earlier exchanges of e's thread, the oldest first: at most the last
 // MaxExchanges, with at most MaxRemembered bytes. It reads only e's epoch, so that a reset erases
 // the memory. It omits calls without a context id, calls without an answer, answers signed at or
 // before since, and texts whose key is destroyed.
-func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Time) ([]Exchange, error) {
+func (h *Host) Recall(ctx context.Context, e *envelope.Envelope, since time.Time) ([]ThreadExchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
 	}
@@ -58,18 +58,18 @@ func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Ti
 		if !ok {
 			continue
 		}
-		one, ok, err := m.exchange(ctx, &requests[i], &answer)
+		exchange, ok, err := m.exchange(ctx, &requests[i], &answer)
 		if err != nil {
 			return nil, err
 		}
-		size := len(one.Asked) + len(one.Answered)
+		size := len(exchange.Asked) + len(exchange.Answered)
 		if !ok {
 			continue
 		}
 		if m.bytes += size; m.bytes > MaxRemembered {
 			break
 		}
-		if m.all = append(m.all, one); len(m.all) == MaxExchanges {
+		if m.all = append(m.all, exchange); len(m.all) == MaxExchanges {
 			break
 		}
 	}
@@ -83,53 +83,53 @@ type memory struct {
 	pair   Pair
 	thread string
 	since  time.Time
-	all    []Exchange
+	all    []ThreadExchange
 	bytes  int
 }
 
-func (m *memory) requests(ctx context.Context, before identity.Hash) (all []RequestRow, err error) {
+func (m *memory) requests(ctx context.Context, before identity.Hash) (rows []RequestRow, err error) {
 	var its *RequestRow
 	err = m.walk(ctx, m.pair.Requests(), func(row store.Row) (more bool, err error) {
 		r, err := DecodeRequest(row)
 		switch {
 		case err != nil:
-			return false, m.host.damaged(m.pair.Requests(), err)
+			return false, m.host.damagedError(m.pair.Requests(), err)
 		case its == nil && r.Hash == before:
 			its = &r
 		case its != nil && (r.Epoch != its.Epoch || r.Kind != RowCall):
 			return false, nil
 		case its != nil:
-			all = append(all, r)
+			rows = append(rows, r)
 		}
 		return true, nil
 	})
-	return all, err
+	return rows, err
 }
 
-func (m *memory) answers(ctx context.Context) (all map[uint64]ResponseRow, err error) {
-	all = map[uint64]ResponseRow{}
+func (m *memory) answers(ctx context.Context) (byRequest map[uint64]ResponseRow, err error) {
+	byRequest = map[uint64]ResponseRow{}
 	err = m.walk(ctx, m.pair.Responses(), func(row store.Row) (more bool, err error) {
 		r, err := DecodeResponse(row)
 		if err != nil {
-			return false, m.host.damaged(m.pair.Responses(), err)
+			return false, m.host.damagedError(m.pair.Responses(), err)
 		}
 		if r.Kind == RowAnswer && r.Time.After(m.since) {
-			all[r.Request] = r
+			byRequest[r.Request] = r
 		}
 		return true, nil
 	})
-	return all, err
+	return byRequest, err
 }
 
 func (m *memory) walk(ctx context.Context, s store.Stream, fn func(store.Row) (more bool, err error)) error {
 	tip, err := m.host.Store.Tip(ctx, s)
 	if err != nil {
-		return m.host.unavailable(err)
+		return m.host.unavailableError(err)
 	}
 	for from, seen, read := tip.Position, 0, 0; from > 0 && seen < maxLookedAt && read < maxRead; {
 		rows, err := m.host.Store.Rows(ctx, s, from, memoryPage, store.Descending)
 		if err != nil {
-			return m.host.unavailable(err)
+			return m.host.unavailableError(err)
 		}
 		for _, row := range rows {
 			if more, err := fn(row); err != nil || !more {
@@ -145,27 +145,27 @@ func (m *memory) walk(ctx context.Context, s store.Stream, fn func(store.Row) (m
 	return nil
 }
 
-func (m *memory) exchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (one Exchange, ok bool, err error) {
-	sealed, bound := req.Sealed(m.pair)
+func (m *memory) exchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (entry ThreadExchange, ok bool, err error) {
+	sealed, bound := req.SealedText(m.pair)
 	asked, ok, err := m.open(ctx, sealed, bound)
 	if !ok || err != nil || asked.ContextID == nil || *asked.ContextID != m.thread {
-		return one, false, err
+		return entry, false, err
 	}
-	sealed, bound = rsp.Sealed(m.pair)
+	sealed, bound = rsp.SealedText(m.pair)
 	answered, ok, err := m.open(ctx, sealed, bound)
-	return Exchange{asked.Text(), answered.Text(), rsp.Cut}, ok, err
+	return ThreadExchange{asked.Text(), answered.Text(), rsp.Cut}, ok, err
 }
 
 func (m *memory) open(ctx context.Context, s textkeys.Sealed, bound []byte) (p envelope.Message, ok bool, err error) {
 	plain, err := m.host.Texts.Open(ctx, bound, s)
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
+	case errors.Is(err, textkeys.ErrDestroyed):
 		return p, false, nil
 	case errors.Is(err, textkeys.ErrDamaged):
-		return p, false, m.host.damaged(m.pair.Requests(), fmt.Errorf("%w: a text does not open", errRow))
+		return p, false, m.host.damagedError(m.pair.Requests(), fmt.Errorf("%w: a text does not open", errRow))
 	case err != nil:
-		return p, false, m.host.unavailable(err)
+		return p, false, m.host.unavailableError(err)
 	}
 	p, _, err = parsePayload(plain)
-	return p, err == nil, m.host.damaged(m.pair.Requests(), err)
+	return p, err == nil, m.host.damagedError(m.pair.Requests(), err)
 }

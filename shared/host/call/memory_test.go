@@ -17,7 +17,7 @@ import (
 // and omits them.
 func remembered(t *testing.T, c *hosttest.Caller, since time.Time) (asked []string) {
 	t.Helper()
-	all, err := c.Host.Remember(c.Ctx, c.Last(), since)
+	all, err := c.Host.Recall(c.Ctx, c.Last(), since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 	say(&one, "i")
 	last := c.Last()
 	say(&one, "j")
-	all, err := c.Host.Remember(c.Ctx, last, since)
+	all, err := c.Host.Recall(c.Ctx, last, since)
 	if err != nil || len(all) != 2 {
 		t.Errorf("a call is told of %v, %v; want nothing of later ones", all, err)
 	}
@@ -138,12 +138,12 @@ func TestAThreadRemembersThatAnAnswerWasCut(t *testing.T) {
 	c.Call("a")
 	c.Crash("b")
 	part := call.Partial{Text: "only the", Began: c.Time}
-	if state, err := c.Host.Cut(c.Ctx, c.Pair(), 2, call.CutCanceled, part, call.Options{}); state != call.Answered || err != nil {
+	if state, err := c.Host.CutAnswer(c.Ctx, c.Pair(), 2, call.CutCanceled, part, call.Options{}); state != call.Answered || err != nil {
 		t.Fatalf("Cut() = %q, %v", state, err)
 	}
 	c.Call("c")
-	all, err := c.Host.Remember(c.Ctx, c.Last(), time.Time{})
-	if err != nil || len(all) != 2 || all[0].Cut != "" || all[1] != (call.Exchange{Asked: "b", Answered: "only the", Cut: call.CutCanceled}) {
+	all, err := c.Host.Recall(c.Ctx, c.Last(), time.Time{})
+	if err != nil || len(all) != 2 || all[0].Cut != "" || all[1] != (call.ThreadExchange{Asked: "b", Answered: "only the", Cut: call.CutCanceled}) {
 		t.Errorf("Remember() = %+v, %v", all, err)
 	}
 }

@@ -21,15 +21,15 @@ type Options struct {
 	Work time.Duration
 	// Stop ends the behaviour when it is closed. It may be nil.
 	Stop <-chan struct{}
-	// Shown marks a call whose answer can be read while it is being produced.
-	Shown bool
+	// Streamed marks a call whose answer can be read while it is being produced.
+	Streamed bool
 	// Guest marks a caller whose key the host created. The host has just signed with it, so the
 	// signature is not verified again. Calls of guests do not count as interest in the vacant,
 	// because anyone can create guests.
 	Guest bool
-	// Agreed is a price that was agreed on earlier, for example by a booking. If it is nil, the
+	// AgreedPrice is a price that was agreed on earlier, for example by a booking. If it is nil, the
 	// vacant's current price applies.
-	Agreed *Agreement
+	AgreedPrice *Agreement
 	Credential
 	// Recheck returns an error if the payer's credential is no longer accepted, and otherwise
 	// refreshes the payer's limits. It is called when a vacant makes a call in the walk of this
@@ -40,32 +40,32 @@ type Options struct {
 	// Log. All may be zero.
 	Task, Operation string
 	Began           time.Time
-	// Reply adds ids to the message before it is signed. It may be nil.
-	Reply func(*envelope.Message)
-	// Accepted returns writes for the commit of the request row. It is called for each position
+	// CompleteReply adds ids to the message before it is signed. It may be nil.
+	CompleteReply func(*envelope.Message)
+	// AcceptWrites returns writes for the commit of the request row. It is called for each position
 	// that is tried. It may be nil.
-	Accepted func(*RequestRow) ([]store.Write, error)
-	// Handoff replaces Accepted for a slow call (Host.IsSlow). SendWith then does not wait for the
+	AcceptWrites func(*RequestRow) ([]store.Write, error)
+	// HandoffWrites replaces Accepted for a slow call (Host.IsSlow). SendWith then does not wait for the
 	// call, Resume runs it, maybe in another process, and its answer can be read while it is being
-	// produced (Shown). If Handoff is nil, a slow call runs like any other, and is refused if less
+	// produced (Shown). If HandoffWrites is nil, a slow call runs like any other, and is refused if less
 	// time is left than its vacant may take.
-	Handoff func(*RequestRow) ([]store.Write, error)
-	// Decided returns writes for the commit of the row that decides the request. If another writer
+	HandoffWrites func(*RequestRow) ([]store.Write, error)
+	// DecideWrites returns writes for the commit of the row that decides the request. If another writer
 	// changed one of their documents, it is called again. It may be nil.
-	Decided func(context.Context, Decision) ([]store.Write, error)
+	DecideWrites func(context.Context, Decision) ([]store.Write, error)
 }
 
 // Agreement is a price that was agreed on before the call. It applies even if the vacant's price
 // changes.
 type Agreement struct {
 	Price *price.Price // nil if the call is free
-	// Held is the amount that the payer's account has already paid for the call, or nil.
-	Held *Held
+	// Hold is the amount that the payer's account has already paid for the call, or nil.
+	Hold *Hold
 }
 
-// Held is a hold that was debited before the call's request row. The code that debited it adds to
+// Hold is a hold that was debited before the call's request row. The code that debited it adds to
 // Options.Accepted the writes that transfer it to the row.
-type Held struct {
+type Hold struct {
 	Amount money.Amount
 	Shard  uint8 // balance shard that receives a refund
 }
@@ -73,7 +73,7 @@ type Held struct {
 // Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     Cut                // reason why Reply is incomplete; "" for a complete answer
+	Cut     CutReason          // reason why Reply is incomplete; "" for a complete answer
 	Failure error              // reason for the void; nil if it is unknown
 	Paid    *Paid              // nil if the call has no price, or is voided
 	// Spent is the cost of a first request with its walk: payments of its account, and the models
@@ -88,34 +88,34 @@ type Paid struct {
 	Position uint64       `json:"position"`
 }
 
-// ReceiptsPath is the prefix of the paths of all receipts.
-const ReceiptsPath = "/v1/account/receipts/"
+// ReceiptsPrefix is the prefix of the paths of all receipts.
+const ReceiptsPrefix = "/v1/account/receipts/"
 
 func ReceiptPath(p Pair, position uint64) string {
-	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
+	return ReceiptsPrefix + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
 // maxConflicts limits how often Decided is called for one row.
 const maxConflicts = 20
 
 func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {
-	if o.Decided == nil {
+	if o.DecideWrites == nil {
 		return nil, nil
 	}
-	return o.Decided(ctx, d)
+	return o.DecideWrites(ctx, d)
 }
 
-func (o *Options) conflicted(err error, tries *int) bool {
+func (o *Options) retryConflict(err error, tries *int) bool {
 	var conflict *store.ConflictError
-	if o.Decided == nil || !errors.As(err, &conflict) || *tries == maxConflicts {
+	if o.DecideWrites == nil || !errors.As(err, &conflict) || *tries == maxConflicts {
 		return false
 	}
 	*tries++
 	return true
 }
 
-// Accepted is a call that was accepted but not decided.
-type Accepted struct {
+// AcceptedCall is a call that was accepted but not decided.
+type AcceptedCall struct {
 	Pair     Pair
 	Position uint64 // position of the request row
 
@@ -132,28 +132,28 @@ const MaxQueued = 15 * time.Minute
 func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	a, out := h.acceptCall(ctx, route, &request{env: e, opts: o, queued: MaxQueued})
+	a, out := h.acceptRequest(ctx, route, &request{env: e, opts: o, maxQueueTime: MaxQueued})
 	if a == nil {
 		return out
 	}
-	out = out.at(*a.row)
+	out = out.withTip(*a.row)
 	out.State, out.Position = Pending, a.Position
 	return out
 }
 
 // Begin accepts a call for Run. If the call is refused, Begin returns nil.
-func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*Accepted, Outcome) {
+func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*AcceptedCall, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	return h.acceptCall(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), asker: runningIn(ctx)})
+	return h.acceptRequest(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), asker: requestFrom(ctx)})
 }
 
 // Run runs a call and decides it. It must be called once for each Accepted.
-func (h *Host) Run(ctx context.Context, a *Accepted) Outcome {
+func (h *Host) Run(ctx context.Context, a *AcceptedCall) Outcome {
 	ctx, cancel := h.detach(ctx, a.request.opts)
 	defer cancel()
-	out := h.execute(ctx, a.request, a.row, a.tip)
-	a.request.reporter.report(Ended{out}, true)
+	out := h.runAndDecide(ctx, a.request, a.row, a.tip)
+	a.request.reporter.report(EndEvent{out}, true)
 	return out
 }
 
@@ -168,36 +168,36 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 		return r.out.refuse(err)
 	}
 	r.hash, r.out.Hash, r.out.Position = row.Hash, row.Hash, position
-	sealed, bound := row.Sealed(pair)
+	sealed, bound := row.SealedText(pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	if err != nil {
-		return r.out.refuse(h.unavailable(err))
+		return r.out.refuse(h.unavailableError(err))
 	}
 	e, err := row.Envelope(pair, plain)
 	if err != nil {
-		return r.out.refuse(h.damaged(pair.Requests(), err))
+		return r.out.refuse(h.damagedError(pair.Requests(), err))
 	}
 	r.env = &e
-	r.until = row.Due.Add(-Grace)
+	r.behaviourEnd = row.Due.Add(-Grace)
 	d, tip, err := h.decided(ctx, pair, &row)
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
-	case d != nil || closedBy(tip, &row):
+	case d != nil || isClosedBy(tip, &row):
 		r.out.State = Unanswered
 		return r.out.refuse(problem.New(problem.Deadline, "the call was closed before it ran"))
 	}
 	// The vacant may have been sunk or deleted since the accept.
 	if err := h.fetchForResume(ctx, r); err != nil {
-		if _, voidErr := h.void(ctx, pair, &row, closing{cause: CauseOf(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
+		if _, voidErr := h.voidCall(ctx, pair, &row, voidReason{cause: CauseOf(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
 			return r.out.refuse(voidErr)
 		}
 		r.out.State = Unanswered
 		return r.out.refuse(err)
 	}
-	r.begin()
-	out := h.execute(ctx, r, &row, tip)
-	r.reporter.report(Ended{out}, true)
+	r.startReporter()
+	out := h.runAndDecide(ctx, r, &row, tip)
+	r.reporter.report(EndEvent{out}, true)
 	return out
 }
 
@@ -210,8 +210,8 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 		return err
 	}
 	switch {
-	case !ok || r.concealed():
-		return h.notHosted(ctx, r.env.To)
+	case !ok || r.isConcealed():
+		return h.notHostedError(ctx, r.env.To)
 	case r.callerRevoked != nil:
 		return r.callerRevoked
 	case r.signerErr != nil:
@@ -227,11 +227,11 @@ func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure err
 	if err != nil {
 		return Unknown, err
 	}
-	return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
+	return h.voidFinal(ctx, pair, &row, voidReason{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
 }
 
-func (h *Host) voidFor(ctx context.Context, pair Pair, row *RequestRow, c closing) (State, error) {
-	d, err := h.void(ctx, pair, row, c)
+func (h *Host) voidFinal(ctx context.Context, pair Pair, row *RequestRow, c voidReason) (State, error) {
+	d, err := h.voidCall(ctx, pair, row, c)
 	switch {
 	case errors.Is(err, ErrUncertain):
 		return Pending, waitsForPayment(err)
@@ -246,7 +246,7 @@ func waitsForPayment(err error) error {
 }
 
 func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestRow, error) {
-	row, ok, err := h.request(ctx, pair, position)
+	row, ok, err := h.callRow(ctx, pair, position)
 	if err == nil && (!ok || row.Kind != RowCall) {
 		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
 	}
@@ -265,7 +265,7 @@ func (h *Host) Next(ctx context.Context, pair Pair) (Next, error) {
 	var v tips
 	if !h.tipCache.get(pair, &v) {
 		var err error
-		if v, err = h.read(ctx, pair); err != nil {
+		if v, err = h.readTips(ctx, pair); err != nil {
 			return Next{}, err
 		}
 	}

@@ -51,9 +51,9 @@ func FormerOwner(account string) Owner {
 	return Owner{accountPrefix + hex.EncodeToString(sum[:digestSize])}
 }
 
-func digest(what string, of ...string) string {
+func digest(what string, parts ...string) string {
 	b := []byte("vacancy owner v1\x1f" + what)
-	for _, s := range of {
+	for _, s := range parts {
 		b = append(strconv.AppendInt(append(b, '\x1f'), int64(len(s)), 10), "\x1f"+s...)
 	}
 	sum := sha256.Sum256(b)
@@ -117,8 +117,8 @@ func (o Owner) Account() (account Owner, ok bool) {
 	return Owner{accountPrefix + digests[:2*digestSize]}, true
 }
 
-// Signs reports whether o signs its own messages. The host signs the messages of all other owners.
-func (o Owner) Signs() bool {
+// SignsMessages reports whether o signs its own messages. The host signs the messages of all other owners.
+func (o Owner) SignsMessages() bool {
 	_, isAccount := o.Account()
 	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount
 }

@@ -66,7 +66,7 @@ func TestOwnersAreToldApart(t *testing.T) {
 }
 
 func TestTheKeysOfAnAccountAreAnOwnerOfTheirMode(t *testing.T) {
-	one, other := call.Payer{Account: "ab", Tenant: "acme", Key: "k1", Cap: 1}, call.Payer{Account: "ab", Tenant: "acme", Key: "k2"}
+	one, other := call.Payer{Account: "ab", Tenant: "acme", Key: "k1", DailyCap: 1}, call.Payer{Account: "ab", Tenant: "acme", Key: "k2"}
 	person, tests := call.Payer{Account: "ab", Subject: "x", Key: "k1"}, call.Payer{Account: "ab", Key: "k1", Test: true}
 	testPerson := call.Payer{Account: "ab", Subject: "x", Key: "k1", Test: true}
 	if one.Owner() != other.Owner() || one.Owner() == person.Owner() || one.Owner() == tests.Owner() || person.Owner() == testPerson.Owner() {
@@ -95,11 +95,11 @@ func TestTheKeysOfAnAccountAreAnOwnerOfTheirMode(t *testing.T) {
 		"a signer":               {call.Query{Pair: call.Pair{Caller: caller}}, call.KeyOwner(caller), true},
 		"a signer of an account": {call.Query{Pair: call.Pair{Caller: caller}, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
 	} {
-		if got := tt.query.Owner(); got != tt.want || got.Signs() != tt.signs {
-			t.Errorf("%s: %v, signs %t, want %v", whose, got, got.Signs(), tt.want)
+		if got := tt.query.Owner(); got != tt.want || got.SignsMessages() != tt.signs {
+			t.Errorf("%s: %v, signs %t, want %v", whose, got, got.SignsMessages(), tt.want)
 		}
 	}
-	if (call.Owner{}).Signs() || call.SharedOwner.Signs() {
+	if (call.Owner{}).SignsMessages() || call.SharedOwner.SignsMessages() {
 		t.Error("nobody signs")
 	}
 }

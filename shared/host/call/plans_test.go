@@ -37,8 +37,8 @@ func (*payers) Debit(_ call.Pair, c *call.Charge, _ *call.RequestRow) []store.Wr
 	return []store.Write{store.Add{Key: balanceOf(c.Payer), Delta: -int64(c.Hold), Max: math.MaxInt64}}
 }
 
-func (*payers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
-	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
+func (*payers) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
+	return call.FinalCharge{Charge: money.Amount(s.Row.Price)}, nil
 }
 
 // The first payer's commit is delayed, and its repetition finds that the payer has too little

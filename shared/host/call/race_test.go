@@ -48,7 +48,7 @@ func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	w.Host = call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: w.Revoked,
 		Wait:      func(context.Context, time.Duration) error { return nil },
-		Directory: call.Single(vacant),
+		Directory: call.SingleVacant(vacant),
 	})
 	if o := w.Send(t.Context(), identity.ID{}, w.next(t, 1)); o.Problem != nil {
 		t.Fatal(o.Problem)
@@ -101,8 +101,8 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 			w.revoke(tt.whose(w))
 			e := w.next(t, 2)
 			o := w.Send(t.Context(), identity.ID{}, e)
-			if !problem.Is(o.Problem, tt.want) || o.State != tt.wantMembers || o.Chain != (tt.wantMembers != "") {
-				t.Errorf("Send() = %v, state %q, chain told %t, want %v, %q", o.Problem, o.State, o.Chain, tt.want, tt.wantMembers)
+			if !problem.Is(o.Problem, tt.want) || o.State != tt.wantMembers || o.HasChain != (tt.wantMembers != "") {
+				t.Errorf("Send() = %v, state %q, chain told %t, want %v, %q", o.Problem, o.State, o.HasChain, tt.want, tt.wantMembers)
 			}
 			if w.ran != 1 {
 				t.Errorf("the behaviour ran %d times, want once, before the revocation", w.ran)
@@ -129,12 +129,12 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 
 // The holder of a parent's revoked key may be anybody, even while the parent is still in the cache.
 func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
-	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.Closed = true })
+	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.IsClosed = true })
 	w.revoke(w.caller.ID())
 	e := w.next(t, 2)
 	first, cold := w.Send(t.Context(), identity.ID{}, e), w.Send(t.Context(), identity.ID{}, e)
 	for what, o := range map[string]call.Outcome{"remembered": first, "read": cold} {
-		if !problem.Is(o.Problem, problem.Misdirected) || o.Chain || o.State != "" || !o.Floor.IsZero() {
+		if !problem.Is(o.Problem, problem.Misdirected) || o.HasChain || o.State != "" || !o.Floor.IsZero() {
 			t.Errorf("Send() of a pair that is %s = %+v, want that the vacant is not here", what, o)
 		}
 	}
@@ -184,7 +184,7 @@ func TestAnAcceptedCallWhoseKeysCannotBeJudgedIsVoid(t *testing.T) {
 	w := warmed(t, memory.New())
 	w.away = errors.New("away")
 	e := w.next(t, 2)
-	if o := w.Send(t.Context(), identity.ID{}, e); !problem.Is(o.Problem, problem.Unavailable) || o.Chain || o.State != "" {
+	if o := w.Send(t.Context(), identity.ID{}, e); !problem.Is(o.Problem, problem.Unavailable) || o.HasChain || o.State != "" {
 		t.Errorf("Send() = %+v, want unavailable and nothing else", o)
 	}
 	w.away = nil

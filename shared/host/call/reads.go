@@ -23,7 +23,7 @@ func (p Pair) Responses() store.Stream {
 	return store.StreamOf(store.KindResponse, p.Caller, p.Vacant)
 }
 
-func (h *Host) read(ctx context.Context, p Pair) (tips, error) {
+func (h *Host) readTips(ctx context.Context, p Pair) (tips, error) {
 	var v tips
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { v.req, err = h.requestTip(ctx, p); return err })
@@ -31,35 +31,35 @@ func (h *Host) read(ctx context.Context, p Pair) (tips, error) {
 	if err := g.Wait(); err != nil {
 		return tips{}, err
 	}
-	h.tipCache.learn(p, v)
+	h.tipCache.put(p, v)
 	return v, nil
 }
 
 func (h *Host) requestTip(ctx context.Context, p Pair) (RequestRow, error) {
 	row, err := h.Store.Tip(ctx, p.Requests())
 	if err != nil || row.Position == 0 {
-		return RequestRow{}, h.unavailable(err)
+		return RequestRow{}, h.unavailableError(err)
 	}
 	r, err := DecodeRequest(row)
-	return r, h.damaged(p.Requests(), err)
+	return r, h.damagedError(p.Requests(), err)
 }
 
 func (h *Host) responseTip(ctx context.Context, p Pair) (ResponseRow, error) {
 	row, err := h.Store.Tip(ctx, p.Responses())
 	if err != nil || row.Position == 0 {
-		return ResponseRow{}, h.unavailable(err)
+		return ResponseRow{}, h.unavailableError(err)
 	}
 	r, err := DecodeResponse(row)
-	return r, h.damaged(p.Responses(), err)
+	return r, h.damagedError(p.Responses(), err)
 }
 
-func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
+func (h *Host) callRow(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
 	rows, err := h.Store.Rows(ctx, p.Requests(), position, 1, store.Ascending)
 	if err != nil || len(rows) == 0 || rows[0].Position != position {
-		return r, false, h.unavailable(err)
+		return r, false, h.unavailableError(err)
 	}
 	r, err = DecodeRequest(rows[0])
-	return r, err == nil, h.damaged(p.Requests(), err)
+	return r, err == nil, h.damagedError(p.Requests(), err)
 }
 
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
@@ -77,29 +77,29 @@ func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page 
 	for {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
 		if err != nil {
-			return nil, last, h.unavailable(err)
+			return nil, last, h.unavailableError(err)
 		}
 		if len(rows) == 0 { // a page may be short, and only an empty one is the end
 			if last.Position < seen {
-				err = h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
+				err = h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
 			}
 			return nil, last, err
 		}
 		if rows[0].Position != next {
 			// A hole is an append in progress, which a second read finds.
 			if holes++; holes > 1 {
-				return nil, last, h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
+				return nil, last, h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
 			}
 			continue
 		}
 		for _, row := range rows {
 			if last, err = DecodeResponse(row); err != nil {
-				return nil, last, h.damaged(pair.Responses(), err)
+				return nil, last, h.damagedError(pair.Responses(), err)
 			}
 			if last.Request == r.Position && last.Position > seen {
 				return &last, last, nil
 			}
-			if closedBy(last, r) {
+			if isClosedBy(last, r) {
 				return nil, last, nil
 			}
 		}
@@ -107,10 +107,10 @@ func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page 
 	}
 }
 
-// Settled returns the call at a position of the request stream and its answer, if the call had a
+// PricedCall returns the call at a position of the request stream and its answer, if the call had a
 // price. If position is 0, it returns the pair's last answered call that was charged. If there is
 // no such call, ok is false.
-func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
+func (h *Host) PricedCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
 	if position == 0 {
 		last, err := h.LastDecided(ctx, pair, func(r *ResponseRow) bool { return r.Charged })
 		if err != nil || last == nil {
@@ -118,19 +118,19 @@ func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q Reque
 		}
 		position = last.Request
 	}
-	q, d, err := h.Answered(ctx, pair, position)
+	q, d, err := h.AnsweredCall(ctx, pair, position)
 	if problem.Is(err, problem.NotFound) {
 		return q, a, false, nil
 	}
-	if err != nil || d == nil || q.PaidBy == PaidByNobody {
+	if err != nil || d == nil || q.PaidBy == Unpriced {
 		return q, a, false, err
 	}
 	return q, *d, true, nil
 }
 
-// Answered returns the call at a position of the request stream and its answer, or nil if it is not
+// AnsweredCall returns the call at a position of the request stream and its answer, or nil if it is not
 // answered. If there is no call at the position, the error has kind NotFound.
-func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q RequestRow, a *ResponseRow, err error) {
+func (h *Host) AnsweredCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, a *ResponseRow, err error) {
 	if q, err = h.callAt(ctx, pair, position); err != nil {
 		return q, nil, err
 	}
@@ -149,20 +149,20 @@ const MaxFound = 8
 // such call, or the call has no answer, a is nil.
 func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
 	if position > 0 {
-		if q, a, err = h.Answered(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
+		if q, a, err = h.AnsweredCall(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
 			return q, a, err
 		}
 	}
 	rows, err := h.Store.Rows(ctx, pair.Requests(), math.MaxInt64, MaxFound, store.Descending)
 	if err != nil {
-		return q, nil, h.unavailable(err)
+		return q, nil, h.unavailableError(err)
 	}
 	for _, row := range rows {
 		if q, err = DecodeRequest(row); err != nil {
-			return q, nil, h.damaged(pair.Requests(), err)
+			return q, nil, h.damagedError(pair.Requests(), err)
 		}
 		if q.Hash == hash && q.Kind == RowCall {
-			return h.Answered(ctx, pair, q.Position)
+			return h.AnsweredCall(ctx, pair, q.Position)
 		}
 	}
 	return q, nil, nil
@@ -175,12 +175,12 @@ const maxDecided = 100
 func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*ResponseRow) bool) (*ResponseRow, error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxDecided, store.Descending)
 	if err != nil {
-		return nil, h.unavailable(err)
+		return nil, h.unavailableError(err)
 	}
 	for _, row := range rows {
 		r, err := DecodeResponse(row)
 		if err != nil {
-			return nil, h.damaged(pair.Responses(), err)
+			return nil, h.damagedError(pair.Responses(), err)
 		}
 		if accept(&r) {
 			return &r, nil
@@ -189,16 +189,16 @@ func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*Response
 	return nil, nil
 }
 
-// unavailable converts a store error to one of kind Unavailable. A store error must never be
+// unavailableError converts a store error to one of kind Unavailable. A store error must never be
 // reported as a replay (PROTOCOL §23 A11).
-func (h *Host) unavailable(err error) error {
+func (h *Host) unavailableError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-func (h *Host) damaged(s store.Stream, err error) error {
+func (h *Host) damagedError(s store.Stream, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func guarded(t *testing.T, s store.Store, vacant *identity.Key, state lifecycle.
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader,
-		Directory: call.Single{
+		Directory: call.SingleVacant{
 			ID: vacant.ID(), State: state, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant, Ready: v.ready,
 		},
 	})
@@ -124,7 +124,7 @@ func TestASpentBudgetRefusesNewCallsAndAnswersResends(t *testing.T) {
 	if _, err := next.Sign(t.Context(), caller); err != nil {
 		t.Fatal(err)
 	}
-	if o := h.Send(t.Context(), identity.ID{}, &next); !problem.Is(o.Problem, problem.BudgetSpent) || o.State != "" || !o.Chain || o.ExpectedSeq != 2 {
+	if o := h.Send(t.Context(), identity.ID{}, &next); !problem.Is(o.Problem, problem.BudgetSpent) || o.State != "" || !o.HasChain || o.ExpectedSeq != 2 {
 		t.Errorf("a new call = %v, state %q, expected seq %d; want budget_spent and an unchanged chain", o.Problem, o.State, o.ExpectedSeq)
 	}
 	if n := rowsOf(t, s, call.Pair{Caller: e.From, Vacant: e.To}); n != 1 {

@@ -36,7 +36,7 @@ func newTexts(t *testing.T, s store.Store) *textkeys.Keys {
 // hostOf hosts one vacant that echoes, over s.
 func hostOf(t *testing.T, s store.Store, vacant *identity.Key, ledger call.Ledger) *call.Host {
 	t.Helper()
-	v := call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}
+	v := call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}
 	if ledger != nil {
 		v.Price = &price.Price{Version: 3, Flat: 10}
 	}
@@ -85,7 +85,7 @@ func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
 			e := first(t, caller, tt.to, "hello")
 			e.Payload.Parts[0] = "hullo"
 			for handler, o := range map[string]call.Outcome{"Send": host.Send(t.Context(), tt.route, e), "Ask": host.Ask(t.Context(), tt.route, e)} {
-				if !problem.Is(o.Problem, tt.want) || o.Chain || o.State != "" || !o.Floor.IsZero() {
+				if !problem.Is(o.Problem, tt.want) || o.HasChain || o.State != "" || !o.Floor.IsZero() {
 					t.Errorf("%s() = %v, told %+v; want %v and nothing told", handler, o.Problem, o, tt.want)
 				}
 			}
@@ -124,8 +124,8 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			vacant, caller := newKey(t), newKey(t)
 			o := hostOf(t, tt.store, vacant, tt.ledger).Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello"))
-			if !problem.Is(o.Problem, tt.want) || !o.Chain || o.ExpectedSeq != 1 || !o.ChainTip.IsZero() {
-				t.Errorf("Send() = %v, chain told %t: seq %d after %s; want %v, seq 1 after zeros", o.Problem, o.Chain, o.ExpectedSeq, o.ChainTip, tt.want)
+			if !problem.Is(o.Problem, tt.want) || !o.HasChain || o.ExpectedSeq != 1 || !o.ChainTip.IsZero() {
+				t.Errorf("Send() = %v, chain told %t: seq %d after %s; want %v, seq 1 after zeros", o.Problem, o.HasChain, o.ExpectedSeq, o.ChainTip, tt.want)
 			}
 			row, err := s.Tip(t.Context(), call.Pair{Caller: caller.ID(), Vacant: vacant.ID()}.Requests())
 			if err != nil || row.Position != 0 {
@@ -177,7 +177,7 @@ func TestACallThatMayCostMoreThanTheRequestAllowsIsRefused(t *testing.T) {
 	host := hostOf(t, s, vacant, &payments{Ledger: calltest.Ledger{Store: s}})
 	e := first(t, caller, vacant.ID(), "hello")
 	for most, want := range map[money.Amount]problem.Kind{9: problem.PriceAboveMax, 10: 0} {
-		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Credential: call.Credential{Most: &most}})
+		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Credential: call.Credential{MaxPrice: &most}})
 		if (want == 0) != (out.Problem == nil) || want != 0 && !problem.Is(out.Problem, want) {
 			t.Errorf("SendWith() of a call for 10 with at most %d = %v, want %v", most, out.Problem, want)
 		}
@@ -187,7 +187,7 @@ func TestACallThatMayCostMoreThanTheRequestAllowsIsRefused(t *testing.T) {
 func TestAPriceWithoutALedgerIsNotFree(t *testing.T) {
 	vacant, caller := newKey(t), newKey(t)
 	host := hostOf(t, memory.New(), vacant, nil)
-	v := host.Directory.(call.Single)
+	v := host.Directory.(call.SingleVacant)
 	v.Price = &price.Price{Version: 1, Flat: 10}
 	host.Directory = v
 	if out := host.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello")); !problem.Is(out.Problem, problem.Unavailable) {
@@ -201,7 +201,7 @@ func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 	ctx, keys := t.Context(), newTexts(t, memory.New())
 	pair, other := call.Pair{Caller: identity.ID{1}, Vacant: identity.ID{2}}, call.Pair{Caller: identity.ID{3}, Vacant: identity.ID{2}}
 	answer := call.ResponseRow{Hash: identity.Hash{1}}
-	_, bound := answer.Sealed(pair)
+	_, bound := answer.SealedText(pair)
 	var err error
 	if answer.Text, err = keys.Seal(ctx, bound, []byte("for you only")); err != nil {
 		t.Fatal(err)
@@ -210,15 +210,15 @@ func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 		_, err := keys.Open(ctx, bound, sealed)
 		return err
 	}
-	if err := opens(answer.Sealed(pair)); err != nil {
+	if err := opens(answer.SealedText(pair)); err != nil {
 		t.Errorf("Open() in its own row = %v", err)
 	}
 	next := call.ResponseRow{Hash: identity.Hash{2}, Text: answer.Text}
 	request := call.RequestRow{Hash: answer.Hash, Text: answer.Text}
 	for name, err := range map[string]error{
-		"another row of the stream": opens(next.Sealed(pair)),
-		"another pair":              opens(answer.Sealed(other)),
-		"the request stream":        opens(request.Sealed(pair)),
+		"another row of the stream": opens(next.SealedText(pair)),
+		"another pair":              opens(answer.SealedText(other)),
+		"the request stream":        opens(request.SealedText(pair)),
 	} {
 		if !errors.Is(err, textkeys.ErrDamaged) {
 			t.Errorf("Open() in %s = %v, want damaged", name, err)

@@ -28,8 +28,8 @@ type Usage struct {
 	Turns  uint64 `json:"turns"`  // requests to a model
 	Tools  uint64 `json:"tools"`  // calls of tools
 	Agent  uint64 `json:"agent_version"`
-	// Fallback is set if the last request went to the fallback model.
-	Fallback bool `json:"fallback"`
+	// UsedFallback is set if the last request went to the fallback model.
+	UsedFallback bool `json:"fallback"`
 	// Unreported counts the turns for which the provider did not report usage. It is at least 1 if
 	// In or Out includes an estimate.
 	Unreported uint64 `json:"unreported"`
@@ -48,20 +48,20 @@ func (u *Usage) numbers() []*uint64 {
 	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported, &u.Cost, &u.Prices}
 }
 
-// freeNumbers is the number of fields in a row without Cost and Prices.
-const freeNumbers = 7
+// unpricedNumbers is the number of fields in a row without Cost and Prices.
+const unpricedNumbers = 7
 
 func appendUsage(b []byte, u *Usage) []byte {
-	all := u.numbers()
+	numbers := u.numbers()
 	if u.Cost == 0 && u.Prices == 0 {
-		all = all[:freeNumbers]
+		numbers = numbers[:unpricedNumbers]
 	}
-	b = append(b, byte(len(all)))
-	for _, n := range all {
+	b = append(b, byte(len(numbers)))
+	for _, n := range numbers {
 		b = binary.AppendUvarint(b, min(*n, math.MaxInt64))
 	}
 	flags := byte(0)
-	if u.Fallback {
+	if u.UsedFallback {
 		flags |= 1
 	}
 	return append(b, flags)
@@ -69,41 +69,41 @@ func appendUsage(b []byte, u *Usage) []byte {
 
 func (d *reader) usage() *Usage {
 	u := &Usage{}
-	all := u.numbers()
+	numbers := u.numbers()
 	switch int(d.byte()) {
-	case freeNumbers:
-		all = all[:freeNumbers]
-	case len(all):
+	case unpricedNumbers:
+		numbers = numbers[:unpricedNumbers]
+	case len(numbers):
 	default:
 		d.bad = true
 		return u
 	}
-	for _, n := range all {
+	for _, n := range numbers {
 		*n = d.uvarint(math.MaxInt64)
 	}
 	flags := d.byte()
 	d.bad = d.bad || flags > 1
-	u.Fallback = flags == 1
+	u.UsedFallback = flags == 1
 	return u
 }
 
-// Cut is the reason for which an answer ends early, or "" for a complete answer. A cut answer is
+// CutReason is the reason for which an answer ends early, or "" for a complete answer. A cut answer is
 // signed, stored and charged like a complete one.
-type Cut string
+type CutReason string
 
 const (
-	CutCanceled Cut = "canceled" // the caller canceled the call while it could read a part of the answer
-	CutLength   Cut = "length"   // the vacant's model reached its token limit
-	CutBudget   Cut = "budget"   // the token limit was lower than the agent's max_tokens because of a budget
-	CutUnknown  Cut = "unknown"  // the model stopped for an unknown reason, so the answer may be incomplete
+	CutCanceled CutReason = "canceled" // the caller canceled the call while it could read a part of the answer
+	CutLength   CutReason = "length"   // the vacant's model reached its token limit
+	CutBudget   CutReason = "budget"   // the token limit was lower than the agent's max_tokens because of a budget
+	CutUnknown  CutReason = "unknown"  // the model stopped for an unknown reason, so the answer may be incomplete
 )
 
 // cuts lists the reasons. The index is the byte in a row. Later versions may append reasons.
-var cuts = []Cut{"", CutCanceled, CutLength, CutBudget, CutUnknown}
+var cuts = []CutReason{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
 // Remark appends a remark to the text of a cut answer for a model, which would otherwise take it
 // for a complete answer.
-func (c Cut) Remark(text string) string {
+func (c CutReason) Remark(text string) string {
 	switch c {
 	case "":
 		return text
@@ -113,9 +113,9 @@ func (c Cut) Remark(text string) string {
 	return text + "\n[This answer was cut off here: " + string(c) + ".]"
 }
 
-func (c Cut) code() byte { return byte(max(slices.Index(cuts, c), 0)) }
+func (c CutReason) code() byte { return byte(max(slices.Index(cuts, c), 0)) }
 
-func (d *reader) cut() Cut {
+func (d *reader) cut() CutReason {
 	code := int(d.byte())
 	if d.bad = d.bad || code == 0 || code >= len(cuts); d.bad {
 		return ""
@@ -129,7 +129,7 @@ type AgentLog struct {
 	// Tools are the first MaxToolUses tool calls, in order. MoreTools counts the others.
 	Tools     []ToolUse
 	MoreTools int
-	LeftOut   LeftOut
+	LeftOut   OmittedTools
 	// MaxTokens is the smallest limit to which budgets reduced max_tokens. Zero means that they did
 	// not reduce it.
 	MaxTokens int
@@ -160,28 +160,28 @@ const (
 	ToolTimedOut ToolOutcome = "timed out"
 )
 
-// LeftOut lists tools that an agent is not offered, up to MaxLeftOut, and counts the others. If
+// OmittedTools lists tools that an agent is not offered, up to MaxLeftOut, and counts the others. If
 // possible, the list has a tool for every reason.
-type LeftOut struct {
-	Tools []LeftOutTool `json:"tools,omitempty"`
+type OmittedTools struct {
+	Tools []OmittedTool `json:"tools,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
 
-// LeftOutTool is a tool that an agent is not offered.
-type LeftOutTool struct {
+// OmittedTool is a tool that an agent is not offered.
+type OmittedTool struct {
 	Name   string `json:"name"` // name in the agent's settings
 	Reason string `json:"reason"`
 	Change string `json:"change"` // setting, or change of its server, that would offer it
 }
 
-func (l *LeftOut) Add(t LeftOutTool) {
+func (l *OmittedTools) Add(t OmittedTool) {
 	if len(l.Tools) < MaxLeftOut {
 		l.Tools = append(l.Tools, t)
 		return
 	}
 	l.More++
 	named := map[string]bool{t.Reason: true}
-	if slices.ContainsFunc(l.Tools, func(other LeftOutTool) bool { return other.Reason == t.Reason }) {
+	if slices.ContainsFunc(l.Tools, func(other OmittedTool) bool { return other.Reason == t.Reason }) {
 		return
 	}
 	for i, other := range l.Tools {
@@ -193,14 +193,14 @@ func (l *LeftOut) Add(t LeftOutTool) {
 	}
 }
 
-func (l *LeftOut) Join(other LeftOut) {
+func (l *OmittedTools) Join(other OmittedTools) {
 	for _, t := range other.Tools {
 		l.Add(t)
 	}
 	l.More += other.More
 }
 
-func (l *LeftOut) Count() int { return len(l.Tools) + l.More }
+func (l *OmittedTools) Count() int { return len(l.Tools) + l.More }
 
 func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	if l == nil {
@@ -221,9 +221,9 @@ func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// ToolTexts is a tool call with its arguments and result. They are sealed with the text of the row
+// RecordedToolCall is a tool call with its arguments and result. They are sealed with the text of the row
 // that decides the call, and are readable as long as that text.
-type ToolTexts struct {
+type RecordedToolCall struct {
 	ToolUse
 	Arguments string `json:"arguments"`
 	Result    string `json:"result"`
@@ -232,7 +232,7 @@ type ToolTexts struct {
 
 // toolRun is a running or ended tool call.
 type toolRun struct {
-	ToolTexts
+	RecordedToolCall
 	began time.Time // zero after the end
 }
 
@@ -242,7 +242,7 @@ type meter struct {
 
 	mu    sync.Mutex
 	usage *Usage
-	cut   Cut
+	cut   CutReason
 	log   AgentLog // log without Tools
 	tools []*toolRun
 	kept  int // bytes of arguments and results so far
@@ -258,17 +258,19 @@ func record(ctx context.Context, change func(*meter)) {
 	}
 }
 
-// Note replaces the usage of the call of ctx. Outside a call, Note has no effect.
-func Note(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
+// RecordUsage replaces the usage of the call of ctx. Outside a call, RecordUsage has no effect.
+func RecordUsage(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
-// NoteCut marks the answer that the behaviour of the call of ctx is about to return as cut.
-func NoteCut(ctx context.Context, why Cut) { record(ctx, func(m *meter) { m.cut = why }) }
+// RecordCut marks the answer that the behaviour of the call of ctx is about to return as cut.
+func RecordCut(ctx context.Context, why CutReason) { record(ctx, func(m *meter) { m.cut = why }) }
 
-func NoteLeftOut(ctx context.Context, l LeftOut) { record(ctx, func(m *meter) { m.log.LeftOut = l }) }
+func RecordOmittedTools(ctx context.Context, l OmittedTools) {
+	record(ctx, func(m *meter) { m.log.LeftOut = l })
+}
 
-// NoteMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call of
+// RecordMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call of
 // ctx.
-func NoteMaxTokens(ctx context.Context, n int) {
+func RecordMaxTokens(ctx context.Context, n int) {
 	record(ctx, func(m *meter) {
 		if m.log.MaxTokens == 0 || n < m.log.MaxTokens {
 			m.log.MaxTokens = n
@@ -286,21 +288,21 @@ func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutc
 			m.log.MoreTools++
 			return
 		}
-		run = &toolRun{ToolTexts{ToolUse: ToolUse{Name: name, Outcome: ToolTimedOut}}, m.now()}
-		run.Arguments = m.room(run, arguments)
+		run = &toolRun{RecordedToolCall{ToolUse: ToolUse{Name: name, Outcome: ToolTimedOut}}, m.now()}
+		run.Arguments = m.truncate(run, arguments)
 		m.tools = append(m.tools, run)
 	})
 	return func(o ToolOutcome, result string) {
 		record(ctx, func(m *meter) {
 			if run != nil {
 				run.Outcome, run.MS, run.began = o, m.since(run), time.Time{}
-				run.Result = m.room(run, result)
+				run.Result = m.truncate(run, result)
 			}
 		})
 	}
 }
 
-func (m *meter) room(run *toolRun, text string) string {
+func (m *meter) truncate(run *toolRun, text string) string {
 	if n := MaxToolTexts - m.kept; len(text) > n {
 		text, run.Cut = strings.ToValidUTF8(text[:n], ""), true
 	}
@@ -322,7 +324,7 @@ func (m *meter) copyTo(r *request) {
 		}
 		l.Tools = append(l.Tools, run.ToolUse)
 		if m.kept > 0 {
-			r.tools = append(r.tools, run.ToolTexts)
+			r.tools = append(r.tools, run.RecordedToolCall)
 		}
 	}
 	if len(l.Tools) > 0 || l.LeftOut.Count() > 0 || l.MaxTokens > 0 {
@@ -336,12 +338,12 @@ const maxSealed = store.MaxData - 4<<10
 
 // appendTools appends tools to an encoded payload. It truncates texts that would exceed maxSealed,
 // starting with the last ones.
-func appendTools(b []byte, tools []ToolTexts) []byte {
+func appendTools(b []byte, tools []RecordedToolCall) []byte {
 	if len(tools) == 0 {
 		return b
 	}
-	all := encodeTools(tools)
-	if excess := len(b) + len(all) - maxSealed; excess > 0 {
+	encoded := encodeTools(tools)
+	if excess := len(b) + len(encoded) - maxSealed; excess > 0 {
 		tools = slices.Clone(tools)
 		for i := len(tools) - 1; i >= 0 && excess > 0; i-- {
 			for _, text := range []*string{&tools[i].Result, &tools[i].Arguments} {
@@ -351,15 +353,15 @@ func appendTools(b []byte, tools []ToolTexts) []byte {
 				tools[i].Cut = tools[i].Cut || n > 0
 			}
 		}
-		if all = encodeTools(tools); len(b)+len(all) > maxSealed {
+		if encoded = encodeTools(tools); len(b)+len(encoded) > maxSealed {
 			return b
 		}
 	}
 	b[0] |= hasTools
-	return append(b, all...)
+	return append(b, encoded...)
 }
 
-func encodeTools(tools []ToolTexts) (b []byte) {
+func encodeTools(tools []RecordedToolCall) (b []byte) {
 	for _, t := range tools {
 		b = appendString(appendString(b, t.Name), string(t.Outcome))
 		b = binary.AppendUvarint(b, uint64(t.MS))
@@ -372,23 +374,23 @@ func encodeTools(tools []ToolTexts) (b []byte) {
 	return b
 }
 
-func (d *reader) tools() (all []ToolTexts) {
+func (d *reader) tools() (texts []RecordedToolCall) {
 	for len(d.b) > 0 && !d.bad {
-		var t ToolTexts
+		var t RecordedToolCall
 		t.Name, t.Outcome = d.string(), ToolOutcome(d.string())
 		t.MS = int64(d.uvarint(math.MaxInt64))
 		t.Cut = d.byte() == 1
 		t.Arguments, t.Result = d.string(), d.string()
-		all = append(all, t)
+		texts = append(texts, t)
 	}
-	return all
+	return texts
 }
 
-// ToolCalls are the tool calls within a call whose texts are stored.
-type ToolCalls struct {
-	Position uint64      `json:"position"` // position of the request row
-	Answered bool        `json:"answered"`
-	Tools    []ToolTexts `json:"tools"`
+// CallTools are the tool calls within a call whose texts are stored.
+type CallTools struct {
+	Position uint64             `json:"position"` // position of the request row
+	Answered bool               `json:"answered"`
+	Tools    []RecordedToolCall `json:"tools"`
 }
 
 // maxToolCalls limits the bytes of texts that ReadToolCalls returns.
@@ -396,34 +398,34 @@ const maxToolCalls = 1 << 20
 
 // ReadToolCalls reads the last n decisions of a pair. It returns the stored tool calls, the newest
 // first, and the number of decisions whose text key is destroyed.
-func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (all []ToolCalls, destroyed int, err error) {
+func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []CallTools, destroyed int, err error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, n, store.Descending)
 	if err != nil {
-		return nil, 0, h.unavailable(err)
+		return nil, 0, h.unavailableError(err)
 	}
 	size := 0
 	for _, row := range rows {
 		r, err := DecodeResponse(row)
 		if err != nil {
-			return nil, 0, h.damaged(pair.Responses(), err)
+			return nil, 0, h.damagedError(pair.Responses(), err)
 		}
 		sealed, bound, hasText := r.SealedCause(pair)
 		if r.Kind != RowVoid {
-			sealed, bound = r.Sealed(pair)
+			sealed, bound = r.SealedText(pair)
 		} else if !hasText {
 			continue
 		}
 		plain, err := h.Texts.Open(ctx, bound, sealed)
 		switch {
-		case errors.Is(err, textkeys.ErrGone):
+		case errors.Is(err, textkeys.ErrDestroyed):
 			destroyed++
 			continue
 		case errors.Is(err, textkeys.ErrDamaged):
-			return nil, 0, h.damaged(pair.Responses(), fmt.Errorf("%w: a text does not open", errRow))
+			return nil, 0, h.damagedError(pair.Responses(), fmt.Errorf("%w: a text does not open", errRow))
 		case err != nil:
-			return nil, 0, h.unavailable(err)
+			return nil, 0, h.unavailableError(err)
 		}
-		var tools []ToolTexts
+		var tools []RecordedToolCall
 		if r.Kind == RowVoid {
 			var c sealedCause
 			d := &reader{}
@@ -437,19 +439,19 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (all []ToolC
 			_, _, tools, err = parseSealed(plain)
 		}
 		if err != nil {
-			return nil, 0, h.damaged(pair.Responses(), err)
+			return nil, 0, h.damagedError(pair.Responses(), err)
 		}
 		if len(tools) == 0 {
 			continue
 		}
-		if all = append(all, ToolCalls{r.Request, r.Kind == RowAnswer, tools}); size > maxToolCalls {
+		if calls = append(calls, CallTools{r.Request, r.Kind == RowAnswer, tools}); size > maxToolCalls {
 			break
 		}
 		for _, t := range tools {
 			size += len(t.Arguments) + len(t.Result)
 		}
 	}
-	return all, destroyed, nil
+	return calls, destroyed, nil
 }
 
 // AgentError is in the error chain of a Behaviour if the agent's response is not a valid answer.
@@ -480,10 +482,10 @@ type Cause struct {
 const maxCause = 500
 
 func CauseOf(failure error, took time.Duration) *Cause {
-	err := problem.Of(failure)
+	err := problem.AsError(failure)
 	c := &Cause{Kind: err.Kind.String(), Text: err.Text(), TookMS: took.Milliseconds()}
 	if err.Err != nil {
-		c.Text = problem.Plain(err.Err)
+		c.Text = problem.PlainMessage(err.Err)
 	}
 	c.Text = c.Text[:min(len(c.Text), maxCause)]
 	var agent *AgentError
@@ -508,7 +510,7 @@ type sealedCause struct {
 }
 
 func (r *ResponseRow) SealedCause(pair Pair) (s textkeys.Sealed, bound []byte, ok bool) {
-	return r.Text, sealedTo(pair.Responses(), r.RequestHash), r.Kind == RowVoid && r.Text.Box != nil
+	return r.Text, additionalData(pair.Responses(), r.RequestHash), r.Kind == RowVoid && r.Text.Box != nil
 }
 
 func ParseCause(plain []byte) (c Cause, err error) {
@@ -553,11 +555,11 @@ type ToolStep struct {
 	Outcome   ToolOutcome `json:"outcome,omitempty"` // "" at the beginning of the call
 }
 
-// Ended is the result of Send: the reply, signed and stored, or the failure.
-type Ended struct{ Outcome Outcome }
+// EndEvent is the result of Send: the reply, signed and stored, or the failure.
+type EndEvent struct{ Outcome Outcome }
 
 func (Provisional) progress() {}
-func (Ended) progress()       {}
+func (EndEvent) progress()    {}
 
 // sinkTimeout limits how long a call waits for its Sink.
 const sinkTimeout = time.Second
@@ -571,13 +573,13 @@ type reporter struct {
 // Report sends an event to the Sink of the call of ctx. If the call has no Sink or is decided,
 // Report has no effect.
 func Report(ctx context.Context, p Provisional) {
-	if r := runningIn(ctx); r != nil {
+	if r := requestFrom(ctx); r != nil {
 		r.reporter.report(p, false)
 	}
 }
 
 func HasSink(ctx context.Context) bool {
-	r := runningIn(ctx)
+	r := requestFrom(ctx)
 	return r != nil && r.reporter != nil
 }
 
@@ -613,10 +615,10 @@ type Partial struct {
 	Began time.Time // start of the behaviour
 }
 
-// Cut decides an undecided call by a part of its answer and returns the final state: Answered, or
+// CutAnswer decides an undecided call by a part of its answer and returns the final state: Answered, or
 // Unanswered if the call was or had to be voided, for example because its vacant is no longer
 // hosted or cannot sign this text.
-func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p Partial, o Options) (State, error) {
+func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why CutReason, p Partial, o Options) (State, error) {
 	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
 		return Unknown, err
@@ -627,11 +629,11 @@ func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p P
 		return Unknown, err
 	case d != nil && d.Kind == RowAnswer:
 		return Answered, nil
-	case d != nil || closedBy(tip, &row):
+	case d != nil || isClosedBy(tip, &row):
 		return Unanswered, nil
 	}
 	void := func(failure error, final bool) (State, error) {
-		return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
+		return h.voidFinal(ctx, pair, &row, voidReason{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
 	}
 	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // without began, because another request logs the counts
 	r.out.Usage = p.Usage
@@ -657,7 +659,7 @@ func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p P
 		return Unknown, err
 	case reply != nil:
 		return Answered, nil
-	case closed && h.late(&row):
+	case closed && h.maySettleLate(&row):
 		// The executor has stored the complete answer, which may wait for its settlement.
 		return void(problem.New(problem.Canceled, "the caller canceled the call"), false)
 	}
@@ -673,5 +675,5 @@ func (h *Host) fetchSigner(ctx context.Context, r *request) (hosted bool, err er
 			err = nil
 		}
 	}
-	return hosted, h.unavailable(err)
+	return hosted, h.unavailableError(err)
 }

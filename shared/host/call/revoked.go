@@ -17,7 +17,7 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	}
 	revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
 	if err != nil {
-		return h.unavailable(err)
+		return h.unavailableError(err)
 	}
 	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
 	if revoked[0] {
@@ -53,30 +53,30 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
 	defer h.invalidate(r)
-	r.out.Ended = false // an earlier attempt may have been voided
+	r.out.HasEnded = false // an earlier attempt may have been voided
 	switch {
 	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
 	case row != nil:
-		c := r.closing()
+		c := r.voidReason()
 		c.failure = cmp.Or(r.callerRevoked, unknown, checkState(r.state()))
-		d, err := h.void(ctx, r.pair, row, c)
+		d, err := h.voidCall(ctx, r.pair, row, c)
 		if err != nil {
 			return nil, err
 		}
-		r.out.Ended = d == decidedVoid
+		r.out.HasEnded = d == decidedVoid
 	}
 	switch {
 	case unknown != nil:
 		return nil, unknown
 	case r.callerRevoked != nil:
 		r.out = Outcome{Hash: r.hash}
-		if r.concealed() {
-			return nil, h.notHosted(ctx, r.env.To)
+		if r.isConcealed() {
+			return nil, h.notHostedError(ctx, r.env.To)
 		}
 		return nil, r.callerRevoked
 	case row != nil:
-		r.out = r.out.at(*row)
+		r.out = r.out.withTip(*row)
 		r.out.State = Unanswered
 		return nil, checkState(r.state())
 	}

@@ -51,7 +51,7 @@ func registered(t *testing.T, s store.Store, vacant *identity.Key, r *register, 
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: now, Rand: rand.Reader, Revoked: r.Revoked,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
+		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 	})
 }
 
@@ -87,7 +87,7 @@ func TestARevokedKeyCallsNobodyAndIsToldNothing(t *testing.T) {
 			if !problem.Is(o.Problem, c.want) {
 				t.Errorf("outcome = %v, want %v", o.Problem, c.want)
 			}
-			if o.Chain || o.State != "" || !o.Floor.IsZero() || o.Reply != nil {
+			if o.HasChain || o.State != "" || !o.Floor.IsZero() || o.Reply != nil {
 				t.Errorf("outcome tells %+v beside its refusal, want nothing", o)
 			}
 			if r.asked != c.asked {
@@ -128,8 +128,8 @@ func TestAVacantWhoseKeyIsRevokedIsClosedWhateverItsRecordSays(t *testing.T) {
 		"a call":  h.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hi")),
 		"a reset": h.Reset(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), envelope.ResetText)),
 	} {
-		if !problem.Is(o.Problem, problem.Gone) || !o.Chain {
-			t.Errorf("%s = %v, chain told %t, want gone and the chain", what, o.Problem, o.Chain)
+		if !problem.Is(o.Problem, problem.Gone) || !o.HasChain {
+			t.Errorf("%s = %v, chain told %t, want gone and the chain", what, o.Problem, o.HasChain)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (m *meeting) Revoked(_ context.Context, ids ...identity.ID) ([]bool, error)
 func TestTheRevocationIsReadBesideTheRecord(t *testing.T) {
 	vacant, caller, s := newKey(t), newKey(t), memory.New()
 	m := &meeting{record: make(chan struct{}), revoked: make(chan struct{}),
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}}
+		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}}
 	h := call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: m.Revoked, Directory: m})
 	if o := h.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hi")); o.Problem != nil {
 		t.Errorf("Send() = %v, want the answer", o.Problem)

@@ -76,7 +76,7 @@ type RequestRow struct {
 	// For calls only.
 	ResponseTip uint64    // last response position read before the accept, and so before the decision
 	Due         time.Time // time from which any process may void the undecided call
-	// For calls with a price. Other calls have PaidByNobody and zeros.
+	// For calls with a price. Other calls have Unpriced and zeros.
 	PaidBy       PayerKind
 	Payer        [32]byte // account; zero for a free call
 	Subject      string   // subject of the account, in hex; may be empty
@@ -110,7 +110,7 @@ type ResponseRow struct {
 
 	// Cut is the reason for which an answer ends early. It is empty for a complete answer and a
 	// void.
-	Cut Cut
+	Cut CutReason
 
 	// Charge is the amount that the payer paid for an answer, in micro-dollars. Charged reports
 	// whether the request had a price.
@@ -140,7 +140,7 @@ const SubjectSize = 16
 func (r *RequestRow) encode() []byte {
 	b := make([]byte, 0, 360+len(r.Text.Box))
 	kind := r.Kind
-	if r.PaidBy != PaidByNobody {
+	if r.PaidBy != Unpriced {
 		kind |= paidBit
 	}
 	if r.Shown {
@@ -150,7 +150,7 @@ func (r *RequestRow) encode() []byte {
 	if err != nil || len(subject) != SubjectSize {
 		subject = nil
 	}
-	if subject != nil && r.PaidBy != PaidByNobody {
+	if subject != nil && r.PaidBy != Unpriced {
 		kind |= subjectBit
 	}
 	b = append(b, RowFormat, byte(kind))
@@ -169,7 +169,7 @@ func (r *RequestRow) encode() []byte {
 		b = appendTime(b, r.Due)
 		b = binary.AppendUvarint(b, r.Price)
 		b = append(b, r.Shard)
-		if r.PaidBy != PaidByNobody {
+		if r.PaidBy != Unpriced {
 			b = append(b, byte(r.PaidBy))
 			b = append(b, r.Payer[:]...)
 			b = append(b, subject...)
@@ -188,8 +188,8 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 	r.Kind = d.kind &^ (paidBit | shownBit | subjectBit)
 	paid := d.kind&paidBit != 0
 	r.Shown = d.kind&shownBit != 0
-	d.fixed(r.Hash[:])
-	d.fixed(r.Prev[:])
+	d.readFixed(r.Hash[:])
+	d.readFixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
 	// The sum is computed in microseconds, because a Duration overflows after 292 years. A call
@@ -206,12 +206,12 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 		r.Shard = d.byte()
 		if paid {
 			r.PaidBy = PayerKind(d.byte())
-			d.fixed(r.Payer[:])
+			d.readFixed(r.Payer[:])
 			if d.kind&subjectBit != 0 {
 				r.Subject = hex.EncodeToString(d.bytes(SubjectSize))
 			}
 			r.PriceVersion = d.uvarint(math.MaxInt64)
-			d.bad = d.bad || r.PaidBy == PaidByNobody || r.PaidBy > PaidByVoucher
+			d.bad = d.bad || r.PaidBy == Unpriced || r.PaidBy > PaidByVoucher
 		}
 		d.bad = d.bad || !paid && r.Price > 0
 	}
@@ -275,8 +275,8 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r.Kind = d.kind &^ (usedBit | paidBit | cutBit)
 	used, cut := d.kind&usedBit != 0, d.kind&cutBit != 0
 	r.Charged = d.kind&paidBit != 0
-	d.fixed(r.RequestHash[:])
-	d.fixed(r.Hash[:])
+	d.readFixed(r.RequestHash[:])
+	d.readFixed(r.Hash[:])
 	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
 	r.Seq = int64(d.uvarint(envelope.MaxSeq))
 	if r.Kind == RowVoid {
@@ -290,7 +290,7 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 		return r, d.end(row)
 	}
 	r.Epoch = r.RequestEpoch
-	d.fixed(r.Prev[:])
+	d.readFixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
 	r.Took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
@@ -349,7 +349,7 @@ func (d *reader) bytes(n int) []byte {
 	return out
 }
 
-func (d *reader) fixed(dst []byte) { copy(dst, d.bytes(len(dst))) }
+func (d *reader) readFixed(dst []byte) { copy(dst, d.bytes(len(dst))) }
 
 func (d *reader) byte() byte {
 	if b := d.bytes(1); b != nil {
@@ -358,9 +358,9 @@ func (d *reader) byte() byte {
 	return 0
 }
 
-func (d *reader) uvarint(most uint64) uint64 {
+func (d *reader) uvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.b)
-	if d.bad = d.bad || n <= 0 || v > most; d.bad {
+	if d.bad = d.bad || n <= 0 || v > limit; d.bad {
 		return 0
 	}
 	d.b = d.b[n:]

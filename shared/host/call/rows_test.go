@@ -53,7 +53,7 @@ func drawRequest(t *rapid.T) RequestRow {
 	r.Due = drawTime(t, "due", firstMicro)
 	r.Shard = rapid.Byte().Draw(t, "shard")
 	if rapid.Bool().Draw(t, "paid") {
-		r.PaidBy = rapid.SampledFrom([]PayerKind{FreeOfDay, PaidByAccount, PaidByVoucher}).Draw(t, "payer kind")
+		r.PaidBy = rapid.SampledFrom([]PayerKind{PaidByFreeCall, PaidByAccount, PaidByVoucher}).Draw(t, "payer kind")
 		r.Payer = [32]byte(drawHash(t, "payer"))
 		r.PriceVersion = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price version")
 		r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
@@ -73,7 +73,7 @@ func drawResponse(t *rapid.T) ResponseRow {
 	}
 	r.Epoch = r.RequestEpoch
 	if rapid.Bool().Draw(t, "used") {
-		r.Usage = &Usage{Fallback: rapid.Bool().Draw(t, "fallback")}
+		r.Usage = &Usage{UsedFallback: rapid.Bool().Draw(t, "fallback")}
 		for _, n := range r.Usage.numbers() {
 			*n = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "number")
 		}
@@ -133,7 +133,7 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 	if plain[1] != byte(RowAnswer) || plain[len(plain)-7-1] != 0 {
 		t.Errorf("a row without usage is %x", plain)
 	}
-	a.Usage = &Usage{In: 1, Out: 2, Cached: 3, Turns: 4, Tools: 5, Agent: 6, Unreported: 7, Fallback: true}
+	a.Usage = &Usage{In: 1, Out: 2, Cached: 3, Turns: 4, Tools: 5, Agent: 6, Unreported: 7, UsedFallback: true}
 	used := a.encode()
 	want := append(bytes.Clone(plain[:len(plain)-7]), 7, 1, 2, 3, 4, 5, 6, 7, 1)
 	want[1] = 0x83

@@ -25,7 +25,7 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
 	if root := rootOf(ctx); root != nil {
-		defer func() { root.settle(&out) }()
+		defer func() { root.recordCharge(&out) }()
 		if err := root.recheck(ctx); err != nil {
 			return out.refuse(err)
 		}
@@ -34,23 +34,23 @@ func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Enve
 	switch {
 	case a == nil:
 		return out
-	case a.request.handsOff:
-		out = out.at(*a.row)
+	case a.request.isHandedOff:
+		out = out.withTip(*a.row)
 		out.State, out.Due, out.Position = Pending, a.row.Due, a.Position
 		return out.refuse(problem.New(problem.Pending, "accepted; the vacant takes its time: send the same request again for the answer"))
 	}
 	return h.Run(ctx, a)
 }
 
-func (r *request) begin() {
+func (r *request) startReporter() {
 	if r.opts.Sink != nil {
 		r.reporter = &reporter{sink: r.opts.Sink}
 	}
 }
 
-func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*Accepted, Outcome) {
-	r.pair, r.needsSigner, r.pays, r.began = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
-	r.begin()
+func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request) (*AcceptedCall, Outcome) {
+	r.pair, r.needsSigner, r.mayNeedPayment, r.began = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
+	r.startReporter()
 	var v tips
 	fresh, err := h.verifyAndFetch(ctx, route, r, &v, true)
 	if err != nil {
@@ -62,18 +62,18 @@ func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*
 				return nil, r.out.refuse(err)
 			}
 		}
-		return nil, r.out.at(v.req).refuse(err)
+		return nil, r.out.withTip(v.req).refuse(err)
 	}
-	row, err := h.accept(ctx, r, &v, fresh)
+	row, err := h.appendOrRefuse(ctx, r, &v, fresh)
 	if err != nil {
 		return nil, r.out.refuse(err)
 	}
-	return &Accepted{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
+	return &AcceptedCall{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
-// accept appends the request row of r, or returns the refusal. It leaves in v the tips on which the
+// appendOrRefuse appends the request row of r, or returns the refusal. It leaves in v the tips on which the
 // decision is based.
-func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
+func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
 		if verdict.refusal == nil {
@@ -82,9 +82,9 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 				return row, err
 			}
 		} else if fresh {
-			r.out = r.out.at(v.req).below(verdict.floor, &r.vacant)
+			r.out = r.out.withTip(v.req).withFloor(verdict.floor, &r.vacant)
 			if verdict.maybeResend {
-				if err := h.resend(ctx, r, v); err != nil {
+				if err := h.findResend(ctx, r, v); err != nil {
 					return nil, err
 				}
 			}
@@ -105,7 +105,7 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	g, gctx := errgroup.WithContext(ctx)
 	hosted := true
-	g.Go(func() (err error) { *v, err = h.read(gctx, r.pair); return err })
+	g.Go(func() (err error) { *v, err = h.readTips(gctx, r.pair); return err })
 	g.Go(func() (err error) {
 		hosted, err = h.fetchAndQuote(gctx, r, true)
 		return err
@@ -117,8 +117,8 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 		return err
 	}
 	h.invalidate(r)
-	if !hosted || r.concealed() {
-		return h.notHosted(ctx, r.env.To)
+	if !hosted || r.isConcealed() {
+		return h.notHostedError(ctx, r.env.To)
 	}
 	return r.callerRevoked
 }
@@ -127,17 +127,17 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 // returns neither a row nor an error.
 func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if problem.Is(r.signerErr, problem.BudgetSpent) {
-		r.out = r.out.at(v.req)
+		r.out = r.out.withTip(v.req)
 		return nil, r.signerErr
 	}
 	if r.signerErr != nil {
-		return nil, h.unavailable(r.signerErr)
+		return nil, h.unavailableError(r.signerErr)
 	}
 	now := h.Now()
-	r.handsOff = r.opts.Handoff != nil && h.IsSlow(r.vacant.Work)
+	r.isHandedOff = r.opts.HandoffWrites != nil && h.IsSlow(r.vacant.Work)
 	timeAllowed := h.timeAllowed(ctx, r, now).Time
 	if err := CheckTime(r.vacant.Work, timeAllowed); err != nil {
-		r.out = r.out.at(v.req)
+		r.out = r.out.withTip(v.req)
 		return nil, err
 	}
 	if timeAllowed == 0 {
@@ -148,52 +148,52 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	row := &RequestRow{
 		Position: tip.Position + 1, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
-		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().Next(r.env, r.hash).Floor,
-		ResponseTip: v.rsp.Position, Due: now.Add(r.queued + timeAllowed + Grace),
+		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().After(r.env, r.hash).Floor,
+		ResponseTip: v.rsp.Position, Due: now.Add(r.maxQueueTime + timeAllowed + Grace),
 	}
 	var err error
-	if row.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Requests(), r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
-		return nil, h.unavailable(err)
+	if row.Text, err = h.Texts.Seal(ctx, additionalData(r.pair.Requests(), r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
+		return nil, h.unavailableError(err)
 	}
 	for plan := 1; ; plan++ {
 		// Each plan has its own WriteID. If the write of an earlier plan arrives late, this commit
 		// must not take its row, which names another payer, for its own.
 		debit, err := h.appendPaid(ctx, r, row)
 		if err == nil {
-			h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
+			h.tipCache.put(r.pair, tips{req: *row, rsp: v.rsp})
 			return row, nil
 		}
 		var taken *store.TakenError
 		switch {
 		case errors.As(err, &taken):
 			return nil, nil
-		case refusedDebit(debit, err) && plan < maxPlans:
+		case isDebitRefused(debit, err) && plan < maxPlans:
 			charge, err := h.Ledger.Explain(ctx, r.query(), &r.charge, err)
 			if err := h.refusePayment(r, err); err != nil {
 				return nil, err
 			}
 			if r.paymentRefusal != nil {
-				r.out = r.out.at(v.req)
+				r.out = r.out.withTip(v.req)
 				r.out.Pay = h.waysToPay(r)
 				return nil, r.paymentRefusal
 			}
 			r.charge = charge
 			continue
-		case refusedDebit(debit, err):
-			return nil, h.unavailable(err)
+		case isDebitRefused(debit, err):
+			return nil, h.unavailableError(err)
 		case errors.As(err, new(*store.BoundsError)):
-			r.out = r.out.at(v.req)
+			r.out = r.out.withTip(v.req)
 			return nil, problem.Wrap(problem.TooMany, err, "the vacant has as many calls in the background as it may")
 		case errors.Is(err, store.ErrTooLarge):
-			r.out = r.out.at(v.req)
+			r.out = r.out.withTip(v.req)
 			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
-		case (r.opts.Accepted != nil || r.handsOff) && store.IsConflict(err):
-			r.out = r.out.at(v.req)
+		case (r.opts.AcceptWrites != nil || r.isHandedOff) && store.IsConflict(err):
+			r.out = r.out.withTip(v.req)
 			return nil, problem.Wrap(problem.Conflict, err, "another message came first")
 		case errors.As(err, new(*problem.Error)):
 			return nil, err
 		}
-		return nil, h.unavailable(err)
+		return nil, h.unavailableError(err)
 	}
 }
 
@@ -212,15 +212,15 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 			row.Subject = by.Payer.Subject
 		}
 	}
-	row.Shown = (r.opts.Shown || r.handsOff) && row.Price > 0
+	row.Shown = (r.opts.Streamed || r.isHandedOff) && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
-	if row.PaidBy != PaidByNobody {
+	if row.PaidBy != Unpriced {
 		debit = h.Ledger.Debit(r.pair, c, row)
 		writes = append(writes, debit...)
 	}
-	accepted := r.opts.Accepted
-	if r.handsOff {
-		accepted = r.opts.Handoff
+	accepted := r.opts.AcceptWrites
+	if r.isHandedOff {
+		accepted = r.opts.HandoffWrites
 	}
 	if accepted != nil {
 		more, err := accepted(row)
@@ -267,32 +267,32 @@ func CheckTime(work, left time.Duration) error {
 // handler or the host, in this order, at most the Work of the handler, and at most the time until
 // the deadline minus Margin. A call that runs later gets its own deadline.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *TimeLimit {
-	l := &TimeLimit{Time: h.Work, Of: "the time that the host allows", Waiting: true}
+	l := &TimeLimit{Time: h.Work, Name: "the time that the host allows", IsForWaiting: true}
 	switch {
 	case r.vacant.Work > 0:
-		l = &TimeLimit{Time: r.vacant.Work, Of: "the time that the vacant allows (work)"}
-	case r.opts.Work > 0 && !r.handsOff:
-		l = &TimeLimit{Time: r.opts.Work, Of: "the longest time of a turn"}
+		l = &TimeLimit{Time: r.vacant.Work, Name: "the time that the vacant allows (work)"}
+	case r.opts.Work > 0 && !r.isHandedOff:
+		l = &TimeLimit{Time: r.opts.Work, Name: "the longest time of a turn"}
 	}
-	if r.handsOff {
+	if r.isHandedOff {
 		return l
 	}
-	shorten := func(d time.Duration, of string, waiting bool) {
+	shorten := func(d time.Duration, source string, waiting bool) {
 		if d < l.Time {
-			l = &TimeLimit{Time: max(d, 0), Of: of, Waiting: waiting}
+			l = &TimeLimit{Time: max(d, 0), Name: source, IsForWaiting: waiting}
 		}
 	}
 	if r.opts.Work > 0 {
 		shorten(r.opts.Work, "the longest time of a turn", false)
 	}
-	if r.queued > 0 {
+	if r.maxQueueTime > 0 {
 		return l
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		shorten(time.Until(deadline)-h.Margin, "the time that the request has", true)
 	}
-	if !r.until.IsZero() {
-		shorten(r.until.Sub(now), "the time that was left for the call", false)
+	if !r.behaviourEnd.IsZero() {
+		shorten(r.behaviourEnd.Sub(now), "the time that was left for the call", false)
 	}
 	return l
 }
@@ -308,7 +308,7 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, by Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
-	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, pays: true, reset: true, opts: Options{Credential: by}}
+	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, mayNeedPayment: true, reset: true, opts: Options{Credential: by}}
 	if err := h.checkReset(&r, route); err != nil {
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
 			return r.out.refuse(err)
@@ -324,27 +324,27 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 			return err
 		})
 		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
-		g.Go(func() error { return h.unavailable(h.Texts.Warm(gctx)) })
+		g.Go(func() error { return h.unavailableError(h.Texts.Warm(gctx)) })
 		g.Go(func() error { return h.checkRevoked(gctx, &r) })
 		if err := g.Wait(); err != nil {
 			return r.out.refuse(err)
 		}
-		if !hosted || r.concealed() {
+		if !hosted || r.isConcealed() {
 			return r.out.refuse(notAddressed())
 		}
 		if r.callerRevoked != nil {
 			return r.out.refuse(r.callerRevoked)
 		}
-		out := r.out.at(tip)
+		out := r.out.withTip(tip)
 		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
-			return out.below(verdict.floor, &r.vacant).refuse(verdict.refusal)
+			return out.withFloor(verdict.floor, &r.vacant).refuse(verdict.refusal)
 		}
 		if r.paymentRefusal != nil {
 			out.Pay = h.waysToPay(&r)
 			return out.refuse(r.paymentRefusal)
 		}
 		if !r.vacant.Price.IsFree() {
-			busy, err := h.shownAtWork(ctx, r.pair, tip)
+			busy, err := h.findStreamedCall(ctx, r.pair, tip)
 			if err != nil {
 				return out.refuse(err)
 			}
@@ -367,21 +367,21 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 // longestCall is longer than any call may take from its accept until it is due.
 const longestCall = time.Hour
 
-// shownAtWork returns the position of a call of tip's epoch that is neither decided nor overdue and
+// findStreamedCall returns the position of a call of tip's epoch that is neither decided nor overdue and
 // whose answer can be read while it is being produced, or 0. An answer of the next epoch would void
 // and refund that call, although its caller has read a part of the answer.
-func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
+func (h *Host) findStreamedCall(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
 	now, open, seen := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
 	recent := true
 	for from := tip.Position; recent && from > tip.EpochStart; {
 		rows, err := h.Store.Rows(ctx, pair.Requests(), from, store.MaxPage, store.Descending)
 		if err != nil {
-			return 0, h.unavailable(err)
+			return 0, h.unavailableError(err)
 		}
 		for _, row := range rows {
 			q, err := DecodeRequest(row)
 			if err != nil {
-				return 0, h.damaged(pair.Requests(), err)
+				return 0, h.damagedError(pair.Requests(), err)
 			}
 			if recent = q.Kind == RowCall && now.Sub(q.Due) < longestCall; !recent {
 				break
@@ -396,7 +396,7 @@ func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint
 	for next := seen + 1; len(open) > 0; {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, store.MaxPage, store.Ascending)
 		if err != nil {
-			return 0, h.unavailable(err)
+			return 0, h.unavailableError(err)
 		}
 		if len(rows) == 0 {
 			return slices.Min(slices.Collect(maps.Keys(open))), nil
@@ -404,7 +404,7 @@ func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint
 		for _, row := range rows {
 			d, err := DecodeResponse(row)
 			if err != nil {
-				return 0, h.damaged(pair.Responses(), err)
+				return 0, h.damagedError(pair.Responses(), err)
 			}
 			delete(open, d.Request)
 			next = d.Position + 1
@@ -426,21 +426,21 @@ func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outco
 	if err := g.Wait(); err != nil {
 		return r.out.refuse(err)
 	}
-	if !hosted || r.concealed() {
+	if !hosted || r.isConcealed() {
 		// A deleted vacant must look like one that never existed.
 		tip = RequestRow{}
 	}
 	if r.callerRevoked != nil {
 		return r.out.refuse(r.callerRevoked)
 	}
-	return r.out.at(tip).refuse(refusal)
+	return r.out.withTip(tip).refuse(refusal)
 }
 
 func (h *Host) checkReset(r *request, route identity.ID) error {
 	e := r.env
 	var signed bool
 	if r.hash, signed = e.Verify(); !signed {
-		return problem.New(problem.BadSignature, "signature_invalid: %s", badSignature(e.From))
+		return problem.New(problem.BadSignature, "signature_invalid: %s", badSignatureError(e.From))
 	}
 	r.out.Hash = r.hash
 	if !e.IsReset() {
@@ -464,19 +464,19 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 	if err != nil {
 		return false, err
 	}
-	t := tip.Tip().Reset(r.env)
+	t := tip.Tip().AfterReset(r.env)
 	row := &RequestRow{
 		Position: tip.Position + 1, WriteID: writeID, Kind: RowReset,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
 		Hash: r.hash, Epoch: t.Epoch, EpochStart: tip.Position + 1, PrevEpochStart: tip.EpochStart, Floor: t.Floor,
 	}
 	s := r.pair.Requests()
-	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
-		return false, h.unavailable(err)
+	if row.Text, err = h.Texts.Seal(ctx, additionalData(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
+		return false, h.unavailableError(err)
 	}
 	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
 	var drawn []store.Write
-	if r.charge.Kind != PaidByNobody {
+	if r.charge.Kind != Unpriced {
 		drawn = h.Ledger.Debit(r.pair, &r.charge, row)
 	}
 	err = h.commit(ctx, append(writes, drawn...)...)
@@ -487,11 +487,11 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 		return true, nil
 	case errors.As(err, &taken): // another writer took the position
 		return false, nil
-	case refusedDebit(drawn, err):
+	case isDebitRefused(drawn, err):
 		r.charge, err = h.Ledger.Explain(ctx, r.query(), &r.charge, err)
 		return false, h.refusePayment(r, err)
 	case errors.Is(err, store.ErrTooLarge):
 		return false, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
 	}
-	return false, h.unavailable(err)
+	return false, h.unavailableError(err)
 }

@@ -62,7 +62,7 @@ func watched(t *testing.T, of substrate.Substrate) (*call.Host, store.Store, *en
 	s := memory.New()
 	host := call.New(call.Config{
 		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(of), Signer: vacant},
+		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(of), Signer: vacant},
 	})
 	e := &envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}}
@@ -92,7 +92,7 @@ func (n *notes) read() []string {
 
 func told(p call.Progress) string {
 	switch p := p.(type) {
-	case call.Ended:
+	case call.EndEvent:
 		if p.Outcome.Reply != nil {
 			return "signed " + p.Outcome.Reply.Payload.Text()
 		}
@@ -124,7 +124,7 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 		var n notes
 		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) {
 			row, err := s.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Responses())
-			if _, end := p.(call.Ended); err != nil || end != (row.Position == 1) {
+			if _, end := p.(call.EndEvent); err != nil || end != (row.Position == 1) {
 				t.Errorf("%s: %s is told with %d answers stored, %v", name, told(p), row.Position, err)
 			}
 			n.take(p)

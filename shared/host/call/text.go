@@ -70,7 +70,7 @@ func parsePayload(b []byte) (m envelope.Message, key string, err error) {
 	return m, key, err
 }
 
-func parseSealed(b []byte) (m envelope.Message, key string, tools []ToolTexts, err error) {
+func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedToolCall, err error) {
 	d := &reader{b: b}
 	flags, role := d.byte(), d.byte()
 	if int(role) >= len(roles) {
@@ -119,9 +119,9 @@ func (d *reader) string() string {
 	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
 }
 
-// sealedTo returns the additional data of a sealed text: its stream and envelope hash. They prevent
+// additionalData returns the additional data of a sealed text: its stream and envelope hash. They prevent
 // a text from being moved to another row.
-func sealedTo(s store.Stream, h identity.Hash) []byte {
+func additionalData(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)
 	return append(b, h[:]...)
@@ -143,10 +143,10 @@ func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, erro
 	}, err
 }
 
-func (r *RequestRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
-	return r.Text, sealedTo(pair.Requests(), r.Hash)
+func (r *RequestRow) SealedText(pair Pair) (textkeys.Sealed, []byte) {
+	return r.Text, additionalData(pair.Requests(), r.Hash)
 }
 
-func (r *ResponseRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
-	return r.Text, sealedTo(pair.Responses(), r.Hash)
+func (r *ResponseRow) SealedText(pair Pair) (textkeys.Sealed, []byte) {
+	return r.Text, additionalData(pair.Responses(), r.Hash)
 }

@@ -24,16 +24,16 @@ type tipCache struct {
 // 32 shards of 512 pairs with about 600 bytes each limit the memory.
 const cachedPairsPerShard = 512
 
-func (v *tipCache) get(p Pair, into *tips) (known bool) {
+func (v *tipCache) get(p Pair, into *tips) (isCached bool) {
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*into, known = s.m[p]
-	return known
+	*into, isCached = s.m[p]
+	return isCached
 }
 
-// learn caches the newer tip of each stream, because two calls of a pair may finish in any order.
-func (v *tipCache) learn(p Pair, seen tips) {
+// put caches the newer tip of each stream, because two calls of a pair may finish in any order.
+func (v *tipCache) put(p Pair, seen tips) {
 	// A tip needs neither text nor signature. Both would keep the bytes of the complete row in
 	// memory.
 	seen.req.Text.Box, seen.rsp.Text.Box = nil, nil
@@ -44,8 +44,8 @@ func (v *tipCache) learn(p Pair, seen tips) {
 	if s.m == nil {
 		s.m = make(map[Pair]tips)
 	}
-	old, known := s.m[p]
-	if !known && seen.req.Position == 0 {
+	old, isCached := s.m[p]
+	if !isCached && seen.req.Position == 0 {
 		return // without the request tip, the request stream would look empty
 	}
 	if old.req.Position > seen.req.Position {
@@ -54,7 +54,7 @@ func (v *tipCache) learn(p Pair, seen tips) {
 	if old.rsp.Position > seen.rsp.Position {
 		seen.rsp = old.rsp
 	}
-	if !known && len(s.m) >= cachedPairsPerShard {
+	if !isCached && len(s.m) >= cachedPairsPerShard {
 		for k := range s.m { // evict an arbitrary pair
 			delete(s.m, k)
 			break

@@ -13,9 +13,9 @@ func pairOf(n int) Pair {
 func TestAMemoryKeepsTheNewerOfWhatItLearns(t *testing.T) {
 	var v tipCache
 	p := pairOf(1)
-	v.learn(p, tips{req: RequestRow{Position: 5}, rsp: ResponseRow{Position: 2}})
-	v.learn(p, tips{req: RequestRow{Position: 4}, rsp: ResponseRow{Position: 3}}) // another call ended later
-	v.learn(p, tips{rsp: ResponseRow{Position: 1}})
+	v.put(p, tips{req: RequestRow{Position: 5}, rsp: ResponseRow{Position: 2}})
+	v.put(p, tips{req: RequestRow{Position: 4}, rsp: ResponseRow{Position: 3}}) // another call ended later
+	v.put(p, tips{rsp: ResponseRow{Position: 1}})
 	got, ok := v.shards[p.Caller[0]%32].m[p]
 	if !ok || got.req.Position != 5 || got.rsp.Position != 3 {
 		t.Errorf("get() = %d, %d, %v, want 5, 3", got.req.Position, got.rsp.Position, ok)
@@ -28,7 +28,7 @@ func TestAMemoryKeepsTheNewerOfWhatItLearns(t *testing.T) {
 
 func TestHalfAViewIsNotRemembered(t *testing.T) {
 	var v tipCache
-	v.learn(pairOf(1), tips{rsp: ResponseRow{Position: 3}})
+	v.put(pairOf(1), tips{rsp: ResponseRow{Position: 3}})
 	if p := pairOf(1); len(v.shards[p.Caller[0]%32].m) > 0 {
 		t.Error("a response tip alone claims that there is no request")
 	}
@@ -39,7 +39,7 @@ func TestAMemoryIsBoundedAndHoldsNoTexts(t *testing.T) {
 	for n := range 32*cachedPairsPerShard + 5000 {
 		r := RequestRow{Position: 1, Signature: make([]byte, 64)}
 		r.Text.Box = make([]byte, 10)
-		v.learn(pairOf(n), tips{req: r, rsp: ResponseRow{Position: 1, Signature: make([]byte, 64)}})
+		v.put(pairOf(n), tips{req: r, rsp: ResponseRow{Position: 1, Signature: make([]byte, 64)}})
 	}
 	n := 0
 	for i := range v.shards {

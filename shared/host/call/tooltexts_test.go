@@ -17,10 +17,10 @@ import (
 func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := envelope.Message{Role: envelope.RoleAgent, Parts: []string{strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 250 << 10, 300 << 10, 340 << 10}).Draw(t, "answer"))}}
-		var tools []ToolTexts
+		var tools []RecordedToolCall
 		for range rapid.IntRange(0, MaxToolUses).Draw(t, "tools") {
 			text := strings.Repeat("é", rapid.IntRange(0, MaxToolTexts/MaxToolUses/4).Draw(t, "text"))
-			tools = append(tools, ToolTexts{ToolUse{strings.Repeat("n", 64), 12, ToolOK}, text, text + "\x00", rapid.Bool().Draw(t, "cut")})
+			tools = append(tools, RecordedToolCall{ToolUse{strings.Repeat("n", 64), 12, ToolOK}, text, text + "\x00", rapid.Bool().Draw(t, "cut")})
 		}
 		bare := encodePayload(&m, "k")
 		b := appendTools(encodePayload(&m, "k"), tools)
@@ -45,7 +45,7 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 	})
 	// Truncated bytes are a parse error, without a panic.
 	m := envelope.Message{Role: envelope.RoleAgent, Parts: []string{"x"}}
-	whole := appendTools(encodePayload(&m, ""), []ToolTexts{{ToolUse{"look", 1, ToolOK}, "{}", "seen", false}})
+	whole := appendTools(encodePayload(&m, ""), []RecordedToolCall{{ToolUse{"look", 1, ToolOK}, "{}", "seen", false}})
 	bare := len(encodePayload(&m, ""))
 	for n := bare + 1; n < len(whole); n++ {
 		if _, _, _, err := parseSealed(whole[:n]); err == nil {

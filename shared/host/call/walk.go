@@ -23,13 +23,13 @@ import (
 // requestKey is the context key of the request whose behaviour is running.
 type requestKey struct{}
 
-func runningIn(ctx context.Context) *request {
+func requestFrom(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
 
 func rootOf(ctx context.Context) *request {
-	r := runningIn(ctx)
+	r := requestFrom(ctx)
 	if r != nil && r.root != nil {
 		return r.root
 	}
@@ -56,7 +56,7 @@ func (r *request) taskPays() bool {
 	case !by.IsTask || by.Payer == nil:
 		return false
 	case r == root:
-		return by.IsOwn || by.Most != nil
+		return by.IsOwn || by.MaxPrice != nil
 	default:
 		return by.IsOwn && r.vacant.Tenant == root.vacant.Tenant && r.asker.taskPays()
 	}
@@ -65,7 +65,7 @@ func (r *request) taskPays() bool {
 // IsOwnWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or to a call in its
 // walk that only vacants of the same tenant have asked.
 func IsOwnWork(ctx context.Context) bool {
-	r := runningIn(ctx)
+	r := requestFrom(ctx)
 	return r != nil && r.isOwnWork()
 }
 
@@ -150,11 +150,11 @@ func (w *walk) awaitTurn(ctx context.Context) error {
 // without the call. r.walk.mu is held.
 func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.payments(call)
-	if p := r.opts.Payer; p != nil && p.Most > 0 {
-		limit = p.Most
+	if p := r.opts.Payer; p != nil && p.MaxWalk > 0 {
+		limit = p.MaxWalk
 	}
-	if most := r.opts.Most; most != nil && *most-r.walk.models < limit {
-		limit, spent = *most, spent+r.walk.models
+	if callerLimit := r.opts.MaxPrice; callerLimit != nil && *callerLimit-r.walk.models < limit {
+		limit, spent = *callerLimit, spent+r.walk.models
 	}
 	return limit, spent
 }
@@ -182,16 +182,16 @@ func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Am
 	return nil
 }
 
-// spent returns the cost of the walk of a root besides the root itself.
-func (r *request) spent() money.Amount {
+// walkCost returns the cost of the walk of a root besides the root itself.
+func (r *request) walkCost() money.Amount {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
 	return r.walk.payments(identity.Hash{}) - r.walk.own + r.walk.models
 }
 
-// settle replaces the hold of a call in the walk of the root r by the call's charge. If the outcome
+// recordCharge replaces the hold of a call in the walk of the root r by the call's charge. If the outcome
 // is unknown, the hold remains.
-func (r *request) settle(out *Outcome) {
+func (r *request) recordCharge(out *Outcome) {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
 	if _, counted := r.walk.paid[out.Hash]; !counted {
@@ -221,13 +221,13 @@ type ModelTurn struct {
 // BeginModelTurn returns nil.
 func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amount) (*ModelTurn, error) {
 	root := rootOf(ctx)
-	if root == nil || !root.opts.IsOwn || root.opts.Most == nil || root.vacant.Tenant != tenant {
+	if root == nil || !root.opts.IsOwn || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
 		return nil, nil
 	}
 	w := &root.walk
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := func() money.Amount { return *root.opts.Most - w.payments(identity.Hash{}) - w.models }
+	left := func() money.Amount { return *root.opts.MaxPrice - w.payments(identity.Hash{}) - w.models }
 	for left() < wanted && w.asking > 0 {
 		if err := w.awaitTurn(ctx); err != nil {
 			return nil, err
@@ -235,7 +235,7 @@ func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amou
 	}
 	reserved := min(left(), wanted)
 	if reserved < least {
-		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.Most, least)
+		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.MaxPrice, least)
 	}
 	w.models += reserved
 	if w.asking++; w.ended == nil {

@@ -49,7 +49,7 @@ var kinds = []store.AnyKind{
 	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
 	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.OnceDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
 	booking.CounterDocs.Any(), booking.DueDocs.Any(),
-	call.KeptDocs.Any(),
+	call.UnsettledAnswerDocs.Any(),
 	callstats.CallsDocs.Any(),
 	definition.SecretDocs.Any(),
 	due.OffsetDocs.Any(),
@@ -82,29 +82,29 @@ var kinds = []store.AnyKind{
 
 func All() []store.AnyKind { return kinds }
 
-// Of returns the kind of the document with key k. If several patterns match, it returns the kind
+// Find returns the kind of the document with key k. If several patterns match, it returns the kind
 // whose pattern has the most literal characters. If no pattern matches, ok is false.
-func Of(k store.Key) (kind store.AnyKind, ok bool) {
-	says := -1
-	for _, one := range kinds {
-		if much := literal(one.Partition + one.Sort); much > says && one.Matches(k) {
-			kind, says = one, much
+func Find(k store.Key) (kind store.AnyKind, ok bool) {
+	longest := -1
+	for _, candidate := range kinds {
+		if much := literal(candidate.Partition + candidate.Sort); much > longest && candidate.Matches(k) {
+			kind, longest = candidate, much
 		}
 	}
-	return kind, says >= 0
+	return kind, longest >= 0
 }
 
-func Exported(k store.Key) bool {
-	kind, ok := Of(k)
-	return ok && kind.Verify != store.Unread
+func IsExported(k store.Key) bool {
+	kind, ok := Find(k)
+	return ok && kind.Verify != store.VerifyNot
 }
 
-func Listed(r store.Range) bool {
+func IsListed(r store.Range) bool {
 	// The export lists the documents of a kind that verify reads, unless the partition also matches
 	// a more specific pattern of a kind that verify does not read.
 	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
-		return kind.Verify != store.Unread && kind.Ranges(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
-			return other.Verify == store.Unread && other.Within(r.Partition) && literal(other.Partition) > literal(kind.Partition)
+		return kind.Verify != store.VerifyNot && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
+			return other.Verify == store.VerifyNot && other.HasPartition(r.Partition) && literal(other.Partition) > literal(kind.Partition)
 		}))
 	})
 }

@@ -100,14 +100,14 @@ func TestEachKeyIsOfOneKind(t *testing.T) {
 		}
 		names[s.Name] = true
 		k := fill(s)
-		if of, ok := documents.Of(k); !ok || of.Shape != s {
+		if of, ok := documents.Find(k); !ok || of.Shape != s {
 			t.Errorf("%s, the key of a %s, is taken for another", k, s.Name)
 		}
 		if parts, ok := s.Parts(k); !ok || s.Key(parts...) != k {
 			t.Errorf("Parts(%s) of a %s = %q, %t", k, s.Name, parts, ok)
 		}
 	}
-	if of, ok := documents.Of(store.Key{Partition: "nowhere", Sort: "x"}); ok {
+	if of, ok := documents.Find(store.Key{Partition: "nowhere", Sort: "x"}); ok {
 		t.Errorf("a key of no kind is of %s", of.Name)
 	}
 }
@@ -116,20 +116,20 @@ func TestEachKeyIsOfOneKind(t *testing.T) {
 func TestAListOfAKindHasNoUnreadDocuments(t *testing.T) {
 	for _, kind := range documents.All() {
 		s := kind.Shape
-		if s.Verify == store.Unread {
+		if s.Verify == store.VerifyNot {
 			continue
 		}
-		r := s.All(stars(s.Partition)...)
-		if !documents.Listed(r) {
+		r := s.Range(stars(s.Partition)...)
+		if !documents.IsListed(r) {
 			t.Errorf("the documents of each %s are not listed", s.Name)
 		}
 		for _, other := range documents.All() {
 			o := other.Shape
 			k := fill(o)
-			if o.Verify == store.Unread && k.Partition == r.Partition && k.Sort >= r.First && (r.Last == "" || k.Sort < r.Last) {
+			if o.Verify == store.VerifyNot && k.Partition == r.Partition && k.Sort >= r.First && (r.Last == "" || k.Sort < r.Last) {
 				t.Errorf("the list of each %s has each %s", s.Name, o.Name)
 			}
-			if other := o.All(stars(o.Partition)...); o.Verify == store.Unread && s.Ranges(other) && documents.Listed(other) {
+			if other := o.Range(stars(o.Partition)...); o.Verify == store.VerifyNot && s.HasRange(other) && documents.IsListed(other) {
 				t.Errorf("the documents of each %s are listed like those of each %s", o.Name, s.Name)
 			}
 		}
@@ -145,19 +145,19 @@ func stars(partition string) []string {
 	return parts
 }
 
-// Verify finds the documents of kinds with store.Alone by their owner: by the host's
+// Verify finds the documents of kinds with store.VerifyParse by their owner: by the host's
 // partition, or by the id of a vacant or an account that it meets.
 func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
 	for _, kind := range documents.All() {
 		s := kind.Shape
-		if s.Verify != store.Alone {
+		if s.Verify != store.VerifyParse {
 			continue
 		}
-		if stars := strings.Count(s.Partition, "*"); s.Of == store.OfHost && stars != 0 || s.Of != store.OfHost && stars != 1 || s.Of == store.OfTenant {
+		if stars := strings.Count(s.Partition, "*"); s.Owner == store.OwnedByHost && stars != 0 || s.Owner != store.OwnedByHost && stars != 1 || s.Owner == store.OfTenant {
 			t.Errorf("verify does not meet the owners of each %s", s.Name)
 		}
 	}
-	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Verify == store.Alone }) {
+	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Verify == store.VerifyParse }) {
 		t.Error("no kind is checked alone")
 	}
 }

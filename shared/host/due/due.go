@@ -29,16 +29,16 @@ const (
 
 // Reminders reads and handles the reminders of one kind.
 type Reminders struct {
-	// Of is the kind of the reminders. Its partition has two stars, for the minute and for one of
+	// Kind is the kind of the reminders. Its partition has two stars, for the minute and for one of
 	// the minute's parts. Its sort key is the name of the reminder.
-	Of   store.Shape
-	With store.Updater
-	Now  func() time.Time
-	// After is the delay after which a due reminder is handled.
-	After time.Duration
+	Kind    store.Shape
+	Updater store.Updater
+	Now     func() time.Time
+	// Delay is the delay after which a due reminder is handled.
+	Delay time.Duration
 }
 
-func (r Reminders) updater() store.Updater { return r.With }
+func (r Reminders) updater() store.Updater { return r.Updater }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
@@ -50,33 +50,33 @@ func (r Reminders) partOf(minute int64, part int) []string {
 func (r Reminders) Key(due time.Time, name string) store.Key {
 	h := fnv.New32a()
 	h.Write([]byte(name))
-	return r.Of.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
+	return r.Kind.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
 }
 
 // OffsetDocs contains the last swept minute of each kind of reminder.
 var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.Unread},
+	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Count(),
 }
 
 func (r Reminders) offsetKey() store.Key {
-	kind, _, _ := strings.Cut(r.Of.Partition, "#")
+	kind, _, _ := strings.Cut(r.Kind.Partition, "#")
 	return OffsetDocs.Key(kind)
 }
 
-type Swept struct {
-	Decided int // finished reminders, which were deleted
-	Waiting int // other reminders
+type SweepResult struct {
+	Finished int // finished reminders, which were deleted
+	Waiting  int // other reminders
 }
 
 // Sweep handles the due reminders. If follow returns true for a reminder, Sweep deletes it. After
 // an error, Sweep continues with the other reminders. It returns all errors. Several processes may
 // sweep at the same time.
-func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s Swept, err error) {
-	last := minuteOf(r.Now().Add(-r.After)) - 1
+func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s SweepResult, err error) {
+	last := minuteOf(r.Now().Add(-r.Delay)) - 1
 	d, err := r.updater().Store.Doc(ctx, r.offsetKey())
 	if err != nil {
-		return s, store.Problem(err)
+		return s, store.AsProblem(err)
 	}
 	first := d.Number
 	if d.Version == 0 {
@@ -102,10 +102,10 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	if done > d.Number || d.Version == 0 {
 		id, err := r.updater().NewWriteID()
 		if err == nil {
-			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), If: d.Version, WriteID: id, Number: done})
+			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), IfVersion: d.Version, WriteID: id, Number: done})
 		}
 		if err != nil && !store.IsConflict(err) { // another sweep was faster
-			failed = append(failed, store.Problem(err))
+			failed = append(failed, store.AsProblem(err))
 		}
 	}
 	return s, errors.Join(failed...)
@@ -114,54 +114,54 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 // minutes returns the minutes that a sweep reads. It reads each minute once when it is due, and
 // again after lookBack. If no minute after the offset is due, because another sweep was faster or a
 // clock was ahead, the sweep reads all minutes of lookBack.
-func minutes(offset, last int64) (all []int64) {
+func minutes(offset, last int64) (list []int64) {
 	const back = int64(lookBack / time.Minute)
 	if offset >= last {
 		for m := last - back; m <= last; m++ {
-			all = append(all, m)
+			list = append(list, m)
 		}
-		return all
+		return list
 	}
 	for m := offset - back + 1; m <= last; m++ {
 		if m <= last-back || m > offset {
-			all = append(all, m)
+			list = append(list, m)
 		}
 	}
-	return all
+	return list
 }
 
-func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *Swept) (waiting int, err error) {
-	all := make([]Swept, parts)
+func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *SweepResult) (waiting int, err error) {
+	sweeps := make([]SweepResult, parts)
 	failed := make([]error, parts)
 	var g errgroup.Group
 	g.SetLimit(partsAtOnce)
 	for part := range parts {
 		g.Go(func() error {
-			failed[part] = r.part(ctx, follow, r.Of.All(r.partOf(minute, part)...), &all[part])
+			failed[part] = r.part(ctx, follow, r.Kind.Range(r.partOf(minute, part)...), &sweeps[part])
 			return nil
 		})
 	}
 	_ = g.Wait() // failed contains the errors
-	for _, one := range all {
-		s.Decided += one.Decided
-		waiting += one.Waiting
+	for _, sweep := range sweeps {
+		s.Finished += sweep.Finished
+		waiting += sweep.Waiting
 	}
 	s.Waiting += waiting
 	return waiting, errors.Join(failed...)
 }
 
-func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), of store.Range, s *Swept) error {
+func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docRange store.Range, s *SweepResult) error {
 	var failed []error
-	for docs, err := range store.Pages(ctx, r.updater().Store, of, 100) {
+	for docs, err := range store.Pages(ctx, r.updater().Store, docRange, 100) {
 		if err != nil {
-			failed = append(failed, store.Problem(err))
+			failed = append(failed, store.AsProblem(err))
 		}
-		for i, one := range r.page(ctx, follow, docs) {
+		for i, res := range r.page(ctx, follow, docs) {
 			switch {
-			case one.err != nil:
-				failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, one.err))
-			case one.decided:
-				s.Decided++
+			case res.err != nil:
+				failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, res.err))
+			case res.decided:
+				s.Finished++
 			default:
 				s.Waiting++
 			}
@@ -184,20 +184,20 @@ const (
 )
 
 func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
-	all := make([]result, len(docs))
+	results := make([]result, len(docs))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, d := range docs {
 		g.Go(func() error {
-			all[i].decided, all[i].err = r.one(ctx, follow, d)
+			results[i].decided, results[i].err = r.handle(ctx, follow, d)
 			return nil
 		})
 	}
 	_ = g.Wait() // the results contain the errors
-	return all
+	return results
 }
 
-func (r Reminders) one(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), d store.Doc) (decided bool, err error) {
+func (r Reminders) handle(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), d store.Doc) (decided bool, err error) {
 	if decided, err = follow(ctx, d); err != nil || !decided {
 		return false, err
 	}
@@ -205,5 +205,5 @@ func (r Reminders) one(ctx context.Context, follow func(context.Context, store.D
 	if store.IsConflict(err) {
 		err = nil // another sweep was faster
 	}
-	return err == nil, store.Problem(err)
+	return err == nil, store.AsProblem(err)
 }

@@ -28,7 +28,7 @@ func (c counting) Docs(ctx context.Context, r store.Range, n int, cursor string)
 func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := counting{memory.New(), make(chan struct{}, 1000)}
-	r := due.Reminders{Of: store.Shape{Partition: "due#*#*", Sort: "*"}, With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Kind: store.Shape{Partition: "due#*#*", Sort: "*"}, Updater: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	var followed []string
 	sweep := func() (queries int) {
 		t.Helper()
@@ -73,9 +73,9 @@ func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := memory.New()
-	r := due.Reminders{Of: store.Shape{Partition: "due#*#*", Sort: "*"}, With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Kind: store.Shape{Partition: "due#*#*", Sort: "*"}, Updater: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	followed, done := 0, false
-	sweep := func() (swept due.Swept) {
+	sweep := func() (swept due.SweepResult) {
 		t.Helper()
 		swept, err := r.Sweep(t.Context(), func(context.Context, store.Doc) (bool, error) {
 			followed++
@@ -99,10 +99,10 @@ func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
 		t.Errorf("a reminder that waits is followed %d times in %d minutes", followed, minutes)
 	}
 	done = true
-	if got := sweep(); got != (due.Swept{Decided: 1}) {
+	if got := sweep(); got != (due.SweepResult{Finished: 1}) {
 		t.Errorf("Sweep() = %+v, want one that is done with", got)
 	}
-	if got := sweep(); got != (due.Swept{}) {
+	if got := sweep(); got != (due.SweepResult{}) {
 		t.Errorf("Sweep() afterwards = %+v, want nothing", got)
 	}
 }

@@ -27,16 +27,16 @@ type report struct {
 	ok      bool
 }
 
-func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f}) }
+func (r *run) addFinding(f Finding) { r.reports = append(r.reports, report{finding: f}) }
 
-// foundAt reports a finding only if the first reading found it at the same version of a document.
+// addFindingAt reports a finding only if the first reading found it at the same version of a document.
 // It is for findings whose text may be the same for different defects.
-func (r *run) foundAt(version uint64, f Finding) {
+func (r *run) addFindingAt(version uint64, f Finding) {
 	r.reports = append(r.reports, report{finding: f, version: version})
 }
 
-// foundCertain reports a finding that holds even if the host worked between both readings.
-func (r *run) foundCertain(f Finding) {
+// addCertainFinding reports a finding that holds even if the host worked between both readings.
+func (r *run) addCertainFinding(f Finding) {
 	r.reports = append(r.reports, report{finding: f, certain: true})
 }
 
@@ -79,7 +79,7 @@ func (r *run) flush() error {
 			continue
 		}
 		if !e.certain && r.first[hash] < r.seen[hash] {
-			r.result.Changing++
+			r.result.ChangingFindings++
 			continue
 		}
 		r.result.Findings++
@@ -92,7 +92,7 @@ func (r *run) flush() error {
 	return nil
 }
 
-func (r *run) counted() {
+func (r *run) countRow() {
 	const often = 2048
 	r.result.Rows++
 	if r.Progress != nil && r.result.Rows-r.toldRows >= often {

@@ -33,19 +33,19 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 			continue
 		}
 		last = row.Position
-		one, err := hostbooking.DecodeRow(row)
+		bookingRow, err := hostbooking.DecodeRow(row)
 		if err != nil {
 			whole = false
-			r.found(inStream(s, row.Position, Row, "a row of a booking", problem.Of(err).Text()))
+			r.addFinding(inStream(s, row.Position, Row, "a row of a booking", problem.AsError(err).Text()))
 			continue
 		}
-		if whole && !follows(&one, state, row.Position) {
-			r.found(inStream(s, row.Position, Row, fmt.Sprintf("what may follow %q", state), fmt.Sprintf("%s to %s", one.Kind, one.To)))
+		if whole && !follows(&bookingRow, state, row.Position) {
+			r.addFinding(inStream(s, row.Position, Row, fmt.Sprintf("what may follow %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
 		}
-		state = one.To
-		held += one.Held
-		if one.Amount != 0 || one.Held != 0 {
-			if err := r.bookingMoney(ctx, s, row.Position, &one); err != nil {
+		state = bookingRow.To
+		held += bookingRow.Held
+		if bookingRow.Amount != 0 || bookingRow.Held != 0 {
+			if err := r.bookingMoney(ctx, s, row.Position, &bookingRow); err != nil {
 				return err
 			}
 		}
@@ -56,66 +56,66 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 		return err
 	}
 	if d.Version == 0 {
-		r.found(inDocument(key, Document, "the booking of its rows", "none"))
+		r.addFinding(inDocument(key, Document, "the booking of its rows", "none"))
 		return nil
 	}
 	b, err := hostbooking.BookingDocs.Parse(d)
 	switch {
 	case err != nil:
-		r.found(inDocument(key, Document, "a booking", problem.Of(err).Error()))
+		r.addFinding(inDocument(key, Document, "a booking", problem.AsError(err).Error()))
 	case whole && b.Rows == last && b.State != state:
-		r.found(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
+		r.addFinding(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
 	case whole && b.Rows == last && b.Held != held:
-		r.found(inDocument(key, Money, fmt.Sprintf("%s held for the venue, as its rows say", held), b.Held.String()))
+		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, as its rows say", held), b.Held.String()))
 	case b.Rows < last:
-		r.found(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
+		r.addFinding(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
 	}
 	return nil
 }
 
-func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
-	switch one.Kind {
+func follows(row *hostbooking.Row, state booking.State, position uint64) bool {
+	switch row.Kind {
 	case hostbooking.RowCreated:
-		return position == 1 && one.To == booking.Pending
+		return position == 1 && row.To == booking.Pending
 	case hostbooking.RowTransition:
-		return position > 1 && one.From == state && booking.Transition(state, one.To) == nil
+		return position > 1 && row.From == state && booking.CheckTransition(state, row.To) == nil
 	case hostbooking.RowPaid:
-		return position > 1 && state == booking.Dispatched && one.From == state && one.To == state
+		return position > 1 && state == booking.Dispatched && row.From == state && row.To == state
 	case hostbooking.RowCancelled:
-		return position > 1 && one.From == state && (one.To == state || booking.Transition(state, one.To) == nil)
+		return position > 1 && row.From == state && (row.To == state || booking.CheckTransition(state, row.To) == nil)
 	}
 	return false
 }
 
-func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, one *hostbooking.Row) error {
-	if !r.moveBooked(one) {
-		r.found(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", one.Account)))
+func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, row *hostbooking.Row) error {
+	if !r.moveBooked(row) {
+		r.addFinding(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", row.Account)))
 		return nil
 	}
-	if one.Amount == 0 {
+	if row.Amount == 0 {
 		return nil // held money has no event; the venue's call is charged later
 	}
-	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
-	got, _, err := hostbooking.EventDocs.Need(ctx, r.view, hostbooking.EventKey(&e))
-	if err != nil && !damaged(err) {
+	e := hostbooking.Event{ID: row.Event, Account: row.Account, At: row.At}
+	got, _, err := hostbooking.EventDocs.Require(ctx, r.view, hostbooking.EventKey(&e))
+	if err != nil && !isDamaged(err) {
 		return err
 	}
-	if err != nil || got.Amount != one.Amount || got.ID != one.Event {
-		r.found(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", one.Amount), fmt.Sprintf("one of %s", got.Amount)))
+	if err != nil || got.Amount != row.Amount || got.ID != row.Event {
+		r.addFinding(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil
 }
 
 // moveBooked adds a row's amounts to its account. It returns false if the account in the row is
 // invalid.
-func (r *run) moveBooked(one *hostbooking.Row) bool {
-	raw, err := hex.DecodeString(one.Account)
+func (r *run) moveBooked(row *hostbooking.Row) bool {
+	raw, err := hex.DecodeString(row.Account)
 	if err != nil || len(raw) != identity.Size {
 		return false
 	}
 	l := r.ledgerOf([32]byte(raw))
-	l.move(-one.Amount)
-	l.move(-one.Held)
-	l.spend(one.At, one.Amount)
+	l.move(-row.Amount)
+	l.move(-row.Held)
+	l.spend(row.At, row.Amount)
 	return true
 }

@@ -108,8 +108,8 @@ func wholeMeanwhile(t *testing.T, kind string, step int, open func(*testing.T) (
 						do()
 					}
 				}})
-				if len(found) > 0 || res.Changing > 0 {
-					t.Errorf("before read %d, of %s: found %v, %d changing", at, where, found, res.Changing)
+				if len(found) > 0 || res.ChangingFindings > 0 {
+					t.Errorf("before read %d, of %s: found %v, %d changing", at, where, found, res.ChangingFindings)
 				}
 			}
 		})
@@ -174,8 +174,8 @@ func TestAGraduationInEachReadingIsNoDamage(t *testing.T) {
 				f.graduate(f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: fmt.Sprint("trainee-", n), Substrate: "echo"}), graduation.Accepted)
 			}
 		}})
-		if len(found) > 0 || res.Changing != 1 {
-			t.Errorf("%s: found %v and %d changing, want 1 changing", way, found, res.Changing)
+		if len(found) > 0 || res.ChangingFindings != 1 {
+			t.Errorf("%s: found %v and %d changing, want 1 changing", way, found, res.ChangingFindings)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestARevocationAndADeletionDuringACheckAreNoDamage(t *testing.T) {
 		k := registrytest.Key(1)
 		_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
 		l.Must(err)
-		spec := vacants.Spec{Name: "short", Capability: "goes", Substrate: "echo"}
+		spec := vacants.CreateSpec{Name: "short", Capability: "goes", Substrate: "echo"}
 		made, err := l.Vacants.Create(l.Ctx, spec)
 		l.Must(err)
 		_, err = l.Vacants.Update(l.Ctx, made.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "short"}})
@@ -235,10 +235,10 @@ func TestDamageIsFoundWhileAHostWorks(t *testing.T) {
 	f := newFirm(t, memory.New())
 	deliver := func(text string) {
 		e := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
-		f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: e.Delegate()}, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: e.Execute()}))
+		f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: e.DelegatePayload()}, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: e.ExecutePayload()}))
 	}
 	lost := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte("lost"))}
-	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: lost.Delegate()}, vacants.LogEntry{}))
+	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: lost.DelegatePayload()}, vacants.LogEntry{}))
 	if _, found := f.checkWith(&between{Store: f.Store, work: func() { deliver("more") }}, fsck.Run); len(found) != 1 || found[0].Check != fsck.Kin {
 		t.Errorf("a task that a child never got: found %v", found)
 	}

@@ -38,7 +38,7 @@ func TestHostDataPassesTheCheck(t *testing.T) {
 			}
 			// 16 requests and 12 responses of one pair, 2 and 1 of the other, and
 			// 4 and 2 entries; 12 texts were written before the sweep.
-			want := fsck.Result{Streams: 6, Rows: 37, Sealed: 12, Vacants: 2}
+			want := fsck.Result{Streams: 6, Rows: 37, SealedRows: 12, Vacants: 2}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}

@@ -45,9 +45,9 @@ type crossCheck struct {
 	sum sum
 }
 
-func (t *crossCheck) add(said []byte) {
+func (t *crossCheck) add(statement []byte) {
 	t.n++
-	h := identity.Sum(said)
+	h := identity.Sum(statement)
 	for i := range t.sum { // XOR would not detect entries that occur twice
 		t.sum[i] += h[i]
 	}
@@ -72,27 +72,27 @@ type kinship struct {
 func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) {
 	kind, ofParent := births, true
 	var between edge
-	var said []byte
+	var statement []byte
 	switch e.Kind {
 	case logbook.KindSpawn:
 		s, err := logbook.ParseSpawn(e.Payload)
 		if err != nil {
 			return
 		}
-		between, said = edge{owner, s.Child}, []byte(s.Path)
+		between, statement = edge{owner, s.Child}, []byte(s.Path)
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)
 		if err != nil {
 			return
 		}
-		between, said, ofParent = edge{b.Parent, owner}, []byte(b.Path), false
+		between, statement, ofParent = edge{b.Parent, owner}, []byte(b.Path), false
 	case logbook.KindDelegate, logbook.KindExecute:
 		kind, ofParent = delegations, e.Kind == logbook.KindDelegate
-		other, task, ok := delegated(e.Payload, ofParent)
+		other, task, ok := parseDelegation(e.Payload, ofParent)
 		if !ok {
 			return
 		}
-		if between, said = (edge{owner, other}), task; !ofParent {
+		if between, statement = (edge{owner, other}), task; !ofParent {
 			between = edge{other, owner}
 		}
 	case logbook.KindGraduated:
@@ -100,11 +100,11 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 		if err != nil || g.Parent != owner && g.Child != owner {
 			return
 		}
-		kind, between, said, ofParent = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
+		kind, between, statement, ofParent = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
 	case logbook.KindInference:
 		if _, err := logbook.ParseInference(e.Payload); err == nil {
 			k.tips[owner] = position
-			k.of(owner).entries++
+			k.countOf(owner).entries++
 		}
 		return
 	default:
@@ -117,13 +117,13 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 		k.edges[between] = f
 	}
 	if ofParent {
-		f.parent[kind].add(said)
+		f.parent[kind].add(statement)
 	} else {
-		f.child[kind].add(said)
+		f.child[kind].add(statement)
 	}
 }
 
-func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, ok bool) {
+func parseDelegation(payload []byte, byParent bool) (other identity.ID, statement []byte, ok bool) {
 	v, err := canon.Parse(payload, canon.DefaultLimits())
 	if err != nil {
 		return other, nil, false
@@ -141,7 +141,7 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-func (k *kinship) of(id identity.ID) *inferenceCount {
+func (k *kinship) countOf(id identity.ID) *inferenceCount {
 	t := k.inferenceCounts[id]
 	if t == nil {
 		t = &inferenceCount{}
@@ -153,7 +153,7 @@ func (k *kinship) of(id identity.ID) *inferenceCount {
 // spending checks that the daily totals of each vacant are at least the cost of its rows. The
 // totals may be higher, because the reservation of a crashed call remains spent.
 func (r *run) spending(ctx context.Context) error {
-	for _, id := range r.kin.counted() {
+	for _, id := range r.kin.vacants() {
 		cost := r.kin.inferenceCounts[id].cost
 		if cost == 0 {
 			continue
@@ -163,33 +163,33 @@ func (r *run) spending(ctx context.Context) error {
 			return err
 		}
 		if total < cost {
-			r.foundCertain(inDocument(store.Key{Partition: spend.VacantDocs.All(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
+			r.addCertainFinding(inDocument(store.Key{Partition: spend.VacantDocs.Range(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
 		}
 	}
 	return nil
 }
 
 func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error) {
-	for d, err := range store.All(ctx, r.Source, spend.VacantDocs.All(id.String())) {
+	for d, err := range store.Documents(ctx, r.Source, spend.VacantDocs.Range(id.String())) {
 		if err != nil {
 			return 0, err
 		}
 		sum += uint64(max(d.Number, 0))
-		if err := r.broken(d.Key, Spend, "the total of a vacant's day", spend.CheckDay(d)); err != nil {
+		if err := r.reportDamage(d.Key, Spend, "the total of a vacant's day", spend.CheckDay(d)); err != nil {
 			return 0, err
 		}
 	}
 	return sum, nil
 }
 
-func (k *kinship) counted() []identity.ID {
+func (k *kinship) vacants() []identity.ID {
 	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // inferences checks that the logbook has an entry for each answer of a model. It may have more
 // entries, because an entry is signed before its answer is stored.
 func (r *run) inferences(ctx context.Context) error {
-	for _, id := range r.kin.counted() {
+	for _, id := range r.kin.vacants() {
 		t := r.kin.inferenceCounts[id]
 		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
@@ -198,7 +198,7 @@ func (r *run) inferences(ctx context.Context) error {
 			return err
 		}
 		if t.answers > t.entries {
-			r.foundCertain(inStream(store.StreamOf(store.KindLogbook, id), 0, Agent, fmt.Sprintf("an %s for each of %d answers of its model", logbook.KindInference, t.answers), fmt.Sprint(t.entries)))
+			r.addCertainFinding(inStream(store.StreamOf(store.KindLogbook, id), 0, Agent, fmt.Sprintf("an %s for each of %d answers of its model", logbook.KindInference, t.answers), fmt.Sprint(t.entries)))
 		}
 	}
 	return nil
@@ -221,7 +221,7 @@ func (r *run) crossChecks(ctx context.Context) error {
 		if f.parent == f.child {
 			continue
 		}
-		comparable, err := r.comparable(ctx, between)
+		comparable, err := r.isComparable(ctx, between)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (r *run) crossChecks(ctx context.Context) error {
 		}
 		// The logbooks were read at different times, so new entries are read until neither logbook
 		// grows.
-		report := r.found
+		report := r.addFinding
 		for range maxRereads {
 			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
 			for _, owner := range []identity.ID{between.parent, between.child} {
@@ -239,30 +239,30 @@ func (r *run) crossChecks(ctx context.Context) error {
 				}
 			}
 			if before == r.kin.tips[between.parent]+r.kin.tips[between.child] {
-				report = r.foundCertain
+				report = r.addCertainFinding
 				break
 			}
 		}
 		if f.parent != f.child {
-			unlike(between, f, report)
+			reportDifferences(between, f, report)
 		}
 	}
 	return nil
 }
 
-func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
+func (r *run) isComparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
 		if r.kin.incomparable[id] {
 			return false, nil
 		}
 		d, err := r.view.Doc(ctx, vacants.RecordKey(id))
-		if damaged(err) || err == nil && d.Version == 0 {
+		if isDamaged(err) || err == nil && d.Version == 0 {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if some, err := r.any(ctx, store.StreamOf(store.KindLogbook, id)); !some || err != nil {
+		if some, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id)); !some || err != nil {
 			return false, err
 		}
 	}
@@ -280,7 +280,7 @@ func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	return err
 }
 
-func unlike(between edge, f *family, report func(Finding)) {
+func reportDifferences(between edge, f *family, report func(Finding)) {
 	s := store.StreamOf(store.KindLogbook, between.child)
 	for kind, name := range crossCheckNames() {
 		p, c := f.parent[kind], f.child[kind]
@@ -293,8 +293,8 @@ func unlike(between edge, f *family, report func(Finding)) {
 	}
 }
 
-func (k *kinship) noteIncomparable(owner identity.ID, says *logbookState) {
-	if !says.whole || says.exported {
+func (k *kinship) noteIncomparable(owner identity.ID, state *logbookState) {
+	if !state.whole || state.exported {
 		k.incomparable[owner] = true
 	}
 }

@@ -146,7 +146,7 @@ func (c *caller) request(position uint64) (call.RequestRow, store.Row) {
 func (c *caller) forge(position uint64, text string, at time.Time) func([]store.Row) []store.Row {
 	c.Helper()
 	r, row := c.request(position)
-	sealed, bound := r.Sealed(c.Pair())
+	sealed, bound := r.SealedText(c.Pair())
 	plain, err := c.Texts.Open(c.Ctx, bound, sealed)
 	c.Must(err)
 	e, err := r.Envelope(c.Pair(), plain)
@@ -175,7 +175,7 @@ func (c *caller) forge(position uint64, text string, at time.Time) func([]store.
 func (c *caller) foreign(position uint64) func([]store.Row) []store.Row {
 	c.Helper()
 	r, _ := c.request(position)
-	sealed, bound := r.Sealed(c.Pair())
+	sealed, bound := r.SealedText(c.Pair())
 	plain, err := c.Texts.Open(c.Ctx, bound, sealed)
 	c.Must(err)
 	e, err := r.Envelope(c.Pair(), plain)

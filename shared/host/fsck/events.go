@@ -16,7 +16,7 @@ import (
 // all events with the actors' chains without storing them in memory.
 type sum identity.Hash
 
-func (s *sum) add(l *registry.Leaf) {
+func (s *sum) add(l *registry.EventLeaf) {
 	b := append(make([]byte, 0, 3*identity.Size+16), l.Hash[:]...)
 	b = append(append(b, l.Prev[:]...), l.Actor[:]...)
 	b = binary.BigEndian.AppendUint64(b, l.Seq)
@@ -26,12 +26,12 @@ func (s *sum) add(l *registry.Leaf) {
 	}
 }
 
-func leafOf(l *registry.Logged) registry.Leaf {
-	return registry.Leaf{Seq: l.Seq, Hash: l.Hash, Prev: l.Prev, Actor: l.Actor, ActorSeq: l.ActorSeq}
+func leafOf(l *registry.LoggedEvent) registry.EventLeaf {
+	return registry.EventLeaf{Seq: l.Seq, Hash: l.Hash, Prev: l.Prev, Actor: l.Actor, ActorSeq: l.ActorSeq}
 }
 
 func (r *run) chain(ctx context.Context, s store.Stream) error {
-	rows, known := r.reader(s), true
+	rows, isTipKnown := r.reader(s), true
 	var tip identity.Hash
 	for {
 		row, more, err := rows.next(ctx)
@@ -39,19 +39,19 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 			return err
 		}
 		if row.Position == 0 {
-			known = false
+			isTipKnown = false
 			continue
 		}
 		l, err := registry.DecodeEventRow(row)
 		if err != nil {
-			r.found(inStream(s, row.Position, Row, "an event", problem.Of(err).Error()))
-			known = false
+			r.addFinding(inStream(s, row.Position, Row, "an event", problem.AsError(err).Error()))
+			isTipKnown = false
 			continue
 		}
-		if known && l.Prev != tip {
-			r.found(inStream(s, row.Position, Prev, tip.String(), l.Prev.String()))
+		if isTipKnown && l.Prev != tip {
+			r.addFinding(inStream(s, row.Position, Prev, tip.String(), l.Prev.String()))
 		}
-		tip, known = l.Hash, true
+		tip, isTipKnown = l.Hash, true
 		r.result.Events++
 		r.chainSum.add(&l)
 	}
@@ -65,13 +65,13 @@ type published struct {
 	hash     identity.Hash
 	last     event.Type
 	reason   string // reason of a revocation
-	card     event.Registered
+	card     event.RegisterContent
 	listed   bool // whether there is a register event
 	whole    bool // whether all events are readable
 }
 
 func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
-	says := published{whole: true}
+	history := published{whole: true}
 	rows := r.reader(s)
 	for {
 		row, more, err := rows.next(ctx)
@@ -82,59 +82,59 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 			break
 		}
 		if row.Position == 0 {
-			says.whole = false
+			history.whole = false
 			continue
 		}
 		l, err := registry.DecodeActorRow(id, row)
 		if err != nil {
-			r.found(inStream(s, row.Position, Row, "an event of "+id.String(), problem.Of(err).Error()))
-			says.whole, says.position = false, row.Position
+			r.addFinding(inStream(s, row.Position, Row, "an event of "+id.String(), problem.AsError(err).Error()))
+			history.whole, history.position = false, row.Position
 			continue
 		}
 		leaf := leafOf(&l)
 		r.actorSum.add(&leaf)
-		r.verify(l.AppendCanonical(nil), l.Signature, id,
+		r.verify(l.AppendSigning(nil), l.Signature, id,
 			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
-		r.observeEvent(s, &l, &says)
+		r.observeEvent(s, &l, &history)
 	}
-	if says.position == 0 && says.whole {
+	if history.position == 0 && history.whole {
 		return nil // eventsWithoutRegistration checks registrations without events
 	}
-	return r.registration(ctx, id, &says)
+	return r.registration(ctx, id, &history)
 }
 
-func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) {
-	at := uint64(l.ActorSeq)
-	if says.last == event.Revoke {
-		r.found(inStream(s, at, State, "no event after the revocation", string(l.Type)))
+func (r *run) observeEvent(s store.Stream, l *registry.LoggedEvent, history *published) {
+	position := uint64(l.ActorSeq)
+	if history.last == event.Revoke {
+		r.addFinding(inStream(s, position, State, "no event after the revocation", string(l.Type)))
 	}
-	if l.Seq <= says.seq {
-		r.found(inStream(s, at, Seq, fmt.Sprintf("a place in the chain after %d", says.seq), fmt.Sprint(l.Seq)))
+	if l.Seq <= history.seq {
+		r.addFinding(inStream(s, position, Seq, fmt.Sprintf("a place in the chain after %d", history.seq), fmt.Sprint(l.Seq)))
 	}
-	says.position, says.seq, says.hash, says.last = at, l.Seq, l.Hash, l.Type
-	if says.joined == 0 {
-		says.joined = l.Seq
+	history.position, history.seq, history.hash, history.last = position, l.Seq, l.Hash, l.Type
+	if history.joined == 0 {
+		history.joined = l.Seq
 	}
 	if l.Type == event.Revoke {
-		reason, err := l.Revoked()
+		reason, err := l.ParseRevoke()
 		if err != nil {
-			r.found(inStream(s, at, Row, "the payload of a revocation", problem.Of(err).Text()))
-			says.whole = false
+			r.addFinding(inStream(s, position, Row, "the payload of a revocation", problem.AsError(err).Text()))
+			history.whole = false
 		}
-		says.reason = reason
+		history.reason = reason
 		return
 	}
-	said, err := l.Registered()
+	registration, err := l.ParseRegister()
 	if err != nil {
-		r.found(inStream(s, at, Row, "the payload of a registration", problem.Of(err).Text()))
-		says.whole = false
+		r.addFinding(inStream(s, position, Row, "the payload of a registration", problem.AsError(err).Text()))
+		history.whole = false
 		return
 	}
-	known := says.card.Card
-	if replaced, isReplacement := event.Replaces(l.Key); says.whole && says.listed && known != said.Card && !(isReplacement && replaced == known) {
-		r.found(inStream(s, at, Card, "a key that says it replaces the card "+known.String(), fmt.Sprintf("%.80q", l.Key)))
+	oldCard := history.card.Card
+	if replaced, isReplacement := event.ParseReplacesKey(l.Key); history.whole && history.listed && oldCard != registration.Card && !(isReplacement && replaced == oldCard) {
+		r.addFinding(inStream(s, position, Card, "a key that says it replaces the card "+oldCard.String(), fmt.Sprintf("%.80q", l.Key)))
 	}
-	says.card, says.listed = said, true
+	history.card, history.listed = registration, true
 }
 
 // compareEventChains compares the chain of all events with the actors' chains event by event if
@@ -143,8 +143,8 @@ func (r *run) compareEventChains(ctx context.Context) error {
 	if r.chainSum == r.actorSum {
 		return nil
 	}
-	all := registry.EventStream()
-	if err := r.eachRow(ctx, all, func(row store.Row) error {
+	events := registry.EventStream()
+	if err := r.eachRow(ctx, events, func(row store.Row) error {
 		l, err := registry.DecodeEventRow(row)
 		if err != nil {
 			return nil
@@ -155,12 +155,12 @@ func (r *run) compareEventChains(ctx context.Context) error {
 			return err
 		}
 		want := fmt.Sprintf("event %d of %s", l.ActorSeq, l.Actor)
-		if state == beyond {
-			r.found(inStream(all, l.Seq, Event, want, "none"))
+		if state == pastEnd {
+			r.addFinding(inStream(events, l.Seq, Event, want, "none"))
 			return nil
 		}
-		if known, err := registry.DecodeActorRow(l.Actor, own); err == nil && leafOf(&known) != l {
-			r.found(inStream(all, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, known.Seq, known.Prev, known.Hash),
+		if actorRow, err := registry.DecodeActorRow(l.Actor, own); err == nil && leafOf(&actorRow) != l {
+			r.addFinding(inStream(events, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, actorRow.Seq, actorRow.Prev, actorRow.Hash),
 				fmt.Sprintf("one at %d after %s with hash %s", l.Seq, l.Prev, l.Hash)))
 		}
 		return nil
@@ -193,12 +193,12 @@ func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 			return err
 		}
 		want := fmt.Sprintf("the place %d in the chain of all events", l.Seq)
-		if state == beyond {
-			r.found(inStream(s, row.Position, Event, want, "none"))
+		if state == pastEnd {
+			r.addFinding(inStream(s, row.Position, Event, want, "none"))
 			return nil
 		}
 		if leaf, err := registry.DecodeEventRow(in); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
-			r.found(inStream(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
+			r.addFinding(inStream(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
 		}
 		return nil
 	})
@@ -208,31 +208,31 @@ func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 type condition uint8
 
 const (
-	there condition = iota
+	present condition = iota
 	unreadable
-	beyond // after the end of the stream
+	pastEnd // after the end of the stream
 )
 
 func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Row, condition, error) {
 	rows, err := r.view.Rows(ctx, s, position, 1, store.Ascending)
 	switch {
-	case damaged(err):
+	case isDamaged(err):
 		return store.Row{}, unreadable, nil
 	case err != nil:
 		return store.Row{}, unreadable, err
 	case len(rows) > 0 && rows[0].Position == position:
-		return rows[0], there, nil
+		return rows[0], present, nil
 	}
 	tip, err := r.view.Rows(ctx, s, last, 1, store.Descending)
 	switch {
-	case damaged(err):
+	case isDamaged(err):
 		return store.Row{}, unreadable, nil
 	case err != nil:
 		return store.Row{}, unreadable, err
 	case len(tip) > 0 && tip[0].Position > position:
 		return store.Row{}, unreadable, nil
 	}
-	return store.Row{}, beyond, nil
+	return store.Row{}, pastEnd, nil
 }
 
 // eachRow calls fn for each readable row. It skips other rows, which were already reported.

@@ -15,7 +15,7 @@ func (r *run) files(ctx context.Context) error {
 			store.Lister
 		}{r.view, r.Source},
 		Blobs: r.Blobs, Now: r.began,
-		Found: func(where, want, got string) { r.found(Finding{Where: where, Check: File, Want: want, Got: got}) },
+		Found: func(where, want, got string) { r.addFinding(Finding{Where: where, Check: File, Want: want, Got: got}) },
 	}
 	return c.Verify(ctx)
 }

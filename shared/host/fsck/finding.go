@@ -30,7 +30,7 @@ const (
 	Void           Check = "void"      // a void does not change the chain
 	Text           Check = "text"      // the sealed text opens and can be decoded
 	Kind           Check = "kind"      // a reset has the form of a reset, and a call does not
-	Form           Check = "form"      // forms that are never accepted: a call with ROLE_AGENT, an answer with another role, a request with an idempotency key of a reply
+	MessageForm    Check = "form"      // forms that are never accepted: a call with ROLE_AGENT, an answer with another role, a request with an idempotency key of a reply
 	Hash           Check = "hash"      // hash of the envelope
 	Signature      Check = "signature" // a request is signed by the caller, an answer by the vacant, and an entry by the owner
 
@@ -70,27 +70,27 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	at := f.Where
+	location := f.Where
 	if f.Position > 0 {
-		at = fmt.Sprintf("%s row %d", at, f.Position)
+		location = fmt.Sprintf("%s row %d", location, f.Position)
 	}
-	return fmt.Sprintf("%s: %s: expected %s, got %s", at, f.Check, f.Want, f.Got)
+	return fmt.Sprintf("%s: %s: expected %s, got %s", location, f.Check, f.Want, f.Got)
 }
 
 // Result contains the numbers of a check.
 type Result struct {
 	Streams    uint64 `json:"streams"`
 	Rows       uint64 `json:"rows"`                 // rows that were read, including damaged ones
-	Sealed     uint64 `json:"sealed"`               // rows whose text can no longer be read
+	SealedRows uint64 `json:"sealed"`               // rows whose text can no longer be read
 	Vacants    uint64 `json:"vacants"`              // hosted vacants with a record
 	Events     uint64 `json:"events,omitempty"`     // events in the chain of the registry
 	Registered uint64 `json:"registered,omitempty"` // vacants with a registration, on this or another host
-	// Withheld counts sealed keys that the vault did not open for this check, so they were not
+	// WithheldKeys counts sealed keys that the vault did not open for this check, so they were not
 	// checked.
-	Withheld uint64 `json:"withheld,omitempty"`
-	// Changing counts the findings that only the second reading had. It also counts balances that
+	WithheldKeys uint64 `json:"withheld,omitempty"`
+	// ChangingFindings counts the findings that only the second reading had. It also counts balances that
 	// changed during all reads and were compared only within the amounts of the new rows.
-	Changing uint64 `json:"changing,omitempty"`
+	ChangingFindings uint64 `json:"changing,omitempty"`
 	// Restored is the time of the last restore of a vacant from a backup, or the zero time. Since
 	// then, messages that were signed until RefusedUntil are refused.
 	Restored     time.Time `json:"restored,omitzero"`

@@ -58,7 +58,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	for range 2 {
 		r = &run{Config: c, first: first, seen: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
 			kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
-			gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
+			gate: attemptData{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
 			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
 			return r.walk(ctx)
@@ -91,7 +91,7 @@ type run struct {
 	// kin collects the entries of logbooks about parents and children, and gate the attempts to
 	// graduate. Both are compared after all streams were read.
 	kin  kinship
-	gate passages
+	gate attemptData
 	// money contains the sums of each account by its id.
 	money map[[32]byte]*ledger
 	// tips contains the next position of each stream whose rows move money.
@@ -105,10 +105,10 @@ type run struct {
 }
 
 func (r *run) walk(ctx context.Context) error {
-	if err := r.self(ctx); err != nil {
+	if err := r.checkSelf(ctx); err != nil {
 		return err
 	}
-	if err := r.unrelatedDocuments(ctx, store.OfHost); err != nil {
+	if err := r.unrelatedDocuments(ctx, store.OwnedByHost); err != nil {
 		return err
 	}
 	if err := r.names(ctx); err != nil {
@@ -159,14 +159,14 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct#, bkg# or rev# and one, or the name of the events or of the canaries", Got: "another name"})
+		r.addFinding(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct#, bkg# or rev# and one, or the name of the events or of the canaries", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
 	case store.KindRequest:
 		return r.pair(ctx, pairOf(ids))
 	case store.KindResponse:
-		requests, err := r.any(ctx, pairOf(ids).Requests())
+		requests, err := r.hasRows(ctx, pairOf(ids).Requests())
 		if requests || err != nil {
 			return err // the response stream is checked with the requests
 		}
@@ -201,15 +201,15 @@ func idsOf(kind string) int {
 	return 0
 }
 
-// any reports whether a stream has rows, whether readable or not.
-func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
+// hasRows reports whether a stream has rows, whether readable or not.
+func (r *run) hasRows(ctx context.Context, s store.Stream) (bool, error) {
 	rows, err := r.view.Rows(ctx, s, 1, 1, store.Ascending)
-	if damaged(err) {
+	if isDamaged(err) {
 		return true, nil
 	}
 	if err == nil && len(rows) == 0 { // the first row may be missing
 		rows, err = r.view.Rows(ctx, s, last, 1, store.Descending)
-		if damaged(err) {
+		if isDamaged(err) {
 			return true, nil
 		}
 	}
@@ -224,7 +224,7 @@ func (r *run) canaries(ctx context.Context, s store.Stream) error {
 			return err
 		}
 		if err := canary.Check(row); row.Position > 0 && err != nil {
-			r.found(inStream(s, row.Position, Stream, "a canary", problem.Of(err).Text()))
+			r.addFinding(inStream(s, row.Position, Stream, "a canary", problem.AsError(err).Text()))
 		}
 	}
 }
@@ -239,6 +239,6 @@ func (r *run) skip(ctx context.Context, s store.Stream) error {
 	}
 }
 
-func damaged(err error) bool {
+func isDamaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }

@@ -20,8 +20,8 @@ import (
 // passage is an accepted attempt. It took a slot of its parent's day between began and decided.
 type passage struct{ began, decided time.Time }
 
-// passages collects data that is compared with windows and manifests at the end.
-type passages struct {
+// attemptData collects data that is compared with windows and manifests at the end.
+type attemptData struct {
 	parents          map[identity.ID]bool          // parents with attempts
 	accepted         map[identity.ID][]passage     // keyed by parent
 	attemptsByParent map[identity.ID][]int64       // start times of attempts, keyed by the parent in the child's manifest
@@ -31,17 +31,17 @@ type passages struct {
 
 func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
 	rows, before := r.reader(s), uint64(0) // before is the position of the previous attempt if it is open
-	tip, began := uint64(0), []try(nil)
+	tip, began := uint64(0), []attemptStart(nil)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
-			if err := r.recordAttempts(ctx, child, began); err != nil {
+			if err := r.collectAttempts(ctx, child, began); err != nil {
 				return err
 			}
-			return r.beyondAttempts(ctx, s, child, tip)
+			return r.checkBeyondAttempts(ctx, s, child, tip)
 		}
 		if row.Position == 0 {
 			continue
@@ -49,16 +49,16 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		tip = row.Position
 		if before > 0 {
 			// The commit that begins an attempt ends the previous one.
-			r.found(inDocument(graduation.AttemptKey(child, before), Graduation, "an end, as another attempt follows", string(graduation.Open)))
+			r.addFinding(inDocument(graduation.AttemptKey(child, before), Graduation, "an end, as another attempt follows", string(graduation.Open)))
 		}
 		before = 0
 		a, err := graduation.DecodeAttempt(child, row)
 		if err != nil {
-			r.found(inStream(s, row.Position, Row, "an attempt to graduate", problem.Of(err).Error()))
+			r.addFinding(inStream(s, row.Position, Row, "an attempt to graduate", problem.AsError(err).Error()))
 			continue
 		}
 		if err := a.Request.Verify(); err != nil {
-			r.found(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one that they have not"))
+			r.addFinding(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one that they have not"))
 		}
 		open, err := r.attempt(ctx, &a)
 		if err != nil {
@@ -67,7 +67,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		if open {
 			before = row.Position
 		}
-		began = append(began, try{a.Request.ParentID, a.Began.UnixMicro()})
+		began = append(began, attemptStart{a.Request.ParentID, a.StartedAt.UnixMicro()})
 	}
 }
 
@@ -79,36 +79,36 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 		return false, err
 	}
 	if d.Version == 0 {
-		r.found(inDocument(k, Graduation, "the status of the attempt", "none"))
+		r.addFinding(inDocument(k, Graduation, "the status of the attempt", "none"))
 		return false, nil
 	}
 	st, err := graduation.DecodeStatus(*a, d)
 	if err != nil {
-		return false, r.broken(k, Document, "the status of an attempt", err)
+		return false, r.reportDamage(k, Document, "the status of an attempt", err)
 	}
 	switch st.Phase {
 	case graduation.Refused:
-		if kind, ok := gate.KindOf(st.Refusal.Error); !ok || !gate.Refuses(st.Refusal.Step, kind) {
-			r.found(inDocument(k, Graduation, "a refusal of one of the gate's steps", fmt.Sprintf("%.40q of %.40q", st.Refusal.Error, string(st.Refusal.Step))))
+		if kind, ok := gate.ParseErrorName(st.Refusal.Error); !ok || !gate.IsRefusal(st.Refusal.Step, kind) {
+			r.addFinding(inDocument(k, Graduation, "a refusal of one of the gate's steps", fmt.Sprintf("%.40q of %.40q", st.Refusal.Error, string(st.Refusal.Step))))
 		}
 	case graduation.Accepted:
-		return false, r.accepted(ctx, k, &st)
+		return false, r.checkAccepted(ctx, k, &st)
 	}
 	return st.Phase == graduation.Open, nil
 }
 
-// accepted checks that the child's manifest is the manifest that the accepted attempt created.
+// checkAccepted checks that the child's manifest is the manifest that the checkAccepted attempt created.
 // Later manifests cannot replace it.
-func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) error {
+func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
-	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.Began, st.Decided})
-	made, err := composite.Parse(st.Outcome.Manifest)
+	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.StartedAt, st.DecidedAt})
+	made, err := composite.ParseManifest(st.Outcome.Manifest)
 	if err != nil || made.Verify() != nil {
-		r.found(inDocument(k, Graduation, "the manifest that opened the child, signed by both", "another"))
+		r.addFinding(inDocument(k, Graduation, "the manifest that opened the child, signed by both", "another"))
 		return nil
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(st.Child))
-	if damaged(err) {
+	if isDamaged(err) {
 		return nil // reported with the child's registration
 	}
 	if err != nil {
@@ -119,21 +119,21 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.
 	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != made.Hash():
-		r.found(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
+		r.addFinding(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }
 
-func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
+func (r *run) checkBeyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	if _, state, err := r.at(ctx, s, tip+1); err != nil || state != beyond {
+	if _, state, err := r.at(ctx, s, tip+1); err != nil || state != pastEnd {
 		return err
 	}
-	r.found(inDocument(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
+	r.addFinding(inDocument(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (r *run) comparePassedAttempts(ctx context.Context) error {
 		}
 	}
 	for _, child := range slices.SortedFunc(maps.Keys(r.gate.opened), order) {
-		if err := r.openedBy(ctx, child, r.gate.opened[child]); err != nil {
+		if err := r.checkOpenedBy(ctx, child, r.gate.opened[child]); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	return r.broken(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
+	return r.reportDamage(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
 // slack is the maximum time between a slot and its attempt. A clock may have been set back between
@@ -184,13 +184,13 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	}
 	w, err := graduation.WindowDocs.Parse(d)
 	if d.Version > 0 && err != nil { // a missing window is empty
-		return r.broken(k, Document, "a window of graduations", err)
+		return r.reportDamage(k, Document, "a window of graduations", err)
 	}
 	switch leaked, unpaid := match(w.Taken, r.gate.accepted[parent]); {
 	case leaked > 0:
-		r.foundAt(d.Version, inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
 	case unpaid > 0:
-		r.foundAt(d.Version, inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
 	}
 	return nil
 }
@@ -202,8 +202,8 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	left := slices.Clone(accepted)
 	slices.SortFunc(left, func(a, b passage) int { return a.decided.Compare(b.decided) })
 	for _, t := range w {
-		at := time.UnixMicro(t)
-		i := slices.IndexFunc(left, func(p passage) bool { return !at.Before(p.began.Add(-slack)) && !at.After(p.decided.Add(slack)) })
+		slot := time.UnixMicro(t)
+		i := slices.IndexFunc(left, func(p passage) bool { return !slot.Before(p.began.Add(-slack)) && !slot.After(p.decided.Add(slack)) })
 		if i < 0 {
 			leaked++
 			continue
@@ -213,14 +213,14 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	for _, p := range left {
 		// The slot of this attempt would have been the last one, or a later slot cannot have
 		// removed it.
-		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.Day)) {
+		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
 			unpaid++
 		}
 	}
 	return leaked, unpaid
 }
 
-func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
+func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
 	// Only a graduation opens a child, so an accepted attempt must have created the manifest.
 	found := false
 	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
@@ -229,7 +229,7 @@ func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity
 			return nil
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
-		if damaged(err) {
+		if isDamaged(err) {
 			found = true // the damaged status may be the right one, and it was reported
 			return nil
 		}
@@ -242,13 +242,13 @@ func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity
 			return nil
 		}
 		if st.Phase == graduation.Accepted {
-			m, err := composite.Parse(st.Outcome.Manifest)
+			m, err := composite.ParseManifest(st.Outcome.Manifest)
 			found = found || err == nil && m.Hash() == manifest
 		}
 		return nil
 	})
 	if err == nil && !found {
-		r.found(inDocument(registry.ManifestKey(child), Graduation, "one that an accepted attempt has made, as it has graduated", "one of none"))
+		r.addFinding(inDocument(registry.ManifestKey(child), Graduation, "one that an accepted attempt has made, as it has graduated", "one of none"))
 	}
 	return err
 }

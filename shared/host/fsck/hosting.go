@@ -20,10 +20,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error) error {
-	for d, err := range store.All(ctx, r.Source, of) {
+func (r *run) each(ctx context.Context, docRange store.Range, fn func(store.Doc) error) error {
+	for d, err := range store.Documents(ctx, r.Source, docRange) {
 		if err != nil {
-			return r.broken(store.Key{Partition: of.Partition, Sort: "*"}, Document, "a list", err)
+			return r.reportDamage(store.Key{Partition: docRange.Partition, Sort: "*"}, Document, "a list", err)
 		}
 		if err := fn(d); err != nil {
 			return err
@@ -32,22 +32,22 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 	return nil
 }
 
-// unrelatedDocuments reads an owner's documents of the kinds with store.Alone, which are not
+// unrelatedDocuments reads an owner's documents of the kinds with store.VerifyParse, which are not
 // compared with other documents. parts replace the stars in the partition's pattern.
-func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...string) error {
+func (r *run) unrelatedDocuments(ctx context.Context, owner store.OwnerKind, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
-		if s.Of != of || s.Verify != store.Alone {
+		if s.Owner != owner || s.Verify != store.VerifyParse {
 			continue
 		}
 		check := func(d store.Doc) error {
-			if one, ok := documents.Of(d.Key); d.Version == 0 || !ok || one.Shape != s {
+			if keyKind, ok := documents.Find(d.Key); d.Version == 0 || !ok || keyKind.Shape != s {
 				return nil // no document, or a document of another kind in the same range
 			}
-			return r.broken(d.Key, Document, "the "+s.Name, kind.Check(d))
+			return r.reportDamage(d.Key, Document, "the "+s.Name, kind.Check(d))
 		}
 		if strings.Contains(s.Sort, "*") {
-			if err := r.each(ctx, s.All(parts...), check); err != nil {
+			if err := r.each(ctx, s.Range(parts...), check); err != nil {
 				return err
 			}
 			continue
@@ -66,10 +66,10 @@ func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...s
 func (r *run) names(ctx context.Context) error {
 	// A name that is created during the check may be missing in the view. Its vacant is found by
 	// its logbook.
-	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key) })
+	return r.each(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.name(ctx, d.Key) })
 }
 
-func (r *run) self(ctx context.Context) error {
+func (r *run) checkSelf(ctx context.Context) error {
 	d, err := r.document(ctx, vacants.SelfKey())
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (r *run) self(ctx context.Context) error {
 	var host identity.ID // zero if the key is in a key service
 	if d.Version > 0 {
 		host, err = vacants.CheckSelf(ctx, d, r.Vault)
-		if err := r.key(vacants.SelfKey(), "the host's key", err); err != nil {
+		if err := r.reportKey(vacants.SelfKey(), "the host's key", err); err != nil {
 			return err
 		}
 	}
@@ -86,33 +86,33 @@ func (r *run) self(ctx context.Context) error {
 		return err
 	}
 	if err := signingkey.CheckCertificates(d, host); err != nil {
-		return r.broken(signingkey.Key(), Document, "keys that the host certified", err)
+		return r.reportDamage(signingkey.Key(), Document, "keys that the host certified", err)
 	}
-	return r.key(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
+	return r.reportKey(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// key reports err if it means that a sealed key is damaged. It counts a key that r.Vault withholds.
-func (r *run) key(k store.Key, want string, err error) error {
+// reportKey reports err if it means that a sealed reportKey is damaged. It counts a reportKey that r.Vault withholds.
+func (r *run) reportKey(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
-		r.result.Withheld++
+		r.result.WithheldKeys++
 		return nil
 	}
-	return r.broken(k, Key, want, err)
+	return r.reportDamage(k, Key, want, err)
 }
 
 // document reads a document. If the document is damaged, it reports this and returns the zero Doc.
 func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := r.view.Doc(ctx, k)
 	if err != nil {
-		return store.Doc{}, r.broken(k, Document, "a document that can be read", err)
+		return store.Doc{}, r.reportDamage(k, Document, "a document that can be read", err)
 	}
 	return d, nil
 }
 
-// broken reports err if it means damage. Otherwise it returns err.
-func (r *run) broken(k store.Key, c Check, want string, err error) error {
-	if damaged(err) {
-		r.found(inDocument(k, c, want, problem.Of(err).Error()))
+// reportDamage reports err if it means damage. Otherwise it returns err.
+func (r *run) reportDamage(k store.Key, c Check, want string, err error) error {
+	if isDamaged(err) {
+		r.addFinding(inDocument(k, c, want, problem.AsError(err).Error()))
 		return nil
 	}
 	return err
@@ -128,30 +128,30 @@ func (r *run) name(ctx context.Context, k store.Key) error {
 	}
 	id, err := vacants.NameDocs.Parse(d)
 	if err != nil {
-		return r.broken(k, Document, "a name", err)
+		return r.reportDamage(k, Document, "a name", err)
 	}
 	d, err = r.view.Doc(ctx, vacants.RecordKey(id))
 	switch {
-	case damaged(err):
+	case isDamaged(err):
 		// Reported with the vacant.
 	case err != nil:
 		return err
 	case d.Version == 0:
-		r.found(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
+		r.addFinding(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
 		return nil
 	}
 	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != k.Sort && vacants.NameKey(rec.Name) != k {
-		r.found(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
+		r.addFinding(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
-	logged, err := r.any(ctx, store.StreamOf(store.KindLogbook, id))
+	logged, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id))
 	if err == nil && !logged {
-		r.found(inDocument(vacants.RecordKey(id), State, "a logbook", "none"))
+		r.addFinding(inDocument(vacants.RecordKey(id), State, "a logbook", "none"))
 	}
 	return err
 }
 
 func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
-	says := logbookState{state: lifecycle.Local, whole: true}
+	logState := logbookState{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
 	chain, linked := logbook.Verifier{Owner: owner}, true
 	for {
@@ -160,30 +160,30 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			return err
 		}
 		if !more {
-			r.kin.noteIncomparable(owner, &says)
-			return r.vacant(ctx, owner, &says)
+			r.kin.noteIncomparable(owner, &logState)
+			return r.vacant(ctx, owner, &logState)
 		}
 		var e logbook.Entry
 		if row.Position == 0 {
-			linked, says.whole = false, false
+			linked, logState.whole = false, false
 			continue
 		}
 		if err := e.UnmarshalBinary(row.Data); err != nil {
-			r.found(inStream(s, row.Position, Row, "a logbook entry", problem.Of(err).Error()))
-			linked, says.whole = false, false
+			r.addFinding(inStream(s, row.Position, Row, "a logbook entry", problem.AsError(err).Error()))
+			linked, logState.whole = false, false
 			continue
 		}
 		r.entry(s, row.Position, &chain, &e, linked)
 		linked = true
-		if says.deleted {
-			r.found(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
+		if logState.deleted {
+			r.addFinding(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
-		if err := says.observe(&e, owner); err != nil {
-			r.found(inStream(s, row.Position, Row, "an entry with the payload of its kind", problem.Of(err).Error()))
-			says.whole = false
+		if err := logState.observe(&e, owner); err != nil {
+			r.addFinding(inStream(s, row.Position, Row, "an entry with the payload of its kind", problem.AsError(err).Error()))
+			logState.whole = false
 		}
 		if e.Kind == logbook.KindBirth && row.Position > 1 {
-			r.found(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
+			r.addFinding(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
 		}
 		r.kin.observe(&e, row.Position, owner)
 	}
@@ -191,20 +191,20 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 
 func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, linked bool) {
 	var wrong *logbook.ChainError
-	if !errors.As(chain.Next(e), &wrong) {
+	if !errors.As(chain.Verify(e), &wrong) {
 		return
 	}
 	if wrong.IsLink() && linked {
-		r.found(inStream(s, position, Prev, wrong.Want.String(), wrong.Got.String()))
+		r.addFinding(inStream(s, position, Prev, wrong.Want.String(), wrong.Got.String()))
 	}
 	if !wrong.IsLink() || !e.Verify(chain.Owner) {
-		r.found(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "one that is not"))
+		r.addFinding(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "one that is not"))
 	}
 }
 
 // vacant checks the record of an id with a logbook. An id without a record is not a vacant, because
 // an aborted import leaves only entries.
-func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) error {
+func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState) error {
 	k := vacants.RecordKey(id)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
@@ -213,14 +213,14 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	r.result.Vacants++
 	rec, err := vacants.RecordDocs.Parse(d)
 	if err != nil {
-		return r.broken(k, Document, "a record of "+id.String(), err)
+		return r.reportDamage(k, Document, "a record of "+id.String(), err)
 	}
 	r.gate.tenants[rec.Tenant] = true
-	if err := r.checkManifest(ctx, k, &rec, says); err != nil {
+	if err := r.checkManifest(ctx, k, &rec, logState); err != nil {
 		return err
 	}
-	if says.whole && rec.State != says.state {
-		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	if logState.whole && rec.State != logState.state {
+		r.addFinding(inDocument(k, State, string(logState.state)+", as its logbook ends", string(rec.State)))
 	}
 	if err := r.unrelatedDocuments(ctx, store.OfVacant, id.String()); err != nil {
 		return err
@@ -228,55 +228,55 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.reputationWithoutReviews(ctx, id); err != nil {
 		return err
 	}
-	if err := r.unregistered(ctx, &rec); err != nil {
+	if err := r.checkUnregistered(ctx, &rec); err != nil {
 		return err
 	}
-	if err := r.plan(ctx, &rec, says); err != nil {
+	if err := r.plan(ctx, &rec, logState); err != nil {
 		return err
 	}
 	if err := r.agents(ctx, &rec); err != nil {
 		return err
 	}
 	if rec.IsDeleted() {
-		return r.tombstone(ctx, k, &rec, says)
+		return r.tombstone(ctx, k, &rec, logState)
 	}
-	if says.deleted {
+	if logState.deleted {
 		// The record was restored after its deletion, for example from a backup of the documents.
-		r.found(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
+		r.addFinding(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
 	}
-	if rec.Floor.Before(says.floor) {
+	if rec.Floor.Before(logState.floor) {
 		// If the floor were missing, envelopes from before the restore could be accepted again.
-		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
+		r.addFinding(inDocument(k, Floor, "not before "+canon.FormatTime(logState.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
 	if rec.Restored.After(r.result.Restored) {
 		r.result.Restored, r.result.RefusedUntil = rec.Restored, rec.Floor
 	}
-	r.card(k, &rec, says)
-	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
+	r.card(k, &rec, logState)
+	if err := r.reportKey(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
 	wrong, err := r.checkNameOf(ctx, k, &rec)
 	if wrong != nil {
-		r.found(*wrong)
+		r.addFinding(*wrong)
 	}
 	return err
 }
 
-func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
+func (r *run) card(k store.Key, rec *vacants.Record, logState *logbookState) {
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:
-		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
+		r.addFinding(inDocument(k, Card, "a capability card", problem.AsError(err).Text()))
 	case c.VacantID != rec.ID:
-		r.found(inDocument(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
+		r.addFinding(inDocument(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.found(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
 	case c.CapabilityText != rec.Capability:
-		r.found(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
-	case says.whole && says.capability != "" && says.capability != c.CapabilityText:
-		r.found(inDocument(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", says.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
-	case says.whole && says.card != "" && says.card != c.Hash().String():
-		r.found(inDocument(k, Card, "the card "+says.card+", last signed by its logbook", c.Hash().String()))
+		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+	case logState.whole && logState.capability != "" && logState.capability != c.CapabilityText:
+		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", logState.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+	case logState.whole && logState.card != "" && logState.card != c.Hash().String():
+		r.addFinding(inDocument(k, Card, "the card "+logState.card+", last signed by its logbook", c.Hash().String()))
 	}
 }
 
@@ -289,8 +289,8 @@ func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record)
 		return differ(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name))
 	}
 	d, err := vacants.NameDoc(ctx, r.view, rec.Name)
-	if damaged(err) {
-		return differ(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.Of(err).Error())
+	if isDamaged(err) {
+		return differ(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.AsError(err).Error())
 	}
 	if err != nil {
 		return nil, err

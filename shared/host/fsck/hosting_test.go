@@ -70,7 +70,7 @@ func foreignEntry(c *caller) func([]store.Row) []store.Row {
 	return func(rows []store.Row) []store.Row {
 		var before logbook.Entry
 		c.Must(before.UnmarshalBinary(rows[2].Data))
-		e := logbook.Next(&before, logbook.KindStateChanged, c.Time, logbook.StateChanged(lifecycle.Active, lifecycle.Active))
+		e := logbook.Next(&before, logbook.KindStateChanged, c.Time, logbook.StateChangedPayload(lifecycle.Active, lifecycle.Active))
 		_, err := e.Sign(c.Ctx, k)
 		c.Must(err)
 		rows[3].Data, err = e.MarshalBinary()

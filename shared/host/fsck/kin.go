@@ -13,20 +13,20 @@ import (
 )
 
 func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
-	at := registry.ManifestKey(g.ID)
-	d, err := r.document(ctx, at)
+	manifestKey := registry.ManifestKey(g.ID)
+	d, err := r.document(ctx, manifestKey)
 	if err != nil {
 		return err
 	}
 	if d.Version == 0 {
 		if g.ParentProven {
-			r.found(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
+			r.addFinding(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
 		}
 		return nil
 	}
 	m, err := registry.ManifestDocs.Parse(d)
 	if err != nil {
-		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
+		return r.reportDamage(manifestKey, Manifest, "a manifest that parent and child have signed", err)
 	}
 	if m.Graduated {
 		r.gate.opened[m.Manifest.ChildID] = m.Manifest.Hash()
@@ -34,10 +34,10 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 			return err
 		}
 	}
-	if wrong := disobeyed(k, g, &m); wrong != nil {
-		r.found(*wrong)
+	if wrong := manifestDifference(k, g, &m); wrong != nil {
+		r.addFinding(*wrong)
 	}
-	return r.proven(ctx, &m)
+	return r.checkEdgesOf(ctx, &m)
 }
 
 func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
@@ -47,17 +47,17 @@ func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
 		return err
 	}
 	if err := m.CheckOpened(d); err != nil {
-		r.found(inDocument(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.Of(err).Text()))
+		r.addFinding(inDocument(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.AsError(err).Text()))
 	}
 	return nil
 }
 
-func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
+func manifestDifference(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
 	var f Finding
-	switch closed := m.Closed(); {
+	switch closed := m.IsClosed(); {
 	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
 		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
-	case closed && (!g.Closed || g.Joined > 0 && g.Visibility != lifecycle.Hidden):
+	case closed && (!g.Closed || g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden):
 		f = inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open")
 	case !closed && g.Closed:
 		f = inDocument(k, Manifest, "an open child, as its manifest says", "one that is closed")
@@ -67,7 +67,7 @@ func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocume
 	return &f
 }
 
-func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
+func (r *run) checkEdgesOf(ctx context.Context, m *registry.ManifestDocument) error {
 	// Hosts never delete an edge, so the edges of replaced manifests must also exist.
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
@@ -77,7 +77,7 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 			return err
 		}
 		if d.Version == 0 {
-			r.found(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
+			r.addFinding(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 // parent. A replaced manifest has no effect, but its edge cannot be created without the child's
 // signature.
 func (r *run) edges(ctx context.Context, parent identity.ID) error {
-	return r.each(ctx, registry.KinDocs.All(parent.String()), func(d store.Doc) error { return r.edge(ctx, parent, d.Key) })
+	return r.each(ctx, registry.KinDocs.Range(parent.String()), func(d store.Doc) error { return r.edge(ctx, parent, d.Key) })
 }
 
 func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
@@ -96,31 +96,31 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 	}
 	child, err := identity.ParseID(k.Sort)
 	if err != nil {
-		r.found(inDocument(k, Document, "the key of a child", "another"))
+		r.addFinding(inDocument(k, Document, "the key of a child", "another"))
 		return nil
 	}
-	at := registry.ManifestKey(child)
-	d, err := r.document(ctx, at)
+	manifestKey := registry.ManifestKey(child)
+	d, err := r.document(ctx, manifestKey)
 	if err != nil {
 		return err
 	}
 	want := "an edge that the child has signed, or none"
 	if d.Version == 0 {
-		r.found(inDocument(k, Manifest, want, "one without a manifest"))
+		r.addFinding(inDocument(k, Manifest, want, "one without a manifest"))
 		return nil
 	}
 	m, err := registry.ManifestDocs.Parse(d)
 	switch {
 	case err != nil: // reported with the child if it has events or is on this host
-		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
+		if some, err := r.hasRows(ctx, registry.ActorStream(child)); some || err != nil {
 			return err
 		}
-		if d, err := r.view.Doc(ctx, vacants.RecordKey(child)); d.Version > 0 || err != nil && !damaged(err) {
+		if d, err := r.view.Doc(ctx, vacants.RecordKey(child)); d.Version > 0 || err != nil && !isDamaged(err) {
 			return err
 		}
-		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
+		return r.reportDamage(manifestKey, Manifest, "a manifest that parent and child have signed", err)
 	case !slices.Contains(m.Parents(), parent):
-		r.found(inDocument(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
+		r.addFinding(inDocument(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
 	}
 	return nil
 }

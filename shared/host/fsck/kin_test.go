@@ -93,7 +93,7 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 
 	for want, k := range map[string]store.Key{
 		"one without a manifest": registry.KinKey(parent.ID(), registrytest.Key(9).ID()),
-		"another":                {Partition: registry.KinDocs.All(made.ID().String()).Partition, Sort: "x"},
+		"another":                {Partition: registry.KinDocs.Range(made.ID().String()).Partition, Sort: "x"},
 		"one to a child of " + parent.ID().String(): registry.KinKey(child.ID(), child.ID()),
 	} {
 		l.Must(st.Commit(l.Ctx, store.Put{Key: k, WriteID: store.WriteID{1}, Data: []byte{1}}))

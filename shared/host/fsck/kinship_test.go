@@ -52,7 +52,7 @@ type blind struct{}
 
 func (blind) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{
-		With: parent, Role: gate.Parent, A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent},
+		With: parent, Role: gate.Parent, Child: gate.Observation{ID: child, Closed: true}, Other: gate.Observation{ID: parent},
 	}}}, nil
 }
 
@@ -68,7 +68,7 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f.Vacants = v
 	f.gate = graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: blind{}, Now: f.Now, Rand: rand.Reader, Wait: noWait})
 
-	made, err := v.Create(f.Ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo", Tenant: "law"})
+	made, err := v.Create(f.Ctx, vacants.CreateSpec{Name: "firm", Capability: "answers", Substrate: "echo", Tenant: "law"})
 	f.Must(err)
 	f.parent = made.ID
 	f.clerk = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
@@ -110,14 +110,14 @@ func (f *firm) spawn(s vacants.SpawnSpec) identity.ID {
 func (f *firm) delegate(child identity.ID, task string) {
 	f.Helper()
 	d := logbook.Delegation{Parent: f.parent, Child: child, Kind: "str", Task: identity.Sum([]byte(task))}
-	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
-		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
+	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
+		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.ExecutePayload()}))
 }
 
 // asked returns a submission that parent and child have signed.
 func (f *firm) asked(child identity.ID) graduation.Submission {
 	f.Helper()
-	r := composite.Request{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
+	r := composite.GraduationRequest{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
 	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return r.SignParent(f.Ctx, s) }))
 	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return r.SignChild(f.Ctx, s) }))
 	return graduation.Submission{Request: r}
@@ -138,7 +138,7 @@ func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) fun
 	if err != nil || !ok {
 		f.Fatal(ok, err)
 	}
-	m := *known.Born()
+	m := *known.BirthManifest()
 	change(&m)
 	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return m.SignParent(f.Ctx, s) }))
 	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return m.SignChild(f.Ctx, s) }))
@@ -328,20 +328,20 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 		want    string // "" if nothing is reported
 	}{
 		"a task that the child was not given": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
 		}, "kin: expected 3 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
 		"a task that nobody gave": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").ExecutePayload()})
 		}, "kin: expected 2 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
 		"another task than was given": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").ExecutePayload()})
 		}, "kin: expected COMPOSITE_EXECUTE to say what COMPOSITE_DELEGATE says in the logbook of "},
 		"tasks in another order": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").Delegate()})
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").DelegatePayload()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").ExecutePayload()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").ExecutePayload()})
 		}, ""},
 		"a child that its parent does not know": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
@@ -354,11 +354,11 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 		}, "row: expected an entry with the payload of its kind"},
 		"a task of a stranger": {func(f *firm) {
 			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), Kind: "str"}
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()})
 		}, ""},
 		"a task of one whose key was taken elsewhere": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindKeyExported, Payload: logbook.KeyExported("https://b.example")})
-			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindKeyExported, Payload: logbook.KeyExportedPayload("https://b.example")})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
 		}, ""},
 		"a deleted child": {func(f *firm) {
 			_, err := f.Vacants.Sink(f.Ctx, f.apprentice)
@@ -528,7 +528,7 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 		{`{"format":1,"open":{"a":{"turn":1,"amount":81}}}`, 80, 1}, {`{"format":2}`, 80, 1}, {"spent", 80, 1},
 	} {
 		number, want := tt.number, tt.want
-		put := store.Put{Key: key, If: d.Version + uint64(i), WriteID: store.WriteID{byte(i + 1)}, Data: []byte(tt.data), Number: number}
+		put := store.Put{Key: key, IfVersion: d.Version + uint64(i), WriteID: store.WriteID{byte(i + 1)}, Data: []byte(tt.data), Number: number}
 		c.Must(c.Store.Commit(c.Ctx, put))
 		_, found := c.check(c.Store)
 		if len(found) != want || want > 0 && found[0].Check != fsck.Spend {
@@ -537,7 +537,7 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 	}
 	last, err := c.Store.Doc(c.Ctx, key)
 	c.Must(err)
-	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, If: last.Version, WriteID: store.WriteID{9}, Data: d.Data}))
+	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, IfVersion: last.Version, WriteID: store.WriteID{9}, Data: d.Data}))
 	if _, found := c.checkWith(&between{Store: c.Store, work: func() { c.Call("three") }}, fsck.Run); len(found) != 1 || found[0].Check != fsck.Spend {
 		t.Errorf("with a damaged total and a call between two readings, Run() finds %v", found)
 	}
@@ -569,7 +569,7 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 	var last logbook.Entry
 	c.Must(last.UnmarshalBinary(entries[len(entries)-1].Data))
 	i, err := logbook.ParseInference(last.Payload)
-	if err != nil || last.Kind != logbook.KindInference || i.Request != c.Last().Hash() || i.Caller != c.Key.ID() || i.Model != "m" || i.Agent != 1 ||
+	if err != nil || last.Kind != logbook.KindInference || i.Request != c.Last().Hash() || i.Caller != c.Key.ID() || i.Model != "m" || i.AgentVersion != 1 ||
 		i.Prompt != identity.Sum([]byte("never stored")) || i.Response != identity.Sum([]byte("hi never stored")) {
 		t.Errorf("the last entry is %s %s, %v", last.Kind, last.Payload, err)
 	}

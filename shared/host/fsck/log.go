@@ -7,8 +7,8 @@ import (
 )
 
 func (r *run) log(ctx context.Context) error {
-	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Fault) {
-		r.found(inDocument(f.Key, Log, f.Want, f.Got))
+	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Mismatch) {
+		r.addFinding(inDocument(f.Key, Log, f.Want, f.Got))
 	})
 	return err
 }

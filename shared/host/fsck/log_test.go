@@ -29,7 +29,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 				k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sort}
 				d, err := home.Doc(c.Ctx, k)
 				c.Must(err)
-				c.Must(home.Commit(c.Ctx, store.Put{Key: k, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("{}")}))
+				c.Must(home.Commit(c.Ctx, store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte("{}")}))
 			}
 			_, found := c.check(home)
 			switch {

@@ -29,11 +29,11 @@ type logbookState struct {
 }
 
 func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
-	state, says, err := e.State(owner)
+	state, hasState, err := e.StateAfter(owner)
 	if err != nil {
 		return err
 	}
-	if says {
+	if hasState {
 		t.state = state
 	}
 	switch e.Kind {

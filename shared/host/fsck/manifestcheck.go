@@ -15,9 +15,9 @@ import (
 
 // checkManifest reports the first difference between a hosted vacant's record, its manifest and its
 // logbook. Calls depend on the record. An unreadable manifest is reported with the registration.
-func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
+func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
-	if damaged(err) {
+	if isDamaged(err) {
 		return nil
 	}
 	if err != nil {
@@ -31,13 +31,13 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 		}
 		m = &parsed
 	}
-	if wrong := unbound(k, rec, m, says); wrong != nil {
-		r.found(*wrong)
+	if wrong := recordDifference(k, rec, m, logState); wrong != nil {
+		r.addFinding(*wrong)
 	}
 	return nil
 }
 
-func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
+func recordDifference(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
 		return &f
@@ -46,11 +46,11 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 		if rec.Parent != nil {
 			return differ("parent", "none", rec.Parent)
 		}
-		if says.whole && says.birth != nil && !says.exported {
+		if logState.whole && logState.birth != nil && !logState.exported {
 			f := inDocument(registry.ManifestKey(rec.ID), Kin, "the manifest of one whose logbook begins with BIRTH", "none")
 			return &f
 		}
-		return marked(k, rec, says)
+		return missingMark(k, rec, logState)
 	}
 	if rec.Parent == nil || *rec.Parent != m.Manifest.ParentID {
 		got := "none"
@@ -64,30 +64,30 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 		reach, outbound = m.Manifest.Reachability, m.Manifest.Outbound
 	}
 	switch {
-	case rec.Closed != m.Closed():
-		return differ("closed", m.Closed(), rec.Closed)
+	case rec.Closed != m.IsClosed():
+		return differ("closed", m.IsClosed(), rec.Closed)
 	case rec.Reach != reach:
 		return differ("endpoint_reachability", fmt.Sprintf("%q", reach), fmt.Sprintf("%q", rec.Reach))
 	case rec.Outbound != outbound:
 		return differ("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.Outbound))
 	}
-	if f := missingLogEntry(rec, m, says); f != nil {
+	if f := missingLogEntry(rec, m, logState); f != nil {
 		return f
 	}
-	return marked(k, rec, says)
+	return missingMark(k, rec, logState)
 }
 
-func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
-	if !says.whole {
+func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
+	if !logState.whole {
 		return nil
 	}
 	var want, got string
 	switch {
-	case says.birth != nil && !spawnedChildren(m, says):
-		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", says.birth.Path, says.birth.Parent), "others"
-	case says.graduated && m.Closed():
+	case logState.birth != nil && !matchesBirth(m, logState):
+		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", logState.birth.Path, logState.birth.Parent), "others"
+	case logState.graduated && m.IsClosed():
 		want, got = "an open one, as its logbook says that it graduated", "a closed one"
-	case m.Graduated && !says.graduated && !says.exported:
+	case m.Graduated && !logState.graduated && !logState.exported:
 		want, got = "a closed one, as its logbook says of no graduation", "one that has graduated"
 	default:
 		return nil
@@ -96,26 +96,26 @@ func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *lo
 	return &f
 }
 
-func spawnedChildren(m *registry.ManifestDocument, says *logbookState) bool {
-	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.Before}, func(m *composite.Manifest) bool {
-		return m != nil && m.ParentID == says.birth.Parent && string(m.BirthPath) == says.birth.Path
+func matchesBirth(m *registry.ManifestDocument, logState *logbookState) bool {
+	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.ReplacedBefore}, func(m *composite.Manifest) bool {
+		return m != nil && m.ParentID == logState.birth.Parent && string(m.BirthPath) == logState.birth.Path
 	})
 }
 
-func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
+func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
 	// The children of unmarked vacants are never looked up, so the record of a parent must be
 	// marked.
-	if !says.parental || rec.Kin || rec.IsDeleted() {
+	if !logState.parental || rec.HasKin || rec.IsDeleted() {
 		return nil
 	}
 	f := inDocument(k, Kin, "kin, as its logbook tells of a child", "none")
 	return &f
 }
 
-// unregistered checks the manifest and the edges of a hosted vacant without events. For a vacant
+// checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a vacant
 // with events, registration checks them.
-func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
-	some, err := r.any(ctx, registry.ActorStream(rec.ID))
+func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
+	some, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {
 		return err
 	}
@@ -127,10 +127,10 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	g := registry.Registration{ID: rec.ID}
 	if d.Version > 0 {
 		if g, err = registry.RegistrationDocs.Parse(d); err != nil {
-			return r.broken(k, Document, "a registration of "+rec.ID.String(), err)
+			return r.reportDamage(k, Document, "a registration of "+rec.ID.String(), err)
 		}
 	}
-	if err := r.manifest(ctx, k, &g); err != nil || !rec.Kin {
+	if err := r.manifest(ctx, k, &g); err != nil || !rec.HasKin {
 		return err
 	}
 	return r.edges(ctx, rec.ID)
@@ -148,13 +148,13 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
-			if err := r.broken(k, Agent, fmt.Sprintf("version %d of the agent", version), err); err != nil {
+			if err := r.reportDamage(k, Agent, fmt.Sprintf("version %d of the agent", version), err); err != nil {
 				return err
 			}
 			continue
 		}
 		if spec, err := a.Spec(); version == rec.Agent && rec.Substrate != plan.Kind && (err != nil || spec.String() != rec.Substrate) {
-			r.found(inDocument(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
+			r.addFinding(inDocument(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
 		}
 	}
 	return nil
@@ -162,23 +162,23 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 
 // plan checks that a composite's plan is the plan that its logbook names. The plan of an imported
 // vacant may be missing, and a deletion removes the plan before the record.
-func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
+func (r *run) plan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
-	want := "the plan " + says.plan.String() + ", as its logbook says"
+	want := "the plan " + logState.plan.String() + ", as its logbook says"
 	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
 	case err != nil:
-		return r.broken(k, Plan, "a plan over children", err)
-	case d.Version == 0 && (!says.whole || says.plan.IsZero() || says.exported || rec.State == lifecycle.Archived || says.state == lifecycle.Archived):
+		return r.reportDamage(k, Plan, "a plan over children", err)
+	case d.Version == 0 && (!logState.whole || logState.plan.IsZero() || logState.exported || rec.State == lifecycle.Archived || logState.state == lifecycle.Archived):
 	case d.Version == 0:
-		r.found(inDocument(k, Plan, want, "none"))
+		r.addFinding(inDocument(k, Plan, want, "none"))
 	case rec.IsDeleted():
-		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
-	case !says.whole || says.plan == p.Hash():
-	case says.plan.IsZero():
-		r.found(inDocument(k, Plan, "none, as its logbook names none", p.Hash().String()))
+		r.addFinding(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
+	case !logState.whole || logState.plan == p.Hash():
+	case logState.plan.IsZero():
+		r.addFinding(inDocument(k, Plan, "none, as its logbook names none", p.Hash().String()))
 	default:
-		r.found(inDocument(k, Plan, want, p.Hash().String()))
+		r.addFinding(inDocument(k, Plan, want, p.Hash().String()))
 	}
 	return nil
 }

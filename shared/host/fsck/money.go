@@ -62,26 +62,26 @@ type paid struct {
 	due     time.Time
 }
 
-func paidBy(q *call.RequestRow) paid {
+func paymentOf(q *call.RequestRow) paid {
 	return paid{q.PaidBy, q.Payer, q.Price, q.PriceVersion, q.Due}
 }
 
 func (l *ledger) count(p paid, r *call.ResponseRow) {
-	c, at := usage.CountsOf(p.due, r)
-	sum := l.hours[at.Truncate(time.Hour)]
+	c, decidedAt := usage.CountsOf(p.due, r)
+	sum := l.hours[decidedAt.Truncate(time.Hour)]
 	sum.Add(c)
-	l.hours[at.Truncate(time.Hour)] = sum
-	l.spend(at, c.Charge)
+	l.hours[decidedAt.Truncate(time.Hour)] = sum
+	l.spend(decidedAt, c.Charge)
 }
 
-func (l *ledger) spend(at time.Time, amount money.Amount) {
+func (l *ledger) spend(spentAt time.Time, amount money.Amount) {
 	if amount != 0 {
-		l.days[at.UTC().Truncate(24*time.Hour)] += amount
+		l.days[spentAt.UTC().Truncate(24*time.Hour)] += amount
 	}
 }
 
 func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
-	if r.PaidBy == call.PaidByNobody {
+	if r.PaidBy == call.Unpriced {
 		return nil
 	}
 	p, ok, err := q.priceVersion(ctx, r.PriceVersion)
@@ -91,18 +91,18 @@ func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	s := q.pair.Requests()
 	switch {
 	case !ok:
-		q.found(inStream(s, r.Position, Money, fmt.Sprintf("version %d of the price of %s", r.PriceVersion, q.pair.Vacant.Short()), "none that can be read"))
+		q.addFinding(inStream(s, r.Position, Money, fmt.Sprintf("version %d of the price of %s", r.PriceVersion, q.pair.Vacant.Short()), "none that can be read"))
 	case r.PaidBy == call.PaidByAccount && r.Price != uint64(p.Hold()):
-		q.found(inStream(s, r.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(r.Price)))
-	case r.PaidBy == call.FreeOfDay && r.Price != 0:
-		q.found(inStream(s, r.Position, Money, "a free call that holds nothing", fmt.Sprint(r.Price)))
+		q.addFinding(inStream(s, r.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(r.Price)))
+	case r.PaidBy == call.PaidByFreeCall && r.Price != 0:
+		q.addFinding(inStream(s, r.Position, Money, "a free call that holds nothing", fmt.Sprint(r.Price)))
 	}
 	q.paying = true
-	q.heldBy(r)
+	q.takeHold(r)
 	return nil
 }
 
-func (r *run) heldBy(q *call.RequestRow) {
+func (r *run) takeHold(q *call.RequestRow) {
 	if q.PaidBy == call.PaidByAccount {
 		r.ledgerOf(q.Payer).move(-money.Amount(q.Price))
 	}
@@ -111,19 +111,19 @@ func (r *run) heldBy(q *call.RequestRow) {
 // settle records the part of a request's hold that a decision releases, and checks the charge.
 func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
 	s := a.pair.Responses()
-	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
-		a.found(inStream(s, r.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", r.Charged)))
+	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.Unpriced) {
+		a.addFinding(inStream(s, r.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", r.Charged)))
 	}
-	if p.by == call.PaidByNobody {
+	if p.by == call.Unpriced {
 		return nil
 	}
 	if r.Charge > p.price {
-		a.found(inStream(s, r.Position, Money, fmt.Sprintf("a charge within the hold of %d", p.price), fmt.Sprint(r.Charge)))
+		a.addFinding(inStream(s, r.Position, Money, fmt.Sprintf("a charge within the hold of %d", p.price), fmt.Sprint(r.Charge)))
 	}
 	if p.by != call.PaidByAccount {
 		return nil
 	}
-	a.settledBy(p, r).count(p, r)
+	a.releaseHold(p, r).count(p, r)
 	if r.Kind != call.RowAnswer {
 		return nil
 	}
@@ -136,22 +136,22 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 		used = *r.Usage
 	}
 	if want := v.Charge(used.In, used.Out); uint64(want) != r.Charge {
-		a.found(inStream(s, r.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.version), fmt.Sprint(r.Charge)))
+		a.addFinding(inStream(s, r.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.version), fmt.Sprint(r.Charge)))
 	}
 	return nil
 }
 
-func (r *run) settledBy(p paid, a *call.ResponseRow) *ledger {
+func (r *run) releaseHold(p paid, a *call.ResponseRow) *ledger {
 	l := r.ledgerOf(p.payer)
 	l.move(money.Amount(p.price) - money.Amount(a.Charge))
 	return l
 }
 
 func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Price, ok bool, err error) {
-	if known, there := q.prices[version]; there {
-		return known, known.Version > 0, nil
+	if cachedPrice, there := q.prices[version]; there {
+		return cachedPrice, cachedPrice.Version > 0, nil
 	}
-	if p, err = price.Get(ctx, q.view, q.pair.Vacant, version); err != nil && !damaged(err) {
+	if p, err = price.Get(ctx, q.view, q.pair.Vacant, version); err != nil && !isDamaged(err) {
 		return p, false, err
 	}
 	if q.prices == nil {
@@ -184,11 +184,11 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 		c, err := billing.DecodeChange(row)
 		if err != nil {
 			l.damaged = true
-			r.found(inStream(s, row.Position, Row, "a change of an account", err.Error()))
+			r.addFinding(inStream(s, row.Position, Row, "a change of an account", err.Error()))
 			continue
 		}
 		if (c.Kind == billing.Opened) != (row.Position == 1) {
-			r.found(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
+			r.addFinding(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
 		}
 		l.change(&c)
 		owed += c.Owed
@@ -203,7 +203,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 		k := billing.PaymentDocs.Key(payment)
 		p, _, err := billing.PaymentDocs.Get(ctx, r.view, k)
 		if err != nil {
-			if err := r.broken(k, Document, "a payment", err); err != nil {
+			if err := r.reportDamage(k, Document, "a payment", err); err != nil {
 				return err
 			}
 			continue
@@ -216,11 +216,11 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	a, d, err := billing.AccountDocs.Get(ctx, r.view, key)
 	switch {
 	case err != nil:
-		if err := r.broken(key, Document, "an account", err); err != nil {
+		if err := r.reportDamage(key, Document, "an account", err); err != nil {
 			return err
 		}
 	case d.Version == 0:
-		r.found(inDocument(key, Document, "the account of its rows", "none"))
+		r.addFinding(inDocument(key, Document, "the account of its rows", "none"))
 	default:
 		l.account = &a
 		if a.Changes != tip {
@@ -234,9 +234,9 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 		return nil
 	}
 	next, err := r.tail(ctx, s, tip+1, func(store.Row) error { return nil })
-	report := r.found
+	report := r.addFinding
 	if next == tip+1 {
-		report = r.foundCertain
+		report = r.addCertainFinding
 	}
 	for _, f := range wrong {
 		report(f)
@@ -278,10 +278,10 @@ func (r *run) recount(ctx context.Context) error {
 		open = slices.DeleteFunc(open, func(id [32]byte) bool {
 			l := r.money[id]
 			if b, read := before[id]; read {
-				return r.balanced(l, &b, try == maxRereads)
+				return r.compareBalance(l, &b, try == maxRereads)
 			}
 			if l.account == nil && l.added == 0 && !l.damaged {
-				r.found(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
+				r.addFinding(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
 			}
 			return true // reported, or opened during the check
 		})
@@ -294,7 +294,7 @@ func (r *run) recount(ctx context.Context) error {
 		if err := r.usage(ctx, l); err != nil {
 			return err
 		}
-		if err := r.spent(ctx, l); err != nil {
+		if err := r.checkSpent(ctx, l); err != nil {
 			return err
 		}
 	}
@@ -306,11 +306,11 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 	for n := range l.account.Shards {
 		k := billing.BalanceKey(l.account.ID, n)
 		d, err := r.view.Doc(ctx, k)
-		if damaged(err) && !l.damaged {
+		if isDamaged(err) && !l.damaged {
 			l.damaged = true
-			r.found(inDocument(k, Document, "a document that can be read", problem.Of(err).Error()))
+			r.addFinding(inDocument(k, Document, "a document that can be read", problem.AsError(err).Error()))
 		}
-		if err != nil && !damaged(err) {
+		if err != nil && !isDamaged(err) {
 			return b, err
 		}
 		if d.Number < 0 {
@@ -321,9 +321,9 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 	return b, nil
 }
 
-// balanced compares a balance with the rows. It returns false if new rows prevent an exact
+// compareBalance compares a balance with the rows. It returns false if new rows prevent an exact
 // comparison and the balance can be read again.
-func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
+func (r *run) compareBalance(l *ledger, b *reading, isLast bool) bool {
 	want := b.in - b.out
 	taken, given := l.out-b.out, l.in-b.in // changed by rows that were read after the balance
 	short := b.balance < want-taken
@@ -332,7 +332,7 @@ func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 		return false
 	}
 	for _, f := range b.below {
-		r.foundCertain(f)
+		r.addCertainFinding(f)
 	}
 	switch {
 	case l.damaged:
@@ -341,9 +341,9 @@ func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 		if taken+given > 0 {
 			expected = fmt.Sprintf("a balance from %s to %s, as calls come", want-taken, want+given)
 		}
-		r.foundCertain(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
+		r.addCertainFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
 	case taken+given > 0:
-		r.result.Changing++
+		r.result.ChangingFindings++
 	}
 	return true
 }
@@ -360,24 +360,24 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 		if len(ids) != idsOf(s.Kind()) || store.StreamOf(s.Kind(), ids...) != s {
 			continue // reported
 		}
-		_, known := r.tips[s]
+		_, hasTip := r.tips[s]
 		switch s.Kind() {
 		case store.KindRequest:
 			p := pairOf(ids)
 			isPriced, asked := priced[p.Vacant]
-			if !known && !asked {
+			if !hasTip && !asked {
 				d, err := r.view.Doc(ctx, price.Key(p.Vacant, 1))
-				if err != nil && !damaged(err) {
+				if err != nil && !isDamaged(err) {
 					return err
 				}
 				isPriced = d.Version > 0 || err != nil
 				priced[p.Vacant] = isPriced
 			}
-			if known || isPriced {
+			if hasTip || isPriced {
 				err = r.readMoreCalls(ctx, p)
 			}
 		case billing.KindAccount:
-			if !known {
+			if !hasTip {
 				err = r.accountRows(ctx, s, ids[0])
 				break
 			}
@@ -389,8 +389,8 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 			})
 		case booking.KindBooking:
 			err = r.readMore(ctx, s, func(row store.Row) error {
-				if one, err := booking.DecodeRow(row); err == nil {
-					r.moveBooked(&one)
+				if bookingRow, err := booking.DecodeRow(row); err == nil {
+					r.moveBooked(&bookingRow)
 				}
 				return nil
 			})
@@ -405,7 +405,7 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 	if err := r.readMore(ctx, p.Requests(), func(row store.Row) error {
 		if q, err := call.DecodeRequest(row); err == nil {
-			r.heldBy(&q)
+			r.takeHold(&q)
 		}
 		return nil
 	}); err != nil {
@@ -416,17 +416,17 @@ func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 		if err != nil || a.Kind == call.RowAnswer && !a.Charged {
 			return nil
 		}
-		of, state, err := r.at(ctx, p.Requests(), a.Request)
-		if err != nil || state != there {
+		requestRow, state, err := r.at(ctx, p.Requests(), a.Request)
+		if err != nil || state != present {
 			return err
 		}
-		q, err := call.DecodeRequest(of)
+		q, err := call.DecodeRequest(requestRow)
 		if err != nil || q.PaidBy != call.PaidByAccount {
 			return nil
 		}
-		_, at := usage.CountsOf(q.Due, &a)
-		l := r.settledBy(paidBy(&q), &a)
-		l.late[at.Truncate(time.Hour)] = true
+		_, decidedAt := usage.CountsOf(q.Due, &a)
+		l := r.releaseHold(paymentOf(&q), &a)
+		l.late[decidedAt.Truncate(time.Hour)] = true
 		return nil
 	})
 }
@@ -442,60 +442,60 @@ func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) e
 // were written since the check began.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
-	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
+	err := usage.EachPaid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := folded[h.Start]
 		h.Fee, h.Unreported = 0, 0 // depend on the price of each call and are summed only by usage
 		sum.Add(h.Counts)
 		folded[h.Start] = sum
 		return nil
 	})
-	if damaged(err) {
-		r.found(inDocument(billing.AccountKey(l.account.ID), Money, "usage that can be read", problem.Of(err).Error()))
+	if isDamaged(err) {
+		r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, "usage that can be read", problem.AsError(err).Error()))
 		return nil
 	}
 	if err != nil || len(folded) == 0 || l.damaged {
 		return err
 	}
-	settled := usage.Complete(r.began).Truncate(time.Hour)
+	settled := usage.CompleteUntil(r.began).Truncate(time.Hour)
 	for hour := range l.late { // usage may or may not contain these decisions
 		delete(l.hours, hour)
 		delete(folded, hour)
 	}
 	for _, hour := range slices.SortedFunc(maps.Keys(l.hours), time.Time.Compare) {
 		if want, got := l.hours[hour], folded[hour]; hour.Before(settled) && got != want {
-			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
+			r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
 		}
 		delete(folded, hour)
 	}
 	for hour, got := range folded {
 		if hour.Before(settled) && got != (usage.Counts{}) { // a correction leaves documents with zero counts
-			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
+			r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
 		}
 	}
 	return nil
 }
 
-func (r *run) spent(ctx context.Context, l *ledger) error {
+func (r *run) checkSpent(ctx context.Context, l *ledger) error {
 	key := billing.AccountKey(l.account.ID)
 	folded := map[time.Time]money.Amount{}
-	err := usage.Spent(ctx, r.Source, l.account.ID, func(day time.Time, amount money.Amount) error {
+	err := usage.EachSpent(ctx, r.Source, l.account.ID, func(day time.Time, amount money.Amount) error {
 		folded[day] = amount
 		return nil
 	})
-	if damaged(err) {
-		r.found(inDocument(key, Money, "days of usage that can be read", problem.Of(err).Error()))
+	if isDamaged(err) {
+		r.addFinding(inDocument(key, Money, "days of usage that can be read", problem.AsError(err).Error()))
 		return nil
 	}
 	if err != nil || len(folded) == 0 || l.damaged {
 		return err
 	}
-	over := usage.Complete(r.began).Truncate(24 * time.Hour)
+	over := usage.CompleteUntil(r.began).Truncate(24 * time.Hour)
 	for day := range l.days {
 		folded[day] += 0 // includes days that usage lacks
 	}
 	for _, day := range slices.SortedFunc(maps.Keys(folded), time.Time.Compare) {
 		if want, got := l.days[day], folded[day]; day.Before(over) && got != want {
-			r.found(inDocument(key, Money, fmt.Sprintf("%s spent on %s, by its rows", want, day.Format(time.DateOnly)), got.String()))
+			r.addFinding(inDocument(key, Money, fmt.Sprintf("%s spent on %s, by its rows", want, day.Format(time.DateOnly)), got.String()))
 		}
 	}
 	return nil

@@ -55,9 +55,9 @@ func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	c.Must(err)
 	free := &caller{c.Fixture.Caller()}
 	free.Call("free")
-	self, err := c.Vacants.SelfID(c.Ctx)
+	self, err := c.Vacants.HostID(c.Ctx)
 	c.Must(err)
-	one := claim.Claim{Host: self, Account: a.ID}
+	one := claim.PaymentClaim{Host: self, Account: a.ID}
 	c.Must(one.Sign(c.Ctx, c.Key, c.Time))
 	_, err = b.Link(c.Ctx, a.ID, one.String())
 	c.Must(err)
@@ -66,7 +66,7 @@ func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	late := c.Crash("overdue")
 	c.Time = c.Time.Add(call.DefaultWork + call.Grace + 1)
 	c.Ask(late, call.Unanswered)
-	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{In: money.Dollar, Flat: 3, Most: 700})
+	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{In: money.Dollar, Flat: 3, MaxCharge: 700})
 	c.Must(err)
 	c.Call("by tokens")
 	c.Crash("undecided")
@@ -147,9 +147,9 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 		"a call": {3, func(c *caller, _ *billing.Billing, _ *billing.Account) { c.Call("meanwhile") }},
 		"the first call of a caller": {3, func(c *caller, b *billing.Billing, a *billing.Account) {
 			other := &caller{c.Fixture.Caller()}
-			self, err := c.Vacants.SelfID(c.Ctx)
+			self, err := c.Vacants.HostID(c.Ctx)
 			c.Must(err)
-			one := claim.Claim{Host: self, Account: a.ID}
+			one := claim.PaymentClaim{Host: self, Account: a.ID}
 			c.Must(one.Sign(c.Ctx, other.Key, c.Time))
 			_, err = b.Link(c.Ctx, a.ID, one.String())
 			c.Must(err)
@@ -175,7 +175,7 @@ func TestDamageOfABalanceIsFoundWhileMoneyMoves(t *testing.T) {
 	c, a := paying(t, memory.New())
 	d, err := c.Store.Doc(c.Ctx, billing.BalanceKey(a.ID, 0))
 	c.Must(err)
-	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{7}, Number: d.Number - 1}))
+	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{7}, Number: d.Number - 1}))
 	for way, check := range ways {
 		calls := 0
 		_, found := check(c, busy{c.Store, true, func(read string) {
@@ -198,7 +198,7 @@ func TestABalanceThatNeverStandsStillIsToldOrFound(t *testing.T) {
 	add := func(amount int64) {
 		d, err := c.Store.Doc(c.Ctx, key)
 		c.Must(err)
-		c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, If: d.Version, WriteID: store.WriteID{byte(d.Version), byte(d.Version >> 8), 8}, Number: d.Number + amount}))
+		c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, IfVersion: d.Version, WriteID: store.WriteID{byte(d.Version), byte(d.Version >> 8), 8}, Number: d.Number + amount}))
 	}
 	for way, check := range ways {
 		calling := func() (fsck.Result, []fsck.Finding) {
@@ -214,8 +214,8 @@ func TestABalanceThatNeverStandsStillIsToldOrFound(t *testing.T) {
 		}{{0, 0, 1}, {-1, 0, 1}, {5000, 1, 0}, {-5000, 1, 0}} {
 			add(tc.more)
 			res, found := calling()
-			if int64(len(found)) != tc.found || res.Changing != tc.changing {
-				t.Errorf("%s, a balance of %d more: found %v and %d changing, want %d and %d", way, tc.more, found, res.Changing, tc.found, tc.changing)
+			if int64(len(found)) != tc.found || res.ChangingFindings != tc.changing {
+				t.Errorf("%s, a balance of %d more: found %v and %d changing, want %d and %d", way, tc.more, found, res.ChangingFindings, tc.found, tc.changing)
 			}
 			add(-tc.more)
 		}
@@ -263,14 +263,14 @@ func TestUsageIsRecounted(t *testing.T) {
 	c.Must(err)
 	c.Time = c.Time.Add(2 * time.Hour)
 	whole("two hours later")
-	docs, _, err := file.Docs(c.Ctx, usage.PaidDocs.All(a.ID), 10, "")
+	docs, _, err := file.Docs(c.Ctx, usage.PaidDocs.Range(a.ID), 10, "")
 	c.Must(err)
 	if len(docs) != 1 {
 		t.Fatalf("%d documents of usage, want 1", len(docs))
 	}
 	version := docs[0].Version
 	for i, data := range []string{`{"format":1,"answers":3,"voids":2,"charge":2007}`, `{"format":1}`, "garbage"} {
-		c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, If: version, WriteID: store.WriteID{byte(i + 1)}, Data: []byte(data)}))
+		c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, IfVersion: version, WriteID: store.WriteID{byte(i + 1)}, Data: []byte(data)}))
 		version++
 		_, found := c.check(file)
 		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Where != billing.AccountKey(a.ID).String() {
@@ -283,7 +283,7 @@ func TestUsageIsRecounted(t *testing.T) {
 	}}
 	recount := func() {
 		t.Helper()
-		if done, err := recounter.Recount(c.Ctx); err != nil || done != (usage.Recounted{Corrected: 1}) {
+		if done, err := recounter.Recount(c.Ctx); err != nil || done != (usage.RecountResult{Corrected: 1}) {
 			t.Errorf("Recount() = %+v, %v, want 1 corrected", done, err)
 		}
 		whole("recounted")
@@ -291,12 +291,12 @@ func TestUsageIsRecounted(t *testing.T) {
 	recount()
 
 	c.Time = c.Time.Add(24 * time.Hour)
-	docs, _, err = file.Docs(c.Ctx, usage.SpentDocs.All(a.ID), 10, "")
+	docs, _, err = file.Docs(c.Ctx, usage.SpentDocs.Range(a.ID), 10, "")
 	c.Must(err)
 	if len(docs) != 1 || docs[0].Number == 0 {
 		t.Fatalf("spent by day: %v, want one day", docs)
 	}
-	c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, If: docs[0].Version, WriteID: store.WriteID{9}, Number: docs[0].Number + 1}))
+	c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, IfVersion: docs[0].Version, WriteID: store.WriteID{9}, Number: docs[0].Number + 1}))
 	if _, found := c.check(file); len(found) != 1 || found[0].Check != fsck.Money || !strings.Contains(found[0].Want, " spent on ") {
 		t.Errorf("with a day of more: found %v, want the account", found)
 	}

@@ -13,9 +13,9 @@ const (
 	pageRows = 256
 	// last is a position after all rows.
 	last = math.MaxInt64
-	// mostLost is the number of consecutive unreadable positions after which the rest of a stream
+	// maxLost is the number of consecutive unreadable positions after which the rest of a stream
 	// is skipped. A damaged index may claim any number of positions.
-	mostLost = 1000
+	maxLost = 1000
 )
 
 // reader reads a stream row by row and continues after unreadable rows.
@@ -57,11 +57,11 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 		return store.Row{}, true, nil
 	case row.Position < r.at:
 		r.page = r.page[1:]
-		r.found(inStream(r.stream, r.at, Position, "this position", fmt.Sprintf("a row of position %d", row.Position)))
+		r.addFinding(inStream(r.stream, r.at, Position, "this position", fmt.Sprintf("a row of position %d", row.Position)))
 		return store.Row{}, true, nil
 	}
 	r.page, r.at, r.lost = r.page[1:], r.at+1, 0
-	r.counted()
+	r.countRow()
 	return row, true, nil
 }
 
@@ -86,13 +86,13 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	switch {
 	case len(r.page) > 0: // rows that were read before an error are used
 		return false, false, nil
-	case err != nil && !damaged(err):
+	case err != nil && !isDamaged(err):
 		return false, false, err
 	case err != nil && n > 1:
 		r.single = r.pageRows
 		return false, false, nil
 	case err != nil:
-		r.found(inStream(r.stream, r.at, Row, "a row that can be read", problem.Of(err).Error()))
+		r.addFinding(inStream(r.stream, r.at, Row, "a row that can be read", problem.AsError(err).Error()))
 	case r.tip == 0:
 		r.end()
 		return true, false, nil
@@ -100,7 +100,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 		return false, true, r.hole(ctx)
 	}
 	r.at++
-	if r.lost++; r.lost == mostLost {
+	if r.lost++; r.lost == maxLost {
 		r.giveUp()
 	}
 	return false, true, nil
@@ -110,7 +110,7 @@ func (r *reader) hole(ctx context.Context) error {
 	// A host may return no rows for a position in a gap, so each position is read.
 	for p := r.at + 1; p <= r.tip; p++ {
 		rows, err := r.view.Rows(ctx, r.stream, p, 1, store.Ascending)
-		if err != nil && !damaged(err) {
+		if err != nil && !isDamaged(err) {
 			return err
 		}
 		if len(rows) > 0 || err != nil {
@@ -118,7 +118,7 @@ func (r *reader) hole(ctx context.Context) error {
 			r.at = p
 			return nil
 		}
-		if p-r.at == mostLost {
+		if p-r.at == maxLost {
 			r.giveUp()
 			return nil
 		}
@@ -129,7 +129,7 @@ func (r *reader) hole(ctx context.Context) error {
 }
 
 func (r *reader) giveUp() {
-	r.found(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "none for long: the rest is not checked"))
+	r.addFinding(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "none for long: the rest is not checked"))
 	r.ended = true
 }
 
@@ -139,7 +139,7 @@ func (r *reader) findTip(ctx context.Context) error {
 		return nil
 	}
 	rows, err := r.view.Rows(ctx, r.stream, last, 1, store.Descending)
-	if err != nil && !damaged(err) {
+	if err != nil && !isDamaged(err) {
 		return err
 	}
 	r.asked, r.broken = true, err
@@ -152,7 +152,7 @@ func (r *reader) findTip(ctx context.Context) error {
 func (r *reader) end() {
 	// If the last row is unreadable and was not reached, it must be after the rows that were read.
 	if r.broken != nil && r.lost == 0 {
-		r.found(inStream(r.stream, r.at, Row, "a last row that can be read", problem.Of(r.broken).Error()))
+		r.addFinding(inStream(r.stream, r.at, Row, "a last row that can be read", problem.AsError(r.broken).Error()))
 	}
 }
 
@@ -161,7 +161,7 @@ func (r *reader) missing(upTo uint64) {
 	if upTo > r.at {
 		f.Got = fmt.Sprintf("none up to position %d", upTo)
 	}
-	r.found(f)
+	r.addFinding(f)
 }
 
 // tail calls fn for the rows from next on and returns the position after them. It stops at damaged
@@ -169,7 +169,7 @@ func (r *reader) missing(upTo uint64) {
 func (r *run) tail(ctx context.Context, s store.Stream, next uint64, fn func(store.Row) error) (uint64, error) {
 	for {
 		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)
-		if damaged(err) || err == nil && len(rows) == 0 {
+		if isDamaged(err) || err == nil && len(rows) == 0 {
 			return next, nil
 		}
 		if err != nil {

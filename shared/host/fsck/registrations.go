@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (r *run) registration(ctx context.Context, id identity.ID, says *published) error {
+func (r *run) registration(ctx context.Context, id identity.ID, history *published) error {
 	k := registry.RegistrationKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil {
@@ -24,32 +24,32 @@ func (r *run) registration(ctx context.Context, id identity.ID, says *published)
 		g, err = registry.Registration{ID: id}, nil
 	}
 	if err != nil {
-		err = r.broken(k, Document, "a registration of "+id.String(), err)
+		err = r.reportDamage(k, Document, "a registration of "+id.String(), err)
 	} else {
-		err = r.registered(ctx, k, &g, says)
+		err = r.checkRegistered(ctx, k, &g, history)
 	}
 	if err != nil {
 		return err
 	}
-	return r.revocation(ctx, id, says)
+	return r.revocation(ctx, id, history)
 }
 
-func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registration, says *published) error {
-	if g.Joined == 0 {
-		if says.listed {
-			r.found(inDocument(k, Registration, "one, as there are events", "none"))
+func (r *run) checkRegistered(ctx context.Context, k store.Key, g *registry.Registration, history *published) error {
+	if g.FirstSeq == 0 {
+		if history.listed {
+			r.addFinding(inDocument(k, Registration, "one, as there are events", "none"))
 		}
 		return r.manifest(ctx, k, g)
 	}
 	r.result.Registered++
-	if says.whole {
-		r.lastEvent(k, g, says)
+	if history.whole {
+		r.lastEvent(k, g, history)
 	}
 	r.registeredCard(k, g)
 	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
-		r.found(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
 	}
-	if g.Listed() {
+	if g.IsListed() {
 		r.venues++
 	}
 	if err := r.slug(ctx, g); err != nil {
@@ -71,8 +71,8 @@ func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 	if err != nil || string(d.Data) == g.ID.String() {
 		return err
 	}
-	if _, no := identity.ParseID(string(d.Data)); no != nil || !g.HasGivenUp(slug) {
-		r.found(inDocument(k, Registration, "the claim of "+g.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
+	if _, no := identity.ParseID(string(d.Data)); no != nil || !g.HasReleasedSlug(slug) {
+		r.addFinding(inDocument(k, Registration, "the claim of "+g.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
 	}
 	return nil
 }
@@ -87,28 +87,28 @@ func (r *run) countVenues(ctx context.Context) error {
 	if err != nil || r.result.Findings > 0 || d.Number == r.venues {
 		return err
 	}
-	r.foundAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, as many as are listed", r.venues), fmt.Sprint(d.Number)))
+	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, as many as are listed", r.venues), fmt.Sprint(d.Number)))
 	return nil
 }
 
-func (r *run) lastEvent(k store.Key, g *registry.Registration, says *published) {
+func (r *run) lastEvent(k store.Key, g *registry.Registration, history *published) {
 	status := registry.StatusActive
-	if says.last == event.Revoke {
+	if history.last == event.Revoke {
 		status = registry.StatusRevoked
 	}
 	for _, held := range []struct {
 		what      string
 		want, got any
 	}{
-		{"last event", says.position, uint64(g.ActorSeq)},
-		{"place of the last event", says.seq, g.LastSeq},
-		{"place of the first event", says.joined, g.Joined},
-		{"card", says.card.Card, g.CardHash},
-		{"visibility", says.card.Visibility, g.Signed},
+		{"last event", history.position, uint64(g.ActorSeq)},
+		{"place of the last event", history.seq, g.LastSeq},
+		{"place of the first event", history.joined, g.FirstSeq},
+		{"card", history.card.Card, g.CardHash},
+		{"visibility", history.card.Visibility, g.SignedVisibility},
 		{"status", status, g.Status},
 	} {
 		if held.want != held.got {
-			r.found(inDocument(k, Registration, fmt.Sprintf("%s %v, as its events say", held.what, held.want), fmt.Sprint(held.got)))
+			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, as its events say", held.what, held.want), fmt.Sprint(held.got)))
 			return
 		}
 	}
@@ -118,23 +118,23 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 	c, err := card.Parse(g.Card)
 	switch {
 	case err != nil:
-		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
+		r.addFinding(inDocument(k, Card, "a capability card", problem.AsError(err).Text()))
 	case c.VacantID != g.ID:
-		r.found(inDocument(k, Card, "the card of "+g.ID.String(), "the card of "+c.VacantID.String()))
+		r.addFinding(inDocument(k, Card, "the card of "+g.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.found(inDocument(k, Card, "a card signed by "+g.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Card, "a card signed by "+g.ID.String(), "one that is not"))
 	case c.Hash() != g.CardHash:
-		r.found(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
+		r.addFinding(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
 	}
 }
 
-func (r *run) revocation(ctx context.Context, id identity.ID, says *published) error {
+func (r *run) revocation(ctx context.Context, id identity.ID, history *published) error {
 	k := registry.RevokedKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	revoked := says.last == event.Revoke
+	revoked := history.last == event.Revoke
 	if revoked {
 		if err := r.listedRevoked(ctx, id); err != nil {
 			return err
@@ -142,19 +142,19 @@ func (r *run) revocation(ctx context.Context, id identity.ID, says *published) e
 	}
 	if d.Version == 0 {
 		if revoked {
-			r.found(inDocument(k, Revocation, "one, as its last event says", "none"))
+			r.addFinding(inDocument(k, Revocation, "one, as its last event says", "none"))
 		}
 		return nil
 	}
 	v, err := registry.RevokedDocs.Parse(d)
 	switch {
 	case err != nil:
-		return r.broken(k, Revocation, "a revocation of "+id.String(), err)
-	case !says.whole:
+		return r.reportDamage(k, Revocation, "a revocation of "+id.String(), err)
+	case !history.whole:
 	case !revoked:
-		r.found(inDocument(k, Revocation, "none, as no event says so", fmt.Sprintf("one by event %d", v.ActorSeq)))
-	case v.Hash != says.hash || v.Seq != says.seq || uint64(v.ActorSeq) != says.position || v.Reason != says.reason:
-		r.found(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", says.position, says.reason),
+		r.addFinding(inDocument(k, Revocation, "none, as no event says so", fmt.Sprintf("one by event %d", v.ActorSeq)))
+	case v.Hash != history.hash || v.Seq != history.seq || uint64(v.ActorSeq) != history.position || v.Reason != history.reason:
+		r.addFinding(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.position, history.reason),
 			fmt.Sprintf("the revocation of event %d, for %.80q", v.ActorSeq, v.Reason)))
 	}
 	return nil
@@ -171,24 +171,24 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	var list registry.RevokedList // a missing list rules out all ids
 	if d.Version > 0 {
 		if list, err = registry.RevokedListDocs.Parse(d); err != nil {
-			return r.broken(k, Document, "a list of revocations", err)
+			return r.reportDamage(k, Document, "a list of revocations", err)
 		}
 	}
 	if !list.Has(id) {
-		r.found(inDocument(k, Revocation, "the beginning of "+id.String()+", whose key was revoked", "none"))
+		r.addFinding(inDocument(k, Revocation, "the beginning of "+id.String()+", whose key was revoked", "none"))
 	}
 	return nil
 }
 
 func (r *run) eventsWithoutRegistration(ctx context.Context) error {
-	err := r.each(ctx, registry.RegistrationDocs.Indexed(), func(d store.Doc) error {
+	err := r.each(ctx, registry.RegistrationDocs.IndexRange(), func(d store.Doc) error {
 		_, id, _ := strings.Cut(d.Key.Partition, "#")
 		return r.registeredWithoutEvents(ctx, d.Key, id)
 	})
 	if err != nil {
 		return err
 	}
-	return r.each(ctx, registry.RevokedDocs.All(), func(d store.Doc) error {
+	return r.each(ctx, registry.RevokedDocs.Range(), func(d store.Doc) error {
 		if d.Key == registry.RevokedListKey() {
 			return nil
 		}
@@ -202,12 +202,12 @@ func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text str
 	}
 	id, err := identity.ParseID(text)
 	if err != nil {
-		r.found(inDocument(k, Document, "the key of a vacant", "another"))
+		r.addFinding(inDocument(k, Document, "the key of a vacant", "another"))
 		return nil
 	}
-	some, err := r.any(ctx, registry.ActorStream(id))
+	some, err := r.hasRows(ctx, registry.ActorStream(id))
 	if err == nil && !some {
-		r.found(inDocument(k, Event, "an event that says so", "none"))
+		r.addFinding(inDocument(k, Event, "an event that says so", "none"))
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func published(t testing.TB, st *memory.Store) *listed {
 	_, err = l.Vacants.Registry.SetListing(l.Ctx, l.child.ID(), listing.Listing{Venue: &listing.Venue{Slug: "demo", Category: "agent", Location: "global"}})
 	l.Must(err)
 
-	made, err := l.Vacants.Create(l.Ctx, vacants.Spec{Name: "third", Capability: "is revoked", Substrate: "echo"})
+	made, err := l.Vacants.Create(l.Ctx, vacants.CreateSpec{Name: "third", Capability: "is revoked", Substrate: "echo"})
 	l.Must(err)
 	l.hosted = made.ID
 	_, _, err = l.Vacants.Publish(l.Ctx, l.hosted, vacants.PublishOptions{})
@@ -76,7 +76,7 @@ func published(t testing.TB, st *memory.Store) *listed {
 
 func (l *listed) revoke(k *identity.Key, seq int64) {
 	l.Helper()
-	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadA(k.ID(), "gestohlen – 被盗"), Key: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
+	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadASCII(k.ID(), "gestohlen – 被盗"), Key: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
 	l.Must(e.Sign(l.Ctx, k))
 	_, err := l.Vacants.AcceptRevocation(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, Key: "r", Signature: e.Signature})
 	l.Must(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// place is a position at the end of a request chain.
-type place struct {
+// requestEnd is a position at the end of a request chain.
+type requestEnd struct {
 	rows                    bool // whether the chain has rows
 	epoch, epochStart, back uint64
 	hash                    rehash // zero at the start and after a reset
@@ -32,10 +32,10 @@ func sealedHash(h identity.Hash) rehash { return rehash{stored: h, again: h} }
 
 func (h rehash) is(x identity.Hash) bool { return x == h.stored || x == h.again || h.unsure }
 
-func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
+func (h rehash) isIntact() bool { return h.stored == h.again && !h.unsure }
 
-func claimed(q *call.RequestRow) place {
-	p := place{rows: true, epoch: q.Epoch, epochStart: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
+func claimedEnd(q *call.RequestRow) requestEnd {
+	p := requestEnd{rows: true, epoch: q.Epoch, epochStart: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
 	if q.Kind == call.RowCall {
 		p.hash = sealedHash(q.Hash)
 	}
@@ -44,9 +44,9 @@ func claimed(q *call.RequestRow) place {
 
 // after returns the end of the chain after q according to the rules. It uses the signed time only
 // if q is certainly undamaged.
-func (p place) after(q *call.RequestRow, hash rehash) place {
+func (p requestEnd) after(q *call.RequestRow, hash rehash) requestEnd {
 	p.rows = true
-	if hash.whole() && q.Time.After(p.floor) {
+	if hash.isIntact() && q.Time.After(p.floor) {
 		p.floor = q.Time
 	}
 	p.hash = hash
@@ -63,7 +63,7 @@ type breach struct {
 }
 
 // breaches returns the rules that q violates as the row after p.
-func (p place) breaches(q *call.RequestRow) (b []breach) {
+func (p requestEnd) breaches(q *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	want := p.after(q, sealedHash(q.Hash))
 	if q.Epoch != want.epoch {
@@ -110,8 +110,8 @@ type requests struct {
 	pair    call.Pair
 	rows    *reader
 	known   bool // false after an unreadable row: the end of the chain is unknown
-	rule    place
-	claim   place
+	rule    requestEnd
+	claim   requestEnd
 	done    bool
 	older   []summary // page of requests before the window
 	decided []uint64  // one bit per request
@@ -154,9 +154,9 @@ func decode[R any](r *run, s store.Stream, row store.Row, read func(store.Row) (
 		return decoded, true
 	}
 	if len(row.Data) > 0 && row.Data[0] != call.RowFormat {
-		r.found(inStream(s, row.Position, Format, fmt.Sprint(call.RowFormat), fmt.Sprint(row.Data[0])))
+		r.addFinding(inStream(s, row.Position, Format, fmt.Sprint(call.RowFormat), fmt.Sprint(row.Data[0])))
 	} else {
-		r.found(inStream(s, row.Position, Row, "a row of this stream's kind", err.Error()))
+		r.addFinding(inStream(s, row.Position, Row, "a row of this stream's kind", err.Error()))
 	}
 	return decoded, false
 }
@@ -166,26 +166,26 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 	if q.known {
 		if b := q.rule.breaches(r); len(b) > 0 && len(q.claim.breaches(r)) > 0 {
 			for _, b := range b {
-				q.found(inStream(s, r.Position, b.check, b.want, b.got))
+				q.addFinding(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
 			q.rule = q.claim // the row before was wrong and was reported
 		}
 	} else if r.Epoch < q.rule.epoch || r.Floor.Before(q.rule.floor) {
-		q.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.rule.epoch, canon.FormatTime(q.rule.floor)),
+		q.addFinding(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.rule.epoch, canon.FormatTime(q.rule.floor)),
 			fmt.Sprintf("%d, %s", r.Epoch, canon.FormatTime(r.Floor))))
 	}
 	hash, err := q.reread(ctx, r)
 	if err != nil {
 		return err
 	}
-	if q.claim = claimed(r); q.known {
+	if q.claim = claimedEnd(r); q.known {
 		q.rule = q.rule.after(r, hash)
 	} else if q.rule = q.claim; r.Kind == call.RowCall {
 		q.rule.hash = hash
 	}
 	q.known = true
-	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.ResponseTip, paidBy(r)})
+	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.ResponseTip, paymentOf(r)})
 	if err := q.hold(ctx, r); err != nil {
 		return err
 	}
@@ -195,23 +195,23 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 // reread returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
 func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, error) {
 	s := q.pair.Requests()
-	text, bound := r.Sealed(q.pair)
+	text, bound := r.SealedText(q.pair)
 	plain, unsure, err := q.open(ctx, s, r.Position, text, bound)
 	if plain == nil || err != nil {
 		return rehash{r.Hash, r.Hash, unsure}, err
 	}
 	e, err := r.Envelope(q.pair, plain)
 	if err != nil {
-		q.found(inStream(s, r.Position, Text, "a message", err.Error()))
+		q.addFinding(inStream(s, r.Position, Text, "a message", err.Error()))
 		return rehash{r.Hash, r.Hash, true}, nil
 	}
 	if e.IsReset() != (r.Kind == call.RowReset) {
-		q.found(inStream(s, r.Position, Kind, "a reset to be one by its text, a call not", fmt.Sprintf("a %v that says %.40q", r.Kind, e.Payload.Text())))
+		q.addFinding(inStream(s, r.Position, Kind, "a reset to be one by its text, a call not", fmt.Sprintf("a %v that says %.40q", r.Kind, e.Payload.Text())))
 	}
 	if r.Kind == call.RowCall && e.Payload.Role == envelope.RoleAgent || envelope.IsReplyKey(e.IdempotencyKey) {
-		q.found(inStream(s, r.Position, Form, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))
+		q.addFinding(inStream(s, r.Position, MessageForm, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))
 	}
-	return rehash{r.Hash, q.signed(s, r.Position, &e, r.Hash), false}, nil
+	return rehash{r.Hash, q.checkSigned(s, r.Position, &e, r.Hash), false}, nil
 }
 
 func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
@@ -220,7 +220,7 @@ func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 	}
 	rows, err := q.view.Rows(ctx, q.pair.Responses(), last, 1, store.Descending)
 	switch {
-	case damaged(err):
+	case isDamaged(err):
 		q.tip = last // reported with the responses
 	case err != nil:
 		return err
@@ -228,7 +228,7 @@ func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 		q.tip = rows[0].Position
 	}
 	if r.ResponseTip > q.tip {
-		q.found(inStream(q.pair.Requests(), r.Position, ResponseTip, fmt.Sprintf("at most %d, the last response", q.tip), fmt.Sprint(r.ResponseTip)))
+		q.addFinding(inStream(q.pair.Requests(), r.Position, ResponseTip, fmt.Sprintf("at most %d, the last response", q.tip), fmt.Sprint(r.ResponseTip)))
 	}
 	return nil
 }
@@ -241,9 +241,9 @@ func (q *requests) remember(s summary) {
 	q.window[i] = s
 }
 
-// at returns the request at a position after checking the stream up to it. ok is false if the
+// readRequest returns the request readRequest a position after checking the stream up to it. ok is false if the
 // request does not exist.
-func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, err error) {
+func (q *requests) readRequest(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	for !q.done && q.rows.at <= p {
 		if err := q.step(ctx); err != nil {
 			return found, false, err
@@ -255,10 +255,10 @@ func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, er
 	if i := p % q.windowRows; i < uint64(len(q.window)) && q.window[i].position == p {
 		return q.window[i], true, nil
 	}
-	return q.before(ctx, p)
+	return q.readOlder(ctx, p)
 }
 
-func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool, err error) {
+func (q *requests) readOlder(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	// The page is read again. The defects of its rows were already reported.
 	for _, s := range q.older {
 		if s.position == p {
@@ -266,14 +266,14 @@ func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool
 		}
 	}
 	rows, err := q.view.Rows(ctx, q.pair.Requests(), p, q.pageRows, store.Ascending)
-	if err != nil && !damaged(err) {
+	if err != nil && !isDamaged(err) {
 		return found, false, err
 	}
 	q.older = append(q.older[:0], summary{position: p})
 	for _, row := range rows {
 		s := summary{position: row.Position}
 		if r, err := call.DecodeRequest(row); err == nil {
-			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.ResponseTip, paidBy(&r)}
+			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.ResponseTip, paymentOf(&r)}
 		}
 		if row.Position == p {
 			q.older[0] = s

@@ -19,7 +19,7 @@ func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vaca
 // then the remaining requests.
 func (r *run) pair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
-		r.found(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
+		r.addFinding(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
 	}
 	q := r.requests(p)
 	a := &responses{requests: q, rows: r.reader(p.Responses()), known: true}
@@ -40,26 +40,28 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 	return nil
 }
 
-// stand is a position at the end of a response chain.
-type stand struct {
+// responseEnd is a position at the end of a response chain.
+type responseEnd struct {
 	epoch uint64
 	seq   int64
 	hash  rehash
 }
 
-func stood(a *call.ResponseRow) stand { return stand{a.Epoch, a.Seq, sealedHash(a.Hash)} }
+func claimedStand(a *call.ResponseRow) responseEnd {
+	return responseEnd{a.Epoch, a.Seq, sealedHash(a.Hash)}
+}
 
-func (s stand) breaches(a *call.ResponseRow) (b []breach) {
+func (s responseEnd) breaches(a *call.ResponseRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	if a.Kind == call.RowVoid {
-		if got := stood(a); got.epoch != s.epoch || got.seq != s.seq || !s.hash.is(a.Hash) {
+		if got := claimedStand(a); got.epoch != s.epoch || got.seq != s.seq || !s.hash.is(a.Hash) {
 			add(Void, s, got)
 		}
 		return b
 	}
-	next := stand{seq: 1}
+	next := responseEnd{seq: 1}
 	if a.Epoch == s.epoch {
-		next = stand{seq: s.seq + 1, hash: s.hash}
+		next = responseEnd{seq: s.seq + 1, hash: s.hash}
 	}
 	if a.Epoch < s.epoch {
 		add(Epoch, fmt.Sprintf("at least %d, as in the row before", s.epoch), a.Epoch)
@@ -73,7 +75,7 @@ func (s stand) breaches(a *call.ResponseRow) (b []breach) {
 	return b
 }
 
-func (s stand) String() string {
+func (s responseEnd) String() string {
 	return fmt.Sprintf("epoch %d, seq %d, hash %s", s.epoch, s.seq, s.hash.again)
 }
 
@@ -81,8 +83,8 @@ type responses struct {
 	*requests
 	rows  *reader
 	known bool // whether the end of the chain is known
-	rule  stand
-	claim stand
+	rule  responseEnd
+	claim responseEnd
 }
 
 func (a *responses) step(ctx context.Context) (more bool, err error) {
@@ -100,10 +102,10 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 		return true, nil
 	}
 	if r.Kind == call.RowAnswer && r.Cut == "" && r.Usage != nil && r.Usage.Turns > 0 {
-		a.kin.of(a.pair.Vacant).answers++
+		a.kin.countOf(a.pair.Vacant).answers++
 	}
 	if r.Usage != nil {
-		a.kin.of(a.pair.Vacant).cost += r.Usage.Cost
+		a.kin.countOf(a.pair.Vacant).cost += r.Usage.Cost
 		if err := a.version(ctx, &r); err != nil {
 			return false, err
 		}
@@ -117,19 +119,19 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 
 func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	// The record is read again, because it may be newer than the record that was checked.
-	t := a.kin.of(a.pair.Vacant)
+	t := a.kin.countOf(a.pair.Vacant)
 	if r.Usage.Agent <= t.versions {
 		return nil
 	}
 	rec, d, err := vacants.RecordDocs.Get(ctx, a.view, vacants.RecordKey(a.pair.Vacant))
-	if damaged(err) || err == nil && (d.Version == 0 || rec.IsDeleted()) {
+	if isDamaged(err) || err == nil && (d.Version == 0 || rec.IsDeleted()) {
 		return nil // reported by another check
 	}
 	if err != nil {
 		return err
 	}
 	if t.versions = uint64(rec.Agent); r.Usage.Agent > t.versions {
-		a.found(inStream(a.pair.Responses(), r.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", r.Usage.Agent)))
+		a.addFinding(inStream(a.pair.Responses(), r.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", r.Usage.Agent)))
 	}
 	return nil
 }
@@ -139,9 +141,9 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
 	epoch = r.Epoch
 	wrong := func(c Check, want, got any) {
-		a.found(inStream(a.pair.Responses(), r.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
+		a.addFinding(inStream(a.pair.Responses(), r.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
 	}
-	q, ok, err := a.at(ctx, r.Request)
+	q, ok, err := a.readRequest(ctx, r.Request)
 	switch {
 	case err != nil:
 		return epoch, err
@@ -182,15 +184,15 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 	if a.known {
 		if b := a.rule.breaches(ruled); len(b) > 0 && len(a.claim.breaches(r)) > 0 {
 			for _, b := range b {
-				a.found(inStream(s, r.Position, b.check, b.want, b.got))
+				a.addFinding(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
 			a.rule = a.claim // the row before was wrong and was reported
 		}
 	} else if r.Epoch < a.rule.epoch {
-		a.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
+		a.addFinding(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
 	}
-	a.claim = stood(r)
+	a.claim = claimedStand(r)
 	if err := a.cause(ctx, r); err != nil {
 		return err
 	}
@@ -218,22 +220,22 @@ func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
 	}
 	s := a.pair.Responses()
 	plain, err := a.texts.Open(ctx, bound, text)
-	if errors.Is(err, textkeys.ErrGone) || errors.Is(err, textkeys.ErrKey) {
+	if errors.Is(err, textkeys.ErrDestroyed) || errors.Is(err, textkeys.ErrKeyDamaged) {
 		return nil
 	}
 	if err == nil {
 		_, err = call.ParseCause(plain)
-	} else if !damaged(err) {
+	} else if !isDamaged(err) {
 		return err
 	}
 	if err != nil {
-		a.found(inStream(s, r.Position, Text, "the cause of a void", err.Error()))
+		a.addFinding(inStream(s, r.Position, Text, "the cause of a void", err.Error()))
 	}
 	return nil
 }
 
 func (a *responses) follow(r *call.ResponseRow, hash rehash) {
-	next := stand{r.Epoch, r.Seq, hash}
+	next := responseEnd{r.Epoch, r.Seq, hash}
 	switch {
 	case !a.known:
 	case r.Epoch > a.rule.epoch:
@@ -250,20 +252,20 @@ func (a *responses) follow(r *call.ResponseRow, hash rehash) {
 // The envelope names the request of the row, so an answer to another request has another hash.
 func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, error) {
 	s := a.pair.Responses()
-	text, bound := r.Sealed(a.pair)
+	text, bound := r.SealedText(a.pair)
 	plain, unsure, err := a.open(ctx, s, r.Position, text, bound)
 	if plain == nil || err != nil {
 		return rehash{r.Hash, r.Hash, unsure}, err
 	}
 	e, err := r.Envelope(a.pair, plain)
 	if err != nil {
-		a.found(inStream(s, r.Position, Text, "a message", err.Error()))
+		a.addFinding(inStream(s, r.Position, Text, "a message", err.Error()))
 		return rehash{r.Hash, r.Hash, true}, nil
 	}
 	if e.Payload.Role != envelope.RoleAgent {
-		a.found(inStream(s, r.Position, Form, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
+		a.addFinding(inStream(s, r.Position, MessageForm, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
 	}
-	return rehash{r.Hash, a.signed(s, r.Position, &e, r.Hash), false}, nil
+	return rehash{r.Hash, a.checkSigned(s, r.Position, &e, r.Hash), false}, nil
 }
 
 // open opens a text. It returns nil if the text cannot be read, and counts or reports this. unsure
@@ -275,16 +277,16 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 		return []byte{}, false, nil
 	case err == nil:
 		return plain, false, nil
-	case errors.Is(err, textkeys.ErrGone):
-		r.result.Sealed++
-	case errors.Is(err, textkeys.ErrKey):
-		r.result.Sealed++
+	case errors.Is(err, textkeys.ErrDestroyed):
+		r.result.SealedRows++
+	case errors.Is(err, textkeys.ErrKeyDamaged):
+		r.result.SealedRows++
 		if !r.damagedKeyDays[text.Day] {
 			r.damagedKeyDays[text.Day] = true
-			r.found(inDocument(textkeys.Key(text.Day), Key, "a text key that opens", err.Error()))
+			r.addFinding(inDocument(textkeys.Key(text.Day), Key, "a text key that opens", err.Error()))
 		}
-	case damaged(err):
-		r.found(inStream(s, position, Text, "a text that opens", err.Error()))
+	case isDamaged(err):
+		r.addFinding(inStream(s, position, Text, "a text that opens", err.Error()))
 		return nil, true, nil
 	default:
 		return nil, false, err
@@ -292,11 +294,11 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 	return nil, false, nil
 }
 
-func (r *run) signed(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
+func (r *run) checkSigned(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
 	b := e.AppendSigning(nil)
 	h := identity.Sum(b)
 	if h != stored {
-		r.found(inStream(s, position, Hash, h.String(), stored.String()))
+		r.addFinding(inStream(s, position, Hash, h.String(), stored.String()))
 	}
 	r.verify(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "one that is not"))
 	return h

@@ -44,7 +44,7 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 	}
 	book, err := reviews.BookDocs.Parse(d)
 	if err != nil {
-		return r.broken(k, Document, "a reputation", err)
+		return r.reportDamage(k, Document, "a reputation", err)
 	}
 	// The host may have counted reviews since the last row was read.
 	if _, err := r.tail(ctx, s, rows.at, func(row store.Row) (err error) {
@@ -56,7 +56,7 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 		return err
 	}
 	if err := book.CheckEqual(&recounted); err != nil {
-		r.foundAt(d.Version, inDocument(k, Reputation, "the reputation that the reviews make", problem.Of(err).Text()))
+		r.addFindingAt(d.Version, inDocument(k, Reputation, "the reputation that the reviews make", problem.AsError(err).Text()))
 		return nil
 	}
 	// A vacant that was registered after its last review has no reputation in its registration.
@@ -66,7 +66,7 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 	}
 	g, err := registry.RegistrationDocs.Parse(d) // run.registration reports a registration that cannot be read
 	if err == nil && g.Status == registry.StatusActive && g.Reputation != nil && *g.Reputation != *book.State() {
-		r.found(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
+		r.addFinding(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
 	}
 	return nil
 }
@@ -85,13 +85,13 @@ func (r *run) review(ctx context.Context, s store.Stream, row store.Row, recount
 	}
 	counted, err := recounted.Verify(id, row.Data, claim)
 	if err != nil {
-		r.found(inStream(s, row.Position, Row, "a review that its reviewer has signed, and that follows the one before", problem.Of(err).Text()))
+		r.addFinding(inStream(s, row.Position, Row, "a review that its reviewer has signed, and that follows the one before", problem.AsError(err).Text()))
 		recounted.Tip = identity.Sum(row.Data) // the next row may be intact
 		return false, nil
 	}
 	k := reviews.OnceKey(id, counted.Record.Call)
 	if d, err = r.document(ctx, k); err == nil && d.Number != int64(row.Position) {
-		r.found(inDocument(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
+		r.addFinding(inDocument(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
 	}
 	return true, err
 }
@@ -103,9 +103,9 @@ func (r *run) reputationWithoutReviews(ctx context.Context, id identity.ID) erro
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	hasRows, err := r.any(ctx, reviews.Stream(id))
+	hasRows, err := r.hasRows(ctx, reviews.Stream(id))
 	if err == nil && !hasRows {
-		r.found(inDocument(k, Reputation, "none, as there are no reviews", "one"))
+		r.addFinding(inDocument(k, Reputation, "none, as there are no reviews", "one"))
 	}
 	return err
 }

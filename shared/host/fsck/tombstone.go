@@ -11,12 +11,12 @@ import (
 // tombstone checks a deleted vacant. It must have no key, and its logbook must end with the
 // deletion. Its name must belong to it, unless the name was released or has another owner. A
 // deleted vacant has neither a card nor a floor.
-func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
-	if says.whole && !says.deleted {
-		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
+func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
+	if logState.whole && !logState.deleted {
+		r.addFinding(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
 	}
 	if rec.HasKey() {
-		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
+		r.addFinding(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
 	wrong, err := r.checkNameOf(ctx, k, rec) // read before the former name, which the name's next owner writes
 	if err != nil {
@@ -28,12 +28,12 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	}
 	if former.Version == 0 {
 		if wrong != nil {
-			r.found(*wrong)
+			r.addFinding(*wrong)
 		}
 		return nil
 	}
 	if id, err := vacants.FormerDocs.Parse(former); err != nil || id != rec.ID {
-		r.found(inDocument(former.Key, Name, "the id of "+rec.ID.String(), "another"))
+		r.addFinding(inDocument(former.Key, Name, "the id of "+rec.ID.String(), "another"))
 	}
 	return nil
 }

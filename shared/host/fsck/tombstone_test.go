@@ -47,7 +47,7 @@ func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
 	by := vacants.Operator()
 	slug := func(v *listing.Venue) error { v.Slug = "shop"; return nil }
 	make := func(name string) vacants.Record {
-		r, err := a.Vacants.Create(a.Ctx, vacants.Spec{By: by, Name: name, Capability: "c", Substrate: "echo"})
+		r, err := a.Vacants.Create(a.Ctx, vacants.CreateSpec{By: by, Name: name, Capability: "c", Substrate: "echo"})
 		a.Must(err)
 		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{By: by, Venue: slug})
 		a.Must(err)
@@ -116,10 +116,10 @@ func TestAnEntryAfterTheDeletionIsNamed(t *testing.T) {
 	a.Must(err)
 	var prev *logbook.Entry
 	for i, e := range []logbook.Entry{
-		{Kind: logbook.KindGenesis, Payload: logbook.Genesis("ghost", key.ID())},
-		{Kind: logbook.KindStateChanged, Payload: logbook.StateChanged(lifecycle.Sunk, lifecycle.Archived)},
-		{Kind: logbook.KindDeleted, Payload: logbook.Deleted("ghost", key.ID())},
-		{Kind: logbook.KindRestored, Payload: logbook.Restored(a.Time)},
+		{Kind: logbook.KindGenesis, Payload: logbook.GenesisPayload("ghost", key.ID())},
+		{Kind: logbook.KindStateChanged, Payload: logbook.StateChangedPayload(lifecycle.Sunk, lifecycle.Archived)},
+		{Kind: logbook.KindDeleted, Payload: logbook.DeletedPayload("ghost", key.ID())},
+		{Kind: logbook.KindRestored, Payload: logbook.RestoredPayload(a.Time)},
 	} {
 		next := logbook.Next(prev, e.Kind, a.Time, e.Payload)
 		_, err := next.Sign(a.Ctx, key)

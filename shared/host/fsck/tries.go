@@ -11,20 +11,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// try is an attempt of a child that counts for its parent.
-type try struct {
+// attemptStart is an attempt of a child that counts for its parent.
+type attemptStart struct {
 	parent identity.ID
 	began  int64 // Unix microseconds
 }
 
-// recordAttempts records a child's attempts for the parent in its manifest. If the manifest is
+// collectAttempts records a child's attempts for the parent in its manifest. If the manifest is
 // unreadable, which another check reports, it uses the parent that signed the request.
-func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try) error {
+func (r *run) collectAttempts(ctx context.Context, child identity.ID, began []attemptStart) error {
 	if len(began) == 0 {
 		return nil
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(child))
-	if err != nil && !damaged(err) {
+	if err != nil && !isDamaged(err) {
 		return err
 	}
 	m, broken := registry.ManifestDocs.Parse(d)
@@ -47,13 +47,13 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	}
 	counted, err := graduation.AttemptWindowDocs.Parse(d)
 	if d.Version > 0 && err != nil { // a missing window is empty
-		return r.broken(k, Document, "when attempts to graduate began", err)
+		return r.reportDamage(k, Document, "when attempts to graduate began", err)
 	}
 	switch leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent]); {
 	case leaked > 0:
-		r.foundAt(d.Version, inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
 	case missed > 0:
-		r.foundAt(d.Version, inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
 	}
 	return nil
 }
@@ -62,16 +62,16 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 // whose times cannot have been removed because of their age.
 func counts(counted, began []int64) (leaked, missed int) {
 	left, newest := slices.Clone(began), int64(math.MinInt64)
-	for _, at := range counted {
-		newest = max(newest, at)
-		if i := slices.Index(left, at); i >= 0 {
+	for _, start := range counted {
+		newest = max(newest, start)
+		if i := slices.Index(left, start); i >= 0 {
 			left = slices.Delete(left, i, i+1)
 		} else {
 			leaked++
 		}
 	}
-	for _, at := range left {
-		if len(counted) == 0 || at > newest-graduation.Day.Microseconds() {
+	for _, start := range left {
+		if len(counted) == 0 || start > newest-graduation.Period.Microseconds() {
 			missed++
 		}
 	}

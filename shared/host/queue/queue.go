@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// Patience is the time for which a message is retried if its handler returns task.ErrAgain. It
+	// RetryTime is the time for which a message is retried if its handler returns task.ErrAgain. It
 	// is longer than the lease of a worker that has died.
-	Patience = 2 * time.Minute
+	RetryTime = 2 * time.Minute
 	// UndecidedWait is the delay before the message of a turn with an uncertain payment
 	// (task.ErrUndecided) is redelivered. It is longer than the lease of the turn's worker.
 	UndecidedWait = 8 * time.Minute
@@ -21,13 +21,13 @@ const (
 	Retention = task.MaxRunTime + 4*time.Hour
 )
 
-// The message of a turn that has no room (task.ErrFull) is redelivered after RoomWait or later. To
+// The message of a turn that has no room (task.ErrFull) is redelivered after FullRetryDelay or later. To
 // limit the cost, each process redelivers one message of an account and one message of another
-// caller per RoomGap. A turn fails after call.MaxQueued, so its message is redelivered at most
-// MaxRoomWaits times. A dispatched task may wait until its deadline. After MaxRoomWaits deliveries,
+// caller per FullRetryInterval. A turn fails after call.MaxQueued, so its message is redelivered at most
+// MaxFullRetries times. A dispatched task may wait until its deadline. After MaxFullRetries deliveries,
 // a new message replaces its message.
 const (
-	RoomWait     = 20 * time.Second
-	RoomGap      = 8 * time.Second
-	MaxRoomWaits = int(call.MaxQueued / RoomWait)
+	FullRetryDelay    = 20 * time.Second
+	FullRetryInterval = 8 * time.Second
+	MaxFullRetries    = int(call.MaxQueued / FullRetryDelay)
 )

@@ -6,20 +6,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asker is the reader of a request. It looks up the reader's parent at most once.
-type asker struct {
+// viewer is the reader of a request. It looks up the reader's parent at most once.
+type viewer struct {
 	registry *Registry
 	id       *identity.ID // id that the reader has proved, or nil for an anonymous reader
 	known    bool
 	parent   *identity.ID
 }
 
-func (r *Registry) askerOf(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
+func (r *Registry) askerOf(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
-// may reports whether the asker may see g. Everybody may see a vacant that is not hidden. The
-// vacant itself and its proven parent may always see it, and the siblings of a closed child may see
+// canSee reports whether the asker canSee see g. Everybody canSee see a vacant that is not hidden. The
+// vacant itself and its proven parent canSee always see it, and the siblings of a closed child canSee see
 // the child.
-func (a *asker) may(ctx context.Context, g *Registration) (bool, error) {
+func (a *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
 	if g.ReadableBy(a.id) {
 		return true, nil
 	}

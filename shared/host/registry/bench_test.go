@@ -39,7 +39,7 @@ func BenchmarkReadingTwentyRegistrations(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				all, err := r.GetMany(b.Context(), ids)
-				if err != nil || all[19].Joined == 0 {
+				if err != nil || all[19].FirstSeq == 0 {
 					b.Fatal(err)
 				}
 			}

@@ -12,13 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (m *ManifestDocument) place(at time.Time) store.Key {
+func (m *ManifestDocument) place(now time.Time) store.Key {
 	// The index lists graduated children first, and then the latest manifest first.
 	rank := 1
 	if m.Graduated {
 		rank = 0
 	}
-	return ManifestDocs.Listed(fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)), m.Manifest.ParentID.String())
+	return ManifestDocs.IndexKey(fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(now.UnixMicro(), 0)), m.Manifest.ParentID.String())
 }
 
 // ChildrenIndex returns up to n children of parent (1 to store.MaxPage) whose own manifests name
@@ -26,11 +26,11 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 // children. If the index, which may lag behind, has fewer than n children, children found by their
 // edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
-	listed := ManifestDocs.Indexed(parent.String())
+	listed := ManifestDocs.IndexRange(parent.String())
 	var siblings []ManifestDocument
 	for docs, err := range store.Pages(ctx, r.Store, listed, n) {
 		if err != nil {
-			return nil, Problem(err)
+			return nil, WrapStoreError(err)
 		}
 		for _, d := range docs {
 			if !ManifestDocs.Matches(d.Key) {

@@ -54,20 +54,20 @@ func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	// The write replaces the version that was read and moves g in the feed. A registration without
 	// an event is not in the feed.
 	data, err := RegistrationDocs.Encode(*g)
-	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, WriteID: writeID, Data: data}
-	if g.Joined > 0 {
-		p.Index = RegistrationDocs.Listed(g.ChangeKey)
+	p := store.Put{Key: RegistrationKey(g.ID), IfVersion: g.DocVersion, WriteID: writeID, Data: data}
+	if g.FirstSeq > 0 {
+		p.Index = RegistrationDocs.IndexKey(g.ChangeKey)
 	}
 	return p, err
 }
 
 func encodeRegistration(g Registration) ([]byte, error) {
 	s := storedRegistration{
-		Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached, Unreached: g.Unreached,
+		Card: g.Card, CardHash: g.CardHash, Visibility: g.SignedVisibility, State: g.State,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached, Unreached: g.AwaitsProbe,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
-		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		Joined: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 	}
 	if g.Family != DefaultFamily {
 		s.Family = g.Family
@@ -81,7 +81,7 @@ func encodeRegistration(g Registration) ([]byte, error) {
 	if g.Listing != nil {
 		s.Listing = g.Listing.Blob()
 	}
-	if g.Joined > 0 {
+	if g.FirstSeq > 0 {
 		s.Since, s.Changed = g.Since.UnixMicro(), g.Changed.UnixMicro()
 	}
 	return registrations.Encode(s)
@@ -99,16 +99,16 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		return Registration{}, err
 	}
 	g := Registration{
-		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, Signed: s.Visibility, State: s.State,
-		Status: StatusActive, Hosted: s.Hosted, Unreached: s.Unreached, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
+		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, SignedVisibility: s.Visibility, State: s.State,
+		Status: StatusActive, Hosted: s.Hosted, AwaitsProbe: s.Unreached, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
-		ListingSource: s.ListingSource, Reputation: s.Reputation, Joined: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
+		ListingSource: s.ListingSource, Reputation: s.Reputation, FirstSeq: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,
 	}
 	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
 		return refused("it has no parent to be proven or closed by")
 	}
-	if g.Joined == 0 {
+	if g.FirstSeq == 0 {
 		return g, nil
 	}
 	// A card's id is the last member of its canonical form, so this is a cheap check that the card
@@ -119,10 +119,10 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
 		return Registration{}, err
 	}
-	if err := checkVisibility(g.Signed); err != nil {
+	if err := checkVisibility(g.SignedVisibility); err != nil {
 		return Registration{}, err
 	}
-	if g.ActorSeq < 1 || g.LastSeq < g.Joined {
+	if g.ActorSeq < 1 || g.LastSeq < g.FirstSeq {
 		return refused("it names events that cannot be")
 	}
 	if len(s.Listing) > 0 {
@@ -142,7 +142,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	}
 	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
 	g.fillDefaults(s.Revoked)
-	g.wasListed, g.heldSlug = g.Listed(), g.slug()
+	g.wasListed, g.heldSlug = g.IsListed(), g.slug()
 	return g, nil
 }
 
@@ -180,16 +180,16 @@ type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
 	// Replaced is the manifest before this one, or nil. For a graduated child it is the closed
-	// manifest, otherwise an open one. Before is the open manifest that Replaced had replaced. Both
+	// manifest, otherwise an open one. ReplacedBefore is the open manifest that Replaced had replaced. Both
 	// are kept because the child has signed them and their edges remain.
-	Replaced, Before *composite.Manifest
+	Replaced, ReplacedBefore *composite.Manifest
 }
 
-func (m *ManifestDocument) Closed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
+func (m *ManifestDocument) IsClosed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
 
 func (m *ManifestDocument) Parents() []identity.ID {
 	parents := []identity.ID{m.Manifest.ParentID}
-	for _, old := range []*composite.Manifest{m.Replaced, m.Before} {
+	for _, old := range []*composite.Manifest{m.Replaced, m.ReplacedBefore} {
 		if old != nil && !slices.Contains(parents, old.ParentID) {
 			parents = append(parents, old.ParentID)
 		}
@@ -197,8 +197,8 @@ func (m *ManifestDocument) Parents() []identity.ID {
 	return parents
 }
 
-// Born returns the closed manifest of a graduated child, and otherwise the current manifest.
-func (m *ManifestDocument) Born() *composite.Manifest {
+// BirthManifest returns the closed manifest of a graduated child, and otherwise the current manifest.
+func (m *ManifestDocument) BirthManifest() *composite.Manifest {
 	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
 		return m.Replaced
 	}
@@ -236,8 +236,8 @@ func encodeManifest(m ManifestDocument) ([]byte, error) {
 	if m.Replaced != nil {
 		s.Replaced = m.Replaced.Blob()
 	}
-	if m.Before != nil {
-		s.Before = m.Before.Blob()
+	if m.ReplacedBefore != nil {
+		s.Before = m.ReplacedBefore.Blob()
 	}
 	return manifests.Encode(s)
 }
@@ -252,26 +252,26 @@ func decodeManifest(d store.Doc) (ManifestDocument, error) {
 		return ManifestDocument{}, err
 	}
 	doc := ManifestDocument{Graduated: s.Graduated}
-	if doc.Manifest, err = signedBy(child, s.Manifest); err != nil {
+	if doc.Manifest, err = parseSignedManifest(child, s.Manifest); err != nil {
 		return doc, err
 	}
-	if doc.Replaced, err = replacedBy(child, s.Replaced); err == nil {
-		doc.Before, err = replacedBy(child, s.Before)
+	if doc.Replaced, err = parseOptionalManifest(child, s.Replaced); err == nil {
+		doc.ReplacedBefore, err = parseOptionalManifest(child, s.Before)
 	}
 	if err == nil {
 		err = doc.checkOrder()
 	}
 	if err != nil {
-		return doc, problem.Wrap(problem.Damaged, err, "what it replaced does not verify: %s", problem.Of(err).Text())
+		return doc, problem.Wrap(problem.Damaged, err, "what it replaced does not verify: %s", problem.AsError(err).Text())
 	}
 	return doc, nil
 }
 
-func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
+func parseOptionalManifest(child identity.ID, blob []byte) (*composite.Manifest, error) {
 	if len(blob) == 0 {
 		return nil, nil
 	}
-	m, err := signedBy(child, blob)
+	m, err := parseSignedManifest(child, blob)
 	return &m, err
 }
 
@@ -283,7 +283,7 @@ func (m *ManifestDocument) checkOrder() error {
 		return wrong("a closed one does not belong to a graduated child")
 	}
 	switch old := m.Replaced; {
-	case old == nil && m.Before != nil, m.Before != nil && !(old.ClosedByDefault && !m.Before.ClosedByDefault):
+	case old == nil && m.ReplacedBefore != nil, m.ReplacedBefore != nil && !(old.ClosedByDefault && !m.ReplacedBefore.ClosedByDefault):
 		return wrong("only a closed one that was replaced took the place of an open one")
 	case old == nil:
 		return nil
@@ -295,8 +295,8 @@ func (m *ManifestDocument) checkOrder() error {
 	return nil
 }
 
-func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
-	m, err := composite.Parse(blob)
+func parseSignedManifest(child identity.ID, blob []byte) (composite.Manifest, error) {
+	m, err := composite.ParseManifest(blob)
 	if err == nil {
 		err = m.Verify()
 	}

@@ -139,10 +139,10 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		"a forged one replaced": {Manifest: closed, Replaced: &forged},
 		"replaced by an open":   {Manifest: opener, Replaced: &opened},
 		"graduated and closed":  {Manifest: closed, Graduated: true, Replaced: &closed},
-		"before without it":     {Manifest: opener, Graduated: true, Before: &opened},
-		"before an open one":    {Manifest: closed, Replaced: &opened, Before: &opener},
-		"before, but closed":    {Manifest: opener, Graduated: true, Replaced: &closed, Before: &closed},
-		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, Before: &forged},
+		"before without it":     {Manifest: opener, Graduated: true, ReplacedBefore: &opened},
+		"before an open one":    {Manifest: closed, Replaced: &opened, ReplacedBefore: &opener},
+		"before, but closed":    {Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &closed},
+		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &forged},
 	} {
 		data, err := registry.ManifestDocs.Encode(m)
 		must(t, err)
@@ -150,15 +150,15 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
-	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, Before: &opened}
+	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &opened}
 	data, err := registry.ManifestDocs.Encode(whole)
 	must(t, err)
 	back, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data})
 	if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" || err != nil {
 		t.Errorf("Parse(Encode()) = %v (-want +got):\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.Closed() || back.Born() != back.Replaced {
-		t.Errorf("of a child that has graduated, closed %t, Parents() (-want +got):\n%s", back.Closed(), diff)
+	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.IsClosed() || back.BirthManifest() != back.Replaced {
+		t.Errorf("of a child that has graduated, closed %t, Parents() (-want +got):\n%s", back.IsClosed(), diff)
 	}
 	for name, d := range map[string]store.Doc{
 		"of nobody":   {Key: store.Key{Partition: "revoked", Sort: "x"}, Data: []byte(`{"format":1}`)},
@@ -235,7 +235,7 @@ func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
 		_, _ = w.Write(make([]byte, 100<<10))
 	}))
 	defer server.Close()
-	probe := registry.Prober(outbound.New(outbound.Options{AllowLoopback: true}))
+	probe := registry.NewProbe(outbound.New(outbound.Options{AllowLoopback: true}))
 	for _, tt := range []struct {
 		status int
 		there  bool
@@ -246,7 +246,7 @@ func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
 		}
 	}
 	// A host that dials only public addresses does not dial this endpoint.
-	inside := registry.Prober(outbound.New(outbound.Options{}))
+	inside := registry.NewProbe(outbound.New(outbound.Options{}))
 	if err := inside(t.Context(), server.URL); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Probe() of loopback = %v, want forbidden", err)
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// remembered is the number of an actor's latest events whose idempotency keys are checked.
-const remembered = 100
+// maxRecentEvents is the number of an actor's latest events whose idempotency keys are checked.
+const maxRecentEvents = 100
 
 // decision is the effect of an event before it has a position in the chain of all events.
 type decision struct {
 	event  event.Event
-	replay *Logged      // stored event that this event repeats, or nil
+	replay *LoggedEvent // stored event that this event repeats, or nil
 	reg    Registration // state after the event, or the stored state for a replay
 	keep   bool         // whether reg must be written
 }
@@ -30,21 +30,21 @@ type decision struct {
 type actor struct {
 	id     identity.ID
 	reg    Registration
-	events []Logged // latest events, newest first
+	events []LoggedEvent // latest events, newest first
 }
 
-func (a *actor) tip() Logged {
+func (a *actor) tip() LoggedEvent {
 	if len(a.events) == 0 {
-		return Logged{}
+		return LoggedEvent{}
 	}
 	return a.events[0]
 }
 
-func (a *actor) registered() bool { return a.reg.Joined > 0 }
+func (a *actor) isRegistered() bool { return a.reg.FirstSeq > 0 }
 
-// revoked reports whether the key is revoked. A revocation is always the last event, so the check
+// hasRevokedKey reports whether the key is hasRevokedKey. A revocation is always the last event, so the check
 // also works for a key that was never registered.
-func (a *actor) revoked() bool {
+func (a *actor) hasRevokedKey() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
@@ -55,7 +55,7 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 	var before [2]int64 // difference found by the previous try
 	for try := 1; ; try++ {
 		a := actor{id: id}
-		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, remembered, store.Descending)
+		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, maxRecentEvents, store.Descending)
 		if err != nil {
 			return a, err
 		}
@@ -71,7 +71,7 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 		}
 		seen := [2]int64{a.reg.ActorSeq, a.tip().ActorSeq}
 		switch {
-		case !a.registered() || seen[0] == seen[1]:
+		case !a.isRegistered() || seen[0] == seen[1]:
 			return a, nil
 		case seen == before:
 			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seen[0], seen[1])
@@ -94,8 +94,8 @@ func (r *Registry) registration(ctx context.Context, id identity.ID) (Registrati
 
 // findReplay returns the stored event that e repeats, or nil. If the idempotency key of e was used
 // with another payload, the error is of kind Idempotency.
-func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*Logged, error) {
-	same := func(l *Logged) (*Logged, error) {
+func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*LoggedEvent, error) {
+	same := func(l *LoggedEvent) (*LoggedEvent, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
 			return l, nil
 		}
@@ -116,7 +116,7 @@ func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*L
 	return nil, nil
 }
 
-func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*Logged, error) {
+func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*LoggedEvent, error) {
 	back := a.tip().ActorSeq - seq
 	switch {
 	case back < 0:
@@ -135,27 +135,27 @@ func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*Logged, e
 	return &l, err
 }
 
-func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *Logged, err error) {
+func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *LoggedEvent, err error) {
 	if a, err = r.actor(ctx, e.Actor); err != nil {
 		return a, nil, err
 	}
 	if replay, err = r.findReplay(ctx, &a, e); err != nil || replay != nil {
 		return a, replay, err
 	}
-	if a.revoked() {
-		return a, nil, revoked(e.Actor)
+	if a.hasRevokedKey() {
+		return a, nil, revokedError(e.Actor)
 	}
 	if last := a.tip().ActorSeq; e.ActorSeq != last+1 {
 		return a, nil, problem.New(problem.Sequence, "actor_seq must equal last_seq + 1 = %d, got %d", last+1, e.ActorSeq)
 	}
-	now, at := r.now(), time.UnixMilli(e.Time)
-	if at.After(now.Add(MaxAhead)) || at.Before(now.Add(-MaxAge)) {
+	now, eventTime := r.now(), time.UnixMilli(e.Time)
+	if eventTime.After(now.Add(MaxEventSkew)) || eventTime.Before(now.Add(-MaxEventAge)) {
 		return a, nil, problem.New(problem.Clock, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
 	}
 	return a, nil, nil
 }
 
-func revoked(id identity.ID) error {
+func revokedError(id identity.ID) error {
 	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 }
 
@@ -176,7 +176,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	}
 	e := event.Event{
 		Type: event.Register, Actor: c.VacantID,
-		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.Effective(p.Visibility)),
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.EffectiveVisibility(p.Visibility)),
 		Key:     p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
 	}
 	if !e.Verify() {
@@ -189,15 +189,15 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	if err := checkParent(&a, p.Parent); err != nil {
 		return nil, err
 	}
-	known, sent := a.reg.CardHash, c.Hash()
-	if replaced, ok := event.Replaces(p.Key); a.registered() && known != sent && !(ok && replaced == known) {
-		return nil, &EquivocationError{known, sent, problem.New(problem.Equivocation,
+	currentHash, sent := a.reg.CardHash, c.Hash()
+	if replaced, ok := event.ParseReplacesKey(p.Key); a.isRegistered() && currentHash != sent && !(ok && replaced == currentHash) {
+		return nil, &EquivocationError{currentHash, sent, problem.New(problem.Equivocation,
 			"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key begins with %q says that one follows the other",
-			known, sent, event.ReplacesKey(known))}
+			currentHash, sent, event.ReplacesKey(currentHash))}
 	}
 	g := a.reg
-	g.Signed = p.State.Effective(p.Visibility)
-	g.Visibility = g.Signed
+	g.SignedVisibility = p.State.EffectiveVisibility(p.Visibility)
+	g.Visibility = g.SignedVisibility
 	if by.gate {
 		g.Closed = false
 	} else if err := r.openIfGraduated(ctx, &g); err != nil {
@@ -231,18 +231,18 @@ func checkParent(a *actor, parent *identity.ID) error {
 	switch {
 	case parent == nil, existing != nil && *parent == *existing:
 		return nil
-	case *parent == a.id && !a.registered():
+	case *parent == a.id && !a.isRegistered():
 		return problem.New(problem.Malformed, "parent_id: expected another vacant than the child, got the child")
-	case existing != nil && !a.registered():
+	case existing != nil && !a.isRegistered():
 		return problem.New(problem.Malformed, "parent_id: expected the parent that both have signed, '%s', got '%s'", existing, parent)
-	case !a.registered():
+	case !a.isRegistered():
 		return nil
 	}
-	was := "None"
+	oldParent := "None"
 	if existing != nil {
-		was = "'" + existing.String() + "'"
+		oldParent = "'" + existing.String() + "'"
 	}
-	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", was, parent)
+	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", oldParent, parent)
 }
 
 // openIfGraduated clears Closed for a child that has graduated. For other closed children it allows
@@ -252,7 +252,7 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
 	}
-	m, _, err := ManifestDocs.Need(ctx, r.Store, ManifestKey(g.ID))
+	m, _, err := ManifestDocs.Require(ctx, r.Store, ManifestKey(g.ID))
 	if err == nil {
 		err = r.checkOpened(ctx, &m)
 	}
@@ -263,7 +263,7 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 		g.Closed = false
 		return nil
 	}
-	if g.Signed != lifecycle.Hidden {
+	if g.SignedVisibility != lifecycle.Hidden {
 		return problem.New(problem.Forbidden, "vacant %s is a closed child of %s: until it has graduated its visibility is NONE", g.ID.Short(), g.Parent.Short())
 	}
 	return nil
@@ -271,7 +271,7 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 
 func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	now := r.now()
-	if g.Joined == 0 || g.State != p.State {
+	if g.FirstSeq == 0 || g.State != p.State {
 		g.State, g.Since = p.State, now
 	}
 	g.Card, g.CardHash = c.Blob(), c.Hash()
@@ -289,19 +289,19 @@ func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 		}
 	}
 	g.fillDefaults(false)
-	g.change(now)
+	g.touch(now)
 }
 
-func (l *Logged) receipt(g *Registration) (Receipt, error) {
+func (l *LoggedEvent) receipt(g *Registration) (Receipt, error) {
 	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaitsProbe()}
 	if l.Type != event.Register {
 		return out, nil
 	}
-	said, err := l.Registered()
+	payload, err := l.ParseRegister()
 	if err != nil {
 		return out, problem.Wrap(problem.Damaged, err, "event %d of %s is not a readable registration", l.ActorSeq, l.Actor.Short())
 	}
-	out.Visibility, out.CardHash = said.Visibility, said.Card
+	out.Visibility, out.CardHash = payload.Visibility, payload.Card
 	return out, nil
 }
 

@@ -22,24 +22,24 @@ var (
 	// RegistrationDocs contains the registrations. The index orders them by their last change and
 	// is the feed of search indexes.
 	RegistrationDocs = store.Kind[Registration]{
-		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Registration]{Decode: decodeRegistration, Encode: encodeRegistration},
 	}
 	// ManifestDocs contains the manifests of children. The index lists the children of a parent,
 	// graduated children first and then the latest.
 	ManifestDocs = store.Kind[ManifestDocument]{
-		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[ManifestDocument]{Decode: decodeManifest, Encode: encodeManifest},
 	}
 	// OpenedDocs contains the documents with which Graduate proves that the gate opened a child.
 	// They have their own partition, so that a role that may write manifests cannot open children.
 	OpenedDocs = store.Kind[opening]{
-		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[opening](1),
+		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[opening](1),
 	}
 	// KinDocs contains the edges from parents to children.
 	KinDocs = store.Kind[struct{}]{
-		Shape: store.Shape{Name: "edge", Partition: "kin#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "edge", Partition: "kin#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[struct{}]{
 			Decode: func(d store.Doc) (struct{}, error) {
 				if len(d.Data) != 1 || d.Data[0] != format {
@@ -51,7 +51,7 @@ var (
 		},
 	}
 	RevokedDocs = store.Kind[Revoked]{
-		Shape: store.Shape{Name: "revocation", Partition: revokedPartition, Sort: "*", Verify: store.Joined},
+		Shape: store.Shape{Name: "revocation", Partition: revokedPartition, Sort: "*", Verify: store.VerifyWithRows},
 		Codec: store.Codec[Revoked]{
 			Decode: func(d store.Doc) (Revoked, error) {
 				v, err := revocations.Decode(d)
@@ -65,7 +65,7 @@ var (
 	}
 	// RevokedListDocs contains the list of all revocations. Its key sorts before all ids.
 	RevokedListDocs = store.Kind[RevokedList]{
-		Shape: store.Shape{Name: "list of revocations", Partition: revokedPartition, Sort: "#all", Verify: store.Joined},
+		Shape: store.Shape{Name: "list of revocations", Partition: revokedPartition, Sort: "#all", Verify: store.VerifyWithRows},
 		Codec: store.Codec[RevokedList]{
 			Decode: decodeRevokedList,
 			Encode: func(l RevokedList) ([]byte, error) { return l, nil },
@@ -74,19 +74,19 @@ var (
 	// UnreachedDocs contains the endpoints that wait for a probe. The key is the due time, the
 	// vacant's id, and the seq of the publication.
 	UnreachedDocs = store.Kind[wait]{
-		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifyNot},
 		Codec: store.Codec[wait]{Decode: decodeWait, Encode: waits.Encode},
 	}
 	// SlugDocs contains the claims of slugs. The value is the id of the last vacant that claimed
 	// the slug, which reserves the slug even after the vacant's listing has another one. Earlier
 	// versions of the program stored "" for a slug that was given up.
 	SlugDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.Joined},
+		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.VerifyWithRows},
 		Codec: store.Text(),
 	}
 	// VenueCountDocs contains the number of listed vacants.
 	VenueCountDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of venues", Partition: "venues", Sort: "count", Verify: store.Joined},
+		Shape: store.Shape{Name: "count of venues", Partition: "venues", Sort: "count", Verify: store.VerifyWithRows},
 		Codec: store.Count(),
 	}
 )
@@ -96,10 +96,10 @@ const format = 1
 
 // These codecs belong to documents whose keys contain a part of their values.
 var (
-	registrations = store.JSON[storedRegistration](1)
-	manifests     = store.JSON[storedManifest](1)
-	revocations   = store.JSON[Revoked](1)
-	waits         = store.JSON[wait](1)
+	registrations = store.JSONCodec[storedRegistration](1)
+	manifests     = store.JSONCodec[storedManifest](1)
+	revocations   = store.JSONCodec[Revoked](1)
+	waits         = store.JSONCodec[wait](1)
 )
 
 func RegistrationKey(id identity.ID) store.Key { return RegistrationDocs.Key(id.String()) }

@@ -18,10 +18,10 @@ const MaxEndpoint = 2 << 10
 // publisher chooses the server, which may hang. A card without an endpoint is valid, but its vacant
 // cannot be called.
 func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
-	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
+	if g.FirstSeq == 0 || endpointOf(g.Card) != c.Endpoint {
 		g.reached = false
 	}
-	g.Hosted, g.Unreached = false, false
+	g.Hosted, g.AwaitsProbe = false, false
 	if c.Endpoint == "" {
 		return nil
 	}
@@ -38,8 +38,8 @@ func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Car
 	if err := r.checkEndpoint(c.Endpoint); err != nil {
 		return err
 	}
-	g.Unreached = g.Visibility == lifecycle.Public && !g.reached
-	if g.Unreached && !r.Elsewhere {
+	g.AwaitsProbe = g.Visibility == lifecycle.Public && !g.reached
+	if g.AwaitsProbe && !r.AllowRemote {
 		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host reaches no other", clip(c.Endpoint))
 	}
 	return nil
@@ -61,10 +61,10 @@ func (r *Registry) checkEndpoint(endpoint string) error {
 	}
 	u, err := outbound.ParseURL(endpoint)
 	if err != nil {
-		return problem.Wrap(problem.Malformed, err, "endpoint: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Malformed, err, "endpoint: %s", problem.AsError(err).Text())
 	}
-	neighbour := r.Neighbours && outbound.IsThisMachine(u.Hostname())
-	switch reason := outbound.RefusedAddress(u.Hostname()); {
+	neighbour := r.AllowLoopback && outbound.IsThisMachine(u.Hostname())
+	switch reason := outbound.AddressRefusal(u.Hostname()); {
 	case u.Scheme != "https" && !neighbour:
 		return problem.Invalid(field, "an https URL, or an address of this host", clip(endpoint))
 	case reason != "" && !neighbour:

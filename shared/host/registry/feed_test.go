@@ -118,13 +118,13 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	must(t, err)
 	other, err := inner.Doc(t.Context(), registry.RegistrationKey(key(3).ID()))
 	must(t, err)
-	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}))
+	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}))
 	all := follow(t, r, "", 10)
-	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed() {
+	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].IsListed() {
 		t.Errorf("Changes() = %d, the damaged one %+v", len(all), all[1])
 	}
 	many, err := r.GetMany(t.Context(), []identity.ID{key(3).ID(), bad, key(9).ID(), key(1).ID()})
-	if err != nil || len(many) != 4 || many[0].Joined != 3 || many[1].Joined != 0 || many[2].Joined != 0 || many[3].Joined != 1 {
+	if err != nil || len(many) != 4 || many[0].FirstSeq != 3 || many[1].FirstSeq != 0 || many[2].FirstSeq != 0 || many[3].FirstSeq != 1 {
 		t.Errorf("GetMany() = %+v, %v", many, err)
 	}
 	if _, _, err := r.Get(t.Context(), bad); !problem.Is(err, problem.Damaged) {
@@ -166,7 +166,7 @@ func TestEventsAreReadFromAnywhereInTheChain(t *testing.T) {
 		}
 	}
 	for _, seq := range []uint64{0, 19, math.MaxInt64, math.MaxUint64} {
-		if _, err := r.Event(t.Context(), seq, nil); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != fmt.Sprintf("event seq=%d not found", seq) {
+		if _, err := r.Event(t.Context(), seq, nil); !problem.Is(err, problem.NotFound) || problem.AsError(err).Text() != fmt.Sprintf("event seq=%d not found", seq) {
 			t.Errorf("Event(%d) = %v, want not found", seq, err)
 		}
 	}

@@ -131,7 +131,7 @@ func everything(t testing.TB, home walkable) map[string]string {
 	err := home.Walk(t.Context(), func(v store.View) error { return rowsOf(t.Context(), v, all) })
 	must(t, err)
 	for cursor := ""; ; {
-		docs, next, err := home.Docs(t.Context(), registry.RegistrationDocs.Indexed(), store.MaxPage, cursor)
+		docs, next, err := home.Docs(t.Context(), registry.RegistrationDocs.IndexRange(), store.MaxPage, cursor)
 		must(t, err)
 		for _, d := range docs {
 			all[fmt.Sprintf("%s at %d, %s", d.Key, d.Version, d.Index.Sort)] = string(d.Data)

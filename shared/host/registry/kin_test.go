@@ -36,12 +36,12 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	m.Graduated = true
 	if m.Manifest.ClosedByDefault {
 		closed := m.Manifest
-		m.Manifest, m.Replaced, m.Before = closed.Graduated(), &closed, m.Replaced
+		m.Manifest, m.Replaced, m.ReplacedBefore = closed.AfterGraduation(), &closed, m.Replaced
 		must(t, errors.Join(m.Manifest.SignParent(t.Context(), keys[closed.ParentID]), m.Manifest.SignChild(t.Context(), keys[child])))
 	}
 	data, err := registry.ManifestDocs.Encode(m)
 	must(t, err)
-	must(t, inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data},
+	must(t, inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), IfVersion: d.Version, WriteID: store.WriteID{7}, Data: data},
 		store.Put{Key: registry.OpenedKey(child), WriteID: store.WriteID{7}, Data: fmt.Appendf(nil, `{"format":1,"manifest":%q}`, m.Manifest.Hash())}))
 }
 
@@ -69,8 +69,8 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			}
 			if first == "publish" {
 				g := get(t, r, child.ID())
-				if g.Visibility != lifecycle.Hidden || g.Signed != lifecycle.Public || g.Listed() {
-					t.Errorf("the manifest has left it %s, signed %s", g.Visibility, g.Signed)
+				if g.Visibility != lifecycle.Hidden || g.SignedVisibility != lifecycle.Public || g.IsListed() {
+					t.Errorf("the manifest has left it %s, signed %s", g.Visibility, g.SignedVisibility)
 				}
 			}
 			if got := mustPublish(t, r, child, draft{Seq: seq, Visibility: lifecycle.Hidden}); got.Visibility != lifecycle.Hidden {
@@ -83,7 +83,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			}
 			// Sending the manifest again does not close the child.
 			must(t, registrytest.AddManifest(t.Context(), r, m))
-			if g := get(t, r, child.ID()); !g.Listed() || g.Closed || !g.ParentProven {
+			if g := get(t, r, child.ID()); !g.IsListed() || g.Closed || !g.ParentProven {
 				t.Errorf("in the end: %+v", g)
 			}
 			wantWhole(t, inner)
@@ -102,12 +102,12 @@ func TestAFlagAloneOpensNoChild(t *testing.T) {
 			r := open(inner, newClock())
 			must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)))
 			graduate(t, inner, child.ID())
-			if m, ok, err := r.Manifest(t.Context(), child.ID()); err != nil || !ok || m.Closed() {
+			if m, ok, err := r.Manifest(t.Context(), child.ID()); err != nil || !ok || m.IsClosed() {
 				t.Fatalf("Manifest() after the gate = %+v, %t, %v", m, ok, err)
 			}
 			writes := []store.Write{store.Delete{Key: registry.OpenedKey(child.ID()), If: 1}}
 			if data != "" {
-				writes[0] = store.Put{Key: registry.OpenedKey(child.ID()), If: 1, WriteID: store.WriteID{8}, Data: []byte(data)}
+				writes[0] = store.Put{Key: registry.OpenedKey(child.ID()), IfVersion: 1, WriteID: store.WriteID{8}, Data: []byte(data)}
 			}
 			must(t, inner.Commit(t.Context(), writes...))
 			if _, ok, err := r.Manifest(t.Context(), child.ID()); ok || !problem.Is(err, problem.Damaged) {
@@ -215,7 +215,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	}
 	id := child.ID()
 	g := get(t, r, id)
-	if g.Visibility != lifecycle.Hidden || !g.Closed || g.Listed() || !g.ParentProven || *g.Parent != parent.ID() {
+	if g.Visibility != lifecycle.Hidden || !g.Closed || g.IsListed() || !g.ParentProven || *g.Parent != parent.ID() {
 		t.Errorf("the child is %s, closed: %t, of %s; want it hidden and its parent's", g.Visibility, g.Closed, g.Parent.Short())
 	}
 	if g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
@@ -312,7 +312,7 @@ func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 		"somebody not there": {&identity.ID{1}, "vacant " + id.String() + " is NONE-visibility; caller is not owner/parent"},
 	} {
 		err := view(tt.caller)
-		if (err == nil) != (tt.want == "") || err != nil && (!problem.Is(err, problem.Forbidden) || problem.Of(err).Text() != tt.want) {
+		if (err == nil) != (tt.want == "") || err != nil && (!problem.Is(err, problem.Forbidden) || problem.AsError(err).Text() != tt.want) {
 			t.Errorf("View() by %s = %v, want %q", name, err, tt.want)
 		}
 		events, err := r.Events(t.Context(), id, tt.caller, 0, 10)
@@ -323,7 +323,7 @@ func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 			t.Errorf("Event() by %s = %v", name, err)
 		}
 	}
-	if _, err := r.View(t.Context(), key(9).ID(), nil); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != key(9).ID().String() {
+	if _, err := r.View(t.Context(), key(9).ID(), nil); !problem.Is(err, problem.NotFound) || problem.AsError(err).Text() != key(9).ID().String() {
 		t.Errorf("View() of who is not registered = %v, want its id", err)
 	}
 }
@@ -354,7 +354,7 @@ func TestAClosedChildIsThereForItsTreeAlone(t *testing.T) {
 			"View":    errorOf(r.View(t.Context(), child.ID(), caller)),
 			"Lineage": errorOf(r.Lineage(t.Context(), child.ID(), caller, registry.Ancestors, 1)),
 		} {
-			if tt.may != (err == nil) || !tt.may && (!problem.Is(err, problem.NotFound) || problem.Of(err).Text() != unknown(child.ID())) {
+			if tt.may != (err == nil) || !tt.may && (!problem.Is(err, problem.NotFound) || problem.AsError(err).Text() != unknown(child.ID())) {
 				t.Errorf("%s() by %s = %v, want that it may: %t, else as where nothing was published", what, name, err, tt.may)
 			}
 		}

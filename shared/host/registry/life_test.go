@@ -31,8 +31,8 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	}
 	wantWhole(t, inner)
 	g := get(t, r, k.ID())
-	if g.Status != registry.StatusRevoked || g.Listed() {
-		t.Errorf("the registration is %s, listed: %t", g.Status, g.Listed())
+	if g.Status != registry.StatusRevoked || g.IsListed() {
+		t.Errorf("the registration is %s, listed: %t", g.Status, g.IsListed())
 	}
 	if gone, err := r.IsRevoked(t.Context(), k.ID()); !gone || err != nil {
 		t.Errorf("IsRevoked() = %t, %v, want true", gone, err)
@@ -48,7 +48,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			v := revocation(t, k, 3, "again", event.RevokePayload)
 			v.Key = "other"
 			e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: 3, Payload: event.RevokePayload(v.ID, v.Reason)}
-			v.Signature, _ = k.Sign(t.Context(), e.AppendCanonical(nil))
+			v.Signature, _ = k.Sign(t.Context(), e.AppendSigning(nil))
 			_, err := registrytest.Revoke(t.Context(), r, v)
 			return err
 		},
@@ -86,7 +86,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 
 func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 	const reason = "密鑰被盜 \"x\""
-	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadA} {
+	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadASCII} {
 		inner, k := memory.New(), key(1)
 		r := open(inner, newClock())
 		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 1, reason, payload)); err != nil {
@@ -192,8 +192,8 @@ func TestSetStateChangesTheRegistrationOnly(t *testing.T) {
 	c.Pass(time.Hour)
 	set("of a change", lifecycle.Hibernating, 2) // and the count of venues
 	g := get(t, r, k.ID())
-	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.Now()) || g.Listed() || g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
-		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.Listed(), g.ChangeKey)
+	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.Now()) || g.IsListed() || g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
+		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.IsListed(), g.ChangeKey)
 	}
 	wantWhole(t, home)
 }
@@ -205,7 +205,7 @@ func TestVacantHibernatingForThirtyDaysIsStale(t *testing.T) {
 	for _, tt := range []struct {
 		after time.Duration
 		want  lifecycle.State
-	}{{0, lifecycle.Hibernating}, {registry.StaleAfter - 1, lifecycle.Hibernating}, {registry.StaleAfter, lifecycle.Stale}} {
+	}{{0, lifecycle.Hibernating}, {registry.StaleAge - 1, lifecycle.Hibernating}, {registry.StaleAge, lifecycle.Stale}} {
 		g := get(t, r, k.ID())
 		if got := g.EffectiveState(start.Add(tt.after)); got != tt.want {
 			t.Errorf("EffectiveState() after %v = %s, want %s", tt.after, got, tt.want)
@@ -225,7 +225,7 @@ func TestOnlyActivePublicVacantsAreListed(t *testing.T) {
 			r, k := open(memory.New(), newClock()), key(1)
 			mustPublish(t, r, k, draft{State: state, Visibility: v})
 			g := get(t, r, k.ID())
-			if got, want := g.Listed(), state == lifecycle.Active && v == lifecycle.Public; got != want {
+			if got, want := g.IsListed(), state == lifecycle.Active && v == lifecycle.Public; got != want {
 				t.Errorf("Listed() of one that is %s and %s = %t, want %t", state, v, got, want)
 			}
 		}
@@ -387,7 +387,7 @@ func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
 	old, err := inner.Doc(t.Context(), registry.RegistrationKey(k.ID()))
 	must(t, err)
 	mustPublish(t, r, k, draft{Seq: 2})
-	must(t, inner.Commit(t.Context(), store.Put{Key: old.Key, If: old.Version + 1, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}))
+	must(t, inner.Commit(t.Context(), store.Put{Key: old.Key, IfVersion: old.Version + 1, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}))
 	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Publish() = %v, want damaged", err)
 	}

@@ -25,9 +25,9 @@ const (
 	maxRead = 256 << 10
 )
 
-// looks is the remaining read budget of a lineage. The budget is necessary because strangers may
+// readBudget is the remaining read budget of a lineage. The budget is necessary because strangers may
 // request lineages and can create families of any size with enough keys.
-type looks struct{ ids, bytes int }
+type readBudget struct{ ids, bytes int }
 
 // Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only
 // proven edges, because anyone can claim a parent. It omits vacants that caller may not see and all
@@ -35,7 +35,7 @@ type looks struct{ ids, bytes int }
 // MaxLineage ids, and fewer if cards are large. The error is Schema or an error of View for id.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
-		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
+		return nil, schemaError("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
 	}
 	var next func(context.Context, *Registration, int) ([]identity.ID, error)
 	switch d {
@@ -44,7 +44,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	case Descendants:
 		next = r.children
 	default:
-		return nil, schema("direction", "ancestors or descendants", clip(string(d)))
+		return nil, schemaError("direction", "ancestors or descendants", clip(string(d)))
 	}
 	g, err := r.View(ctx, id, caller)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
-	left, by := looks{MaxLineage, maxRead}, r.askerOf(caller)
+	left, by := readBudget{MaxLineage, maxRead}, r.askerOf(caller)
 	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
@@ -60,10 +60,10 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 			if err != nil {
 				return nil, err
 			}
-			for _, one := range kin {
-				if !seen[one] && len(ids) < left.ids {
-					seen[one] = true
-					ids = append(ids, one)
+			for _, relative := range kin {
+				if !seen[relative] && len(ids) < left.ids {
+					seen[relative] = true
+					ids = append(ids, relative)
 				}
 			}
 		}
@@ -101,20 +101,20 @@ func (g *Registration) parents() []identity.ID {
 	return []identity.ID{*g.Parent}
 }
 
-func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, left *looks) ([]Registration, error) {
+func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *viewer, left *readBudget) ([]Registration, error) {
 	var out []Registration
 	for some := range slices.Chunk(ids, atOnce) {
-		all, err := r.GetMany(ctx, some)
+		candidates, err := r.GetMany(ctx, some)
 		if err != nil {
 			return nil, err
 		}
 		left.ids -= len(some)
-		for _, g := range all {
+		for _, g := range candidates {
 			left.bytes -= len(g.Card)
-			if g.Joined == 0 {
+			if g.FirstSeq == 0 {
 				continue
 			}
-			may, err := by.may(ctx, &g)
+			may, err := by.canSee(ctx, &g)
 			if err != nil {
 				return nil, err
 			}
@@ -130,10 +130,10 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, l
 	return out, nil
 }
 
-func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
+func (r *Registry) children(ctx context.Context, g *Registration, limit int) ([]identity.ID, error) {
 	var ids []identity.ID
-	for cursor := ""; len(ids) < most; {
-		page, next, err := r.Children(ctx, g.ID, cursor, min(most-len(ids), store.MaxPage))
+	for cursor := ""; len(ids) < limit; {
+		page, next, err := r.Children(ctx, g.ID, cursor, min(limit-len(ids), store.MaxPage))
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +149,9 @@ func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]i
 // cursor of the next page, or "" after the last page. An edge may be outdated, because only the
 // child's manifest is authoritative.
 func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
-	docs, next, err := r.Store.Docs(ctx, KinDocs.All(parent.String()), n, cursor)
+	docs, next, err := r.Store.Docs(ctx, KinDocs.Range(parent.String()), n, cursor)
 	if err != nil {
-		return nil, "", Problem(err)
+		return nil, "", WrapStoreError(err)
 	}
 	ids := make([]identity.ID, len(docs))
 	for i, d := range docs {

@@ -24,11 +24,11 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 		return Registration{}, err
 	}
 	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
-		was := g.listingVersion
+		oldVersion := g.listingVersion
 		if err := g.applyListing(l); err != nil {
 			return false, err
 		}
-		return g.listingVersion != was, nil
+		return g.listingVersion != oldVersion, nil
 	})
 }
 
@@ -80,7 +80,7 @@ func checkSignedListing(l *listing.Listing) error {
 
 func checkListing(l *listing.Listing) error {
 	if err := l.Check(); err != nil {
-		return problem.Wrap(problem.Malformed, err, "listing: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Malformed, err, "listing: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
@@ -102,11 +102,11 @@ func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputati
 // registered or revoked.
 func (r *Registry) AddReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
 	g, err := r.registration(ctx, id)
-	if err != nil || g.Joined == 0 || g.Status == StatusRevoked {
+	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked {
 		return err
 	}
 	g.Reputation = &s
-	g.change(r.now())
+	g.touch(r.now())
 	writes, err := r.writes(ctx, &g, tx.ID)
 	tx.Add(writes...)
 	return err
@@ -123,23 +123,23 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 		switch {
 		case err != nil:
 			return err
-		case g.Joined == 0:
-			return notRegistered(id)
+		case g.FirstSeq == 0:
+			return notRegisteredError(id)
 		case g.Status == StatusRevoked:
-			return revoked(id)
+			return revokedError(id)
 		}
 		changed, err := fn(&g)
 		if err != nil || !changed {
 			return err
 		}
-		g.change(r.now())
+		g.touch(r.now())
 		writes, err := r.writes(ctx, &g, tx.ID)
 		tx.Add(writes...)
 		written = true
 		return err
 	})
 	if err != nil {
-		return Registration{}, Problem(err)
+		return Registration{}, WrapStoreError(err)
 	}
 	if written {
 		g.DocVersion++
@@ -147,7 +147,7 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	return g, nil
 }
 
-func (g *Registration) change(now time.Time) {
+func (g *Registration) touch(now time.Time) {
 	// A vacant's position in the feed never moves back, even if the clock does.
 	if now.After(g.Changed) {
 		g.Changed = now
@@ -170,19 +170,19 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	if err := m.Verify(); err != nil {
 		return false, err
 	}
-	known, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(m.ChildID))
+	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(m.ChildID))
 	if err != nil {
 		return false, err
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		if same(&known.Manifest, m) || same(known.Born(), m) {
+		if sameManifest(&oldDoc.Manifest, m) || sameManifest(oldDoc.BirthManifest(), m) {
 			return false, nil
 		}
-		if err := known.checkReplace(m); err != nil {
+		if err := oldDoc.checkReplace(m); err != nil {
 			return false, err
 		}
-		doc.Replaced = &known.Manifest
+		doc.Replaced = &oldDoc.Manifest
 	}
 	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
 		gone, err := r.IsRevoked(ctx, id)
@@ -190,7 +190,7 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 			return false, err
 		}
 		if gone {
-			return false, revoked(id)
+			return false, revokedError(id)
 		}
 	}
 	g, err := r.registration(ctx, m.ChildID)
@@ -199,11 +199,11 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	parent := m.ParentID
 	g.Parent, g.ParentProven, g.Closed = &parent, true, m.ClosedByDefault
-	if g.Closed && g.Joined > 0 {
+	if g.Closed && g.FirstSeq > 0 {
 		g.Visibility = lifecycle.Hidden
 	}
-	if g.Joined > 0 {
-		g.change(r.now())
+	if g.FirstSeq > 0 {
+		g.touch(r.now())
 	}
 	// The registration is written even if it did not exist, so that a concurrent first publication
 	// conflicts with this manifest.
@@ -241,7 +241,7 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 		err = r.checkOpened(ctx, &m)
 	}
 	if err != nil || d.Version == 0 {
-		return ManifestDocument{}, false, Problem(err)
+		return ManifestDocument{}, false, WrapStoreError(err)
 	}
 	return m, true, nil
 }
@@ -257,7 +257,7 @@ func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
 	return err
 }
 
-func same(a, b *composite.Manifest) bool {
+func sameManifest(a, b *composite.Manifest) bool {
 	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
 }
 

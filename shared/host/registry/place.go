@@ -24,7 +24,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	if err != nil {
 		return nil, Receipt{}, err
 	}
-	l := Logged{Seq: tip.Position + 1, Event: d.event}
+	l := LoggedEvent{Seq: tip.Position + 1, Event: d.event}
 	if tip.Position > 0 {
 		last, err := DecodeEventRow(tip)
 		if err != nil {
@@ -33,7 +33,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		l.Prev = last.Hash
 	}
 	l.Hash = l.Event.Hash(l.Prev)
-	leaf := Leaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
+	leaf := EventLeaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
 	writes := []store.Write{
 		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.data()},
 		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), WriteID: writeID, Data: l.data()},
@@ -41,12 +41,12 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	g := d.reg
 	if d.keep {
 		g.LastSeq, g.ActorSeq = l.Seq, l.ActorSeq
-		g.Joined = cmp.Or(g.Joined, l.Seq)
-		of, err := r.writes(ctx, &g, writeID)
+		g.FirstSeq = cmp.Or(g.FirstSeq, l.Seq)
+		regWrites, err := r.writes(ctx, &g, writeID)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		writes = append(writes, of...)
+		writes = append(writes, regWrites...)
 	}
 	if d.event.Type == event.Register && g.awaitsProbe() {
 		w := wait{id: g.ID, seq: l.Seq}
@@ -65,11 +65,11 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		data, err := RevokedListDocs.Encode(list.with(l.Actor))
+		data, err := RevokedListDocs.Encode(list.withID(l.Actor))
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		writes = append(writes, put, store.Put{Key: doc.Key, If: doc.Version, WriteID: writeID, Data: data})
+		writes = append(writes, put, store.Put{Key: doc.Key, IfVersion: doc.Version, WriteID: writeID, Data: data})
 	}
 	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
 }
@@ -81,7 +81,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	if d.replay != nil {
 		return d.replay.receipt(&d.reg)
 	}
-	done, err := r.Turn(ctx)
+	done, err := r.AcquireTurn(ctx)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -110,34 +110,34 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
 		if r.updater().Backoff(ctx, try) != nil {
-			return Receipt{}, busy(err)
+			return Receipt{}, busyError(err)
 		}
 	}
 }
 
-// Turn waits until the caller may append to the chain of all events in this process, and returns a
+// AcquireTurn waits until the caller may append to the chain of all events in this process, and returns a
 // function that ends the turn. Turns prevent conflicts between the writers of one process. Writers
 // of different processes conflict in the store and back off.
-func (r *Registry) Turn(ctx context.Context) (done func(), err error) {
+func (r *Registry) AcquireTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-r.turn:
 		return func() { r.turn <- struct{}{} }, nil
 	case <-ctx.Done():
-		return nil, busy(ctx.Err())
+		return nil, busyError(ctx.Err())
 	}
 }
 
-func busy(cause error) error {
+func busyError(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
 }
 
-// Problem converts an error of the store into a problem. A conflict that remains after all retries
+// WrapStoreError converts an error of the store into a problem. A conflict that remains after all retries
 // is Unavailable, because the request can be sent again.
-func Problem(err error) error {
+func WrapStoreError(err error) error {
 	if store.IsConflict(err) {
-		return busy(err)
+		return busyError(err)
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 func (r *Registry) updater() store.Updater {

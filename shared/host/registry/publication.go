@@ -19,17 +19,17 @@ import (
 
 // Limits of unsigned claims, in bytes.
 const (
-	MaxDeclared    = 32
-	MaxDeclaredOf  = 1 << 10
-	MaxDeclaredAll = 8 << 10 // encoded as JSON
-	MaxClaim       = 128
+	MaxDeclared     = 32
+	MaxDeclaredItem = 1 << 10
+	MaxDeclaredAll  = 8 << 10 // encoded as JSON
+	MaxClaim        = 128
 )
 
 // An event's time must be within this window around the host's time. The host cannot correct the
 // time, because the actor signs it.
 const (
-	MaxAhead = 5 * time.Minute
-	MaxAge   = 24 * time.Hour
+	MaxEventSkew = 5 * time.Minute
+	MaxEventAge  = 24 * time.Hour
 )
 
 // Publication is a request to register a vacant. It contains the card and a register event, both
@@ -85,7 +85,7 @@ func (e *EquivocationError) Unwrap() error { return e.problem }
 
 func (p *Publication) checkSchema() error {
 	if _, err := lifecycle.ParseState(string(p.State)); err != nil {
-		return schema("runtime_state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", string(p.State)))
+		return schemaError("runtime_state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", string(p.State)))
 	}
 	if err := checkVisibility(p.Visibility); err != nil {
 		return err
@@ -104,18 +104,18 @@ func (p *Publication) checkSchema() error {
 		}
 	}
 	if len(p.Declared) > MaxDeclared {
-		return schema("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.Declared)))
+		return schemaError("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.Declared)))
 	}
-	all := 0
+	totalSize := 0
 	for i, text := range p.Declared {
-		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredOf); err != nil {
+		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredItem); err != nil {
 			return err
 		}
 		// Count bytes in escaped form, which is stored: a control character takes six bytes.
-		all += len(canon.AppendString(nil, text))
+		totalSize += len(canon.AppendString(nil, text))
 	}
-	if all > MaxDeclaredAll {
-		return schema("declared_capabilities", fmt.Sprintf("at most %d bytes in all", MaxDeclaredAll), strconv.Itoa(all))
+	if totalSize > MaxDeclaredAll {
+		return schemaError("declared_capabilities", fmt.Sprintf("at most %d bytes in all", MaxDeclaredAll), strconv.Itoa(totalSize))
 	}
 	return nil
 }
@@ -125,30 +125,30 @@ func checkVisibility(v lifecycle.Visibility) error {
 	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
 		return nil
 	}
-	return schema("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
+	return schemaError("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
 }
 
 func checkSigned(ms, actorSeq int64, key string) error {
 	switch {
 	case ms < 0:
-		return schema("event_ts_ms", "Unix milliseconds, not negative", strconv.FormatInt(ms, 10))
+		return schemaError("event_ts_ms", "Unix milliseconds, not negative", strconv.FormatInt(ms, 10))
 	case actorSeq < 1 || actorSeq > event.MaxActorSeq:
-		return schema("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(actorSeq, 10))
+		return schemaError("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(actorSeq, 10))
 	}
 	return checkClaim("event_idempotency_key", key, event.MaxKey)
 }
 
-func checkClaim(field, s string, most int) error {
-	if len(s) > most {
-		return schema(field, fmt.Sprintf("at most %d bytes", most), strconv.Itoa(len(s)))
+func checkClaim(field, s string, maxBytes int) error {
+	if len(s) > maxBytes {
+		return schemaError(field, fmt.Sprintf("at most %d bytes", maxBytes), strconv.Itoa(len(s)))
 	}
 	if !utf8.ValidString(s) {
-		return schema(field, "UTF-8", "other bytes")
+		return schemaError(field, "UTF-8", "other bytes")
 	}
 	return nil
 }
 
-func schema(field, want, got string) error {
+func schemaError(field, want, got string) error {
 	return &problem.Error{Kind: problem.Schema, Field: field, Want: want, Got: got}
 }
 
@@ -157,8 +157,8 @@ func (p *Publication) readCard() (card.Card, error) {
 	// with other texts would have the same hash and signature (PROTOCOL §23 D2).
 	c, err := card.Parse(p.Card)
 	if err != nil {
-		known := problem.Of(err)
-		return c, problem.Wrap(known.Kind, err, "capability card parse failed: %s", known.Text())
+		cause := problem.AsError(err)
+		return c, problem.Wrap(cause.Kind, err, "capability card parse failed: %s", cause.Text())
 	}
 	if !c.Verify() {
 		return c, problem.New(problem.Malformed, "publish_halo_signed: capability card signature invalid")

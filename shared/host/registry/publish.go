@@ -29,7 +29,7 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 		}
 		return err
 	})
-	return receipt, Problem(err)
+	return receipt, WrapStoreError(err)
 }
 
 // PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
@@ -49,20 +49,20 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 // for an open child, and Malformed if next has changes beyond the graduation. The caller must hold
 // the Turn until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
-	known, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
+	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {
-		err = UnknownChild(next.ChildID)
+		err = UnknownChildError(next.ChildID)
 	}
 	if err == nil {
-		err = r.checkOpened(ctx, &known)
+		err = r.checkOpened(ctx, &oldDoc)
 	}
 	if err != nil {
 		return Receipt{}, err
 	}
-	if !known.Closed() {
+	if !oldDoc.IsClosed() {
 		return Receipt{}, problem.New(problem.Graduated, "child %s is open already", next.ChildID.Short())
 	}
-	if err := known.Manifest.CheckGraduated(&next); err != nil {
+	if err := oldDoc.Manifest.CheckGraduation(&next); err != nil {
 		return Receipt{}, err
 	}
 	decided, err := r.publish(ctx, &p, publisher{host: byHost, gate: true})
@@ -75,20 +75,20 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	if decided.reg.ID != next.ChildID {
 		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+decided.reg.ID.String())
 	}
-	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &known.Manifest, Before: known.Replaced}
+	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &oldDoc.Manifest, ReplacedBefore: oldDoc.Replaced}
 	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: after.place(r.now())}, after)
 	OpenedDocs.Put(tx, store.Doc{Key: OpenedKey(next.ChildID)}, opening{next.Hash()})
 	return r.add(ctx, tx, decided)
 }
 
-func UnknownChild(child identity.ID) error {
+func UnknownChildError(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }
 
 func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	tip, err := r.Store.Tip(ctx, ActorStream(id))
 	if err != nil {
-		return 0, Problem(err)
+		return 0, WrapStoreError(err)
 	}
 	if tip.Position >= math.MaxInt64 {
 		return 0, problem.New(problem.Damaged, "events of %s: there is none after %d", id.Short(), tip.Position)
@@ -100,11 +100,11 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 // and has another name.
 func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
 	g, err := r.registration(ctx, id)
-	if err != nil || g.Joined == 0 || !g.Hosted || g.Name == name {
+	if err != nil || g.FirstSeq == 0 || !g.Hosted || g.Name == name {
 		return err
 	}
 	g.Name = name
-	g.change(r.now())
+	g.touch(r.now())
 	writes, err := r.writes(ctx, &g, tx.ID)
 	tx.Add(writes...)
 	return err
@@ -112,12 +112,12 @@ func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, na
 
 func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {
 	g, err := r.registration(ctx, id)
-	if err != nil || g.Joined == 0 || g.State == state {
+	if err != nil || g.FirstSeq == 0 || g.State == state {
 		return err
 	}
 	now := r.now()
 	g.State, g.Since = state, now
-	g.change(now)
+	g.touch(now)
 	writes, err := r.writes(ctx, &g, tx.ID)
 	tx.Add(writes...)
 	return err

@@ -39,9 +39,9 @@ func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 	got := get(t, r, k.ID())
 	want := registry.Registration{
 		ID: k.ID(), Card: signed.Blob(), CardHash: signed.Hash(),
-		Visibility: lifecycle.Public, Signed: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive, Unreached: true,
+		Visibility: lifecycle.Public, SignedVisibility: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive, AwaitsProbe: true,
 		Declared: []string{"tab\there", "法律"}, Family: "claude", Owner: "acme", BaseModel: "opus", Version: "1.2.3",
-		Parent: &parent, Joined: 1, LastSeq: 1, ActorSeq: 1, Changed: start, ChangeKey: registry.ChangeKeyAt(start), DocVersion: 1,
+		Parent: &parent, FirstSeq: 1, LastSeq: 1, ActorSeq: 1, Changed: start, ChangeKey: registry.ChangeKeyAt(start), DocVersion: 1,
 	}
 	if diff := cmp.Diff(want, got, asKept); diff != "" {
 		t.Errorf("Get() (-want +got):\n%s", diff)
@@ -192,8 +192,8 @@ func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 			mustPublish(t, r, key(1), draft{Key: "first"})
 			before := everything(t, inner)
 			_, err := r.Publish(t.Context(), tt.p(t))
-			if !problem.Is(err, tt.kind) || !strings.Contains(problem.Of(err).Text(), tt.text) {
-				t.Errorf("Publish() = %v (%s), want %s with %q", err, problem.Of(err).Kind, tt.kind, tt.text)
+			if !problem.Is(err, tt.kind) || !strings.Contains(problem.AsError(err).Text(), tt.text) {
+				t.Errorf("Publish() = %v (%s), want %s with %q", err, problem.AsError(err).Kind, tt.kind, tt.text)
 			}
 			if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 				t.Errorf("a refusal changed (-before +after):\n%s", diff)
@@ -309,7 +309,7 @@ func TestAKeyIsEachActorsOwn(t *testing.T) {
 }
 
 func TestWithoutANetworkOnlyVacantsOfThisHostAreListed(t *testing.T) {
-	r := open(memory.New(), newClock(), func(c *registry.Config) { c.Elsewhere = false })
+	r := open(memory.New(), newClock(), func(c *registry.Config) { c.AllowRemote = false })
 	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Publish() of a foreign endpoint = %v, want a refusal", err)
 	}

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// ReachAtOnce is the number of endpoints that one Reach probes concurrently, so that many
+	// MaxConcurrentProbes is the number of endpoints that one Reach probes concurrently, so that many
 	// hanging servers take no longer than one.
-	ReachAtOnce = 64
-	probeTime   = 3 * time.Second
-	probeReply  = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
+	MaxConcurrentProbes = 64
+	probeTime           = 3 * time.Second
+	probeReply          = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
 )
 
 // pauses are the times between probes of an endpoint that does not answer. After the last probe,
 // the vacant stays unlisted until it publishes again.
 var pauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
-// Probe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP status
+// EndpointProbe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP status
 // below 500.
-type Probe func(ctx context.Context, endpoint string) error
+type EndpointProbe func(ctx context.Context, endpoint string) error
 
-func Prober(c *outbound.Client) Probe {
+func NewProbe(c *outbound.Client) EndpointProbe {
 	return func(ctx context.Context, endpoint string) error {
-		reply, err := c.Do(ctx, outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
+		reply, err := c.Do(ctx, outbound.HostActor(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
 		if problem.Is(err, problem.TooLarge) {
 			return nil // the size of the reply does not matter
 		}
@@ -67,29 +67,29 @@ func (r *Registry) wake() {
 	}
 }
 
-// Reached is the result of Reach.
-type Reached struct {
+// ReachResult is the result of Reach.
+type ReachResult struct {
 	Listed int  // vacants that were listed because their endpoints answer
 	Silent int  // endpoints that do not answer
 	More   bool // whether more endpoints are due
 }
 
-// Reach probes up to ReachAtOnce due endpoints and lists the vacants whose endpoints answer. It
+// Reach probes up to MaxConcurrentProbes due endpoints and lists the vacants whose endpoints answer. It
 // schedules another probe for the others. If a Reach is interrupted, the next one completes its
 // work.
-func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
+func (r *Registry) Reach(ctx context.Context, probe EndpointProbe) (ReachResult, error) {
 	now := r.now()
-	until := UnreachedDocs.All()
+	until := UnreachedDocs.Range()
 	until.Last = ChangeKeyAt(now) + "#~"
-	due, cursor, err := r.Store.Docs(ctx, until, ReachAtOnce, "")
+	due, cursor, err := r.Store.Docs(ctx, until, MaxConcurrentProbes, "")
 	if err != nil {
-		return Reached{}, Problem(err)
+		return ReachResult{}, WrapStoreError(err)
 	}
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	out, failures := Reached{More: cursor != ""}, []error(nil)
+	var wg sync.WaitGroup
+	out, failures := ReachResult{More: cursor != ""}, []error(nil)
 	for _, d := range due {
-		all.Go(func() {
+		wg.Go(func() {
 			listed, tried, err := r.reach(ctx, d, probe)
 			mu.Lock()
 			defer mu.Unlock()
@@ -103,13 +103,13 @@ func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 			}
 		})
 	}
-	all.Wait()
-	return out, Problem(errors.Join(failures...))
+	wg.Wait()
+	return out, WrapStoreError(errors.Join(failures...))
 }
 
 // reach probes one endpoint. It skips a vacant that was hidden or revoked since its publication,
 // and returns false for both results.
-func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed, tried bool, err error) {
+func (r *Registry) reach(ctx context.Context, d store.Doc, probe EndpointProbe) (listed, tried bool, err error) {
 	w, err := UnreachedDocs.Parse(d)
 	if err != nil {
 		return false, false, err
@@ -140,8 +140,8 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		case !g.awaitsProbe(), endpointOf(g.Card) != endpoint:
 			return nil // a later publication has its own entry
 		case answers:
-			g.Unreached, g.reached, listed = false, true, true
-			g.change(r.now())
+			g.AwaitsProbe, g.reached, listed = false, true, true
+			g.touch(r.now())
 			writes, err := r.writes(ctx, &g, tx.ID)
 			tx.Add(writes...)
 			return err
@@ -155,11 +155,11 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 }
 
 func (g *Registration) awaitsProbe() bool {
-	return g.Unreached && g.Visibility == lifecycle.Public && g.Status == StatusActive
+	return g.AwaitsProbe && g.Visibility == lifecycle.Public && g.Status == StatusActive
 }
 
 // probeEndpoint reports whether an endpoint answers. It returns an error only if ctx ends.
-func (r *Registry) probeEndpoint(ctx context.Context, probe Probe, endpoint string) (bool, error) {
+func (r *Registry) probeEndpoint(ctx context.Context, probe EndpointProbe, endpoint string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	err := probe(limited, endpoint)

@@ -41,13 +41,13 @@ func (p *prober) probe(_ context.Context, endpoint string) error {
 func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) bool {
 	t.Helper()
 	g := get(t, r, id)
-	return g.Listed()
+	return g.IsListed()
 }
 
 // waiting returns the entries of the queue.
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
-	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
+	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.Range(), store.MaxPage, "")
 	must(t, err)
 	return len(docs)
 }
@@ -81,8 +81,8 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 			t.Fatalf("%s: Publish() = %v", step.fact, err)
 		}
 		last = receipt.CardHash
-		if g := get(t, r, k.ID()); receipt.Unreached != (step.want != nil) || receipt.Unreached && g.Listed() || g.Unreached != receipt.Unreached {
-			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.Unreached, g.Listed())
+		if g := get(t, r, k.ID()); receipt.Unreached != (step.want != nil) || receipt.Unreached && g.IsListed() || g.AwaitsProbe != receipt.Unreached {
+			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.Unreached, g.IsListed())
 		}
 		if _, err := r.Reach(t.Context(), p.probe); err != nil {
 			t.Errorf("%s: Reach() = %v", step.fact, err)
@@ -90,7 +90,7 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 		if diff := cmp.Diff(step.want, p.probed); diff != "" {
 			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
 		}
-		if g := get(t, r, k.ID()); step.want != nil && (!g.Listed() || g.Unreached) {
+		if g := get(t, r, k.ID()); step.want != nil && (!g.IsListed() || g.AwaitsProbe) {
 			t.Errorf("%s: it answers and is not listed", step.fact)
 		}
 		if n := waiting(t, inner); n != 0 {
@@ -113,18 +113,18 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 		t.Helper()
 		must(t, errorOf(r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()}))))
 	}
-	reach := func(want registry.Reached) {
+	reach := func(want registry.ReachResult) {
 		t.Helper()
 		if got, err := r.Reach(t.Context(), p.probe); got != want || err != nil {
 			t.Errorf("Reach() at %v = %+v, %v; want %+v", c.Now(), got, err, want)
 		}
 	}
 	publish(1)
-	silent := registry.Reached{Silent: 1}
+	silent := registry.ReachResult{Silent: 1}
 	reach(silent)
 	for _, wait := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour} {
 		c.Pass(wait - time.Second)
-		reach(registry.Reached{})
+		reach(registry.ReachResult{})
 		c.Pass(time.Second)
 		reach(silent)
 	}
@@ -133,7 +133,7 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	}
 	publish(2)
 	p.silent = nil
-	reach(registry.Reached{Listed: 1})
+	reach(registry.ReachResult{Listed: 1})
 	if !isListed(t, r, k.ID(), c.Now()) {
 		t.Error("it answers and is not listed")
 	}
@@ -149,7 +149,7 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 	}
 	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload))))
 	before := get(t, r, k.ID())
-	if got, err := r.Reach(t.Context(), p.probe); got != (registry.Reached{}) || err != nil || len(p.probed) > 0 {
+	if got, err := r.Reach(t.Context(), p.probe); got != (registry.ReachResult{}) || err != nil || len(p.probed) > 0 {
 		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
 	}
 	if after := get(t, r, k.ID()); after.DocVersion != before.DocVersion || after.Status != registry.StatusRevoked {
@@ -166,20 +166,20 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 	r := open(memory.New(), newClock())
 	const more = 6
-	for n := range registry.ReachAtOnce + more {
+	for n := range registry.MaxConcurrentProbes + more {
 		must(t, errorOf(r.Publish(t.Context(), publication(t, registrytest.Key(n+1), draft{Endpoint: fmt.Sprintf("https://n%d.example/", n)}))))
 	}
 	var all sync.WaitGroup
-	all.Add(registry.ReachAtOnce) // each probe waits until all others have begun
+	all.Add(registry.MaxConcurrentProbes) // each probe waits until all others have begun
 	first, err := r.Reach(t.Context(), func(context.Context, string) error {
 		all.Done()
 		all.Wait()
 		return errors.New("no answer")
 	})
-	if want := (registry.Reached{Silent: registry.ReachAtOnce, More: true}); first != want || err != nil {
+	if want := (registry.ReachResult{Silent: registry.MaxConcurrentProbes, More: true}); first != want || err != nil {
 		t.Errorf("Reach() = %+v, %v; want %+v", first, err, want)
 	}
-	if second, err := r.Reach(t.Context(), (&prober{}).probe); second != (registry.Reached{Listed: more}) || err != nil {
+	if second, err := r.Reach(t.Context(), (&prober{}).probe); second != (registry.ReachResult{Listed: more}) || err != nil {
 		t.Errorf("Reach() = %+v, %v; want the others listed", second, err)
 	}
 }
@@ -216,13 +216,13 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				if g := get(t, r, k.ID()); len(probed) == 1 && g.Listed() {
+				if g := get(t, r, k.ID()); len(probed) == 1 && g.IsListed() {
 					t.Error("it is listed by the answer of another endpoint")
 				}
 			}
 			two := slices.Contains(probed, "https://two.example/")
-			if g := get(t, r, k.ID()); g.Listed() != two || two != (name == "another endpoint") || waiting(t, inner) != 0 {
-				t.Errorf("probed %v, listed %t, %d entries", probed, g.Listed(), waiting(t, inner))
+			if g := get(t, r, k.ID()); g.IsListed() != two || two != (name == "another endpoint") || waiting(t, inner) != 0 {
+				t.Errorf("probed %v, listed %t, %d entries", probed, g.IsListed(), waiting(t, inner))
 			}
 		})
 	}

@@ -13,16 +13,16 @@ import (
 
 const atOnce = 16
 
-func notRegistered(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
+func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
 // Get returns id's registration without a visibility check, with a strongly consistent read. It
 // returns false if id is not registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
 	g, err := r.registration(ctx, id)
 	if err != nil {
-		return Registration{}, false, Problem(err)
+		return Registration{}, false, WrapStoreError(err)
 	}
-	return g, g.Joined > 0, nil
+	return g, g.FirstSeq > 0, nil
 }
 
 // GetMany returns the registrations of up to store.MaxPage ids in the same order, without a
@@ -61,16 +61,16 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 		return Registration{}, err
 	}
 	if !ok {
-		return Registration{}, notRegistered(id)
+		return Registration{}, notRegisteredError(id)
 	}
-	may, err := r.askerOf(caller).may(ctx, &g)
+	may, err := r.askerOf(caller).canSee(ctx, &g)
 	switch {
 	case err != nil:
 		return Registration{}, err
 	case may:
 		return g, nil
 	case g.Closed:
-		return Registration{}, notRegistered(id)
+		return Registration{}, notRegisteredError(id)
 	case caller == nil:
 		return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller required", id)
 	}
@@ -79,12 +79,12 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 
 // Events returns up to limit (1 to store.MaxPage) of actor's events in order, starting after the
 // seq after. It returns no events if actor is unknown or hidden from caller.
-func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]Logged, error) {
+func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]LoggedEvent, error) {
 	g, err := r.registration(ctx, actor)
 	if err != nil {
-		return nil, Problem(err)
+		return nil, WrapStoreError(err)
 	}
-	if may, err := r.askerOf(caller).may(ctx, &g); err != nil || !may {
+	if may, err := r.askerOf(caller).canSee(ctx, &g); err != nil || !may {
 		return nil, err
 	}
 	from, err := r.firstAfter(ctx, actor, after)
@@ -93,9 +93,9 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 	}
 	rows, err := r.Store.Rows(ctx, ActorStream(actor), from, limit, store.Ascending)
 	if err != nil {
-		return nil, Problem(err)
+		return nil, WrapStoreError(err)
 	}
-	out := make([]Logged, len(rows))
+	out := make([]LoggedEvent, len(rows))
 	for i, row := range rows {
 		if out[i], err = DecodeActorRow(actor, row); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	}
 	tip, err := r.Store.Tip(ctx, ActorStream(actor))
 	if err != nil {
-		return 0, Problem(err)
+		return 0, WrapStoreError(err)
 	}
 	// An event's seq is at least its position, so the position is at most after + 1.
 	low, high := uint64(1), tip.Position+1
@@ -122,7 +122,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 		middle := low + (high-low)/2
 		rows, err := r.Store.Rows(ctx, ActorStream(actor), middle, 1, store.Ascending)
 		if err != nil {
-			return 0, Problem(err)
+			return 0, WrapStoreError(err)
 		}
 		if len(rows) == 0 {
 			return 0, problem.New(problem.Damaged, "event %d of %s is missing", middle, actor.Short())
@@ -142,39 +142,39 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 
 // Event returns the event with a seq. The error is NotFound if the event does not exist or its
 // actor is hidden from caller.
-func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (Logged, error) {
+func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (LoggedEvent, error) {
 	missing := problem.New(problem.NotFound, "event seq=%d not found", seq)
 	if seq == 0 || seq > math.MaxInt64 {
-		return Logged{}, missing
+		return LoggedEvent{}, missing
 	}
 	rows, err := r.Store.Rows(ctx, EventStream(), seq, 1, store.Ascending)
 	if err != nil {
-		return Logged{}, Problem(err)
+		return LoggedEvent{}, WrapStoreError(err)
 	}
 	if len(rows) == 0 || rows[0].Position != seq {
-		return Logged{}, missing
+		return LoggedEvent{}, missing
 	}
 	leaf, err := DecodeEventRow(rows[0])
 	if err != nil {
-		return Logged{}, err
+		return LoggedEvent{}, err
 	}
 	g, err := r.registration(ctx, leaf.Actor)
 	if err != nil {
-		return Logged{}, Problem(err)
+		return LoggedEvent{}, WrapStoreError(err)
 	}
-	may, err := r.askerOf(caller).may(ctx, &g)
+	may, err := r.askerOf(caller).canSee(ctx, &g)
 	if err != nil {
-		return Logged{}, err
+		return LoggedEvent{}, err
 	}
 	if !may {
-		return Logged{}, missing
+		return LoggedEvent{}, missing
 	}
 	rows, err = r.Store.Rows(ctx, ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)
 	if err != nil {
-		return Logged{}, Problem(err)
+		return LoggedEvent{}, WrapStoreError(err)
 	}
 	if len(rows) == 0 {
-		return Logged{}, problem.New(problem.Damaged, "event %d: its actor %s has none of count %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
+		return LoggedEvent{}, problem.New(problem.Damaged, "event %d: its actor %s has none of count %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
 	}
 	l, err := DecodeActorRow(leaf.Actor, rows[0])
 	if err == nil && (l.Seq != seq || l.Hash != leaf.Hash) {
@@ -189,11 +189,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // start some time earlier and compare DocVersion. A damaged registration is returned as hidden,
 // with only its id, so that readers can continue.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
-	feed := RegistrationDocs.Indexed()
+	feed := RegistrationDocs.IndexRange()
 	feed.First = since
 	docs, next, err := r.Store.Docs(ctx, feed, n, cursor)
 	if err != nil {
-		return nil, "", Problem(err)
+		return nil, "", WrapStoreError(err)
 	}
 	out := make([]Registration, 0, len(docs))
 	for _, d := range docs {
@@ -203,7 +203,7 @@ func (r *Registry) Changes(ctx context.Context, since string, n int, cursor stri
 		}
 		g, err := RegistrationDocs.Parse(d)
 		if err != nil {
-			g = Registration{ID: id, Visibility: lifecycle.Hidden, Signed: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
+			g = Registration{ID: id, Visibility: lifecycle.Hidden, SignedVisibility: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
 		}
 		out = append(out, g)
 	}

@@ -31,8 +31,8 @@ const (
 	DefaultVersion = "0.0.1"
 )
 
-// StaleAfter is the duration of hibernation after which a vacant is STALE.
-const StaleAfter = 30 * 24 * time.Hour
+// StaleAge is the duration of hibernation after which a vacant is STALE.
+const StaleAge = 30 * 24 * time.Hour
 
 // Registration is the registry's document of one vacant.
 //
@@ -46,15 +46,15 @@ type Registration struct {
 	CardHash identity.Hash
 	// Visibility is the visibility of the last event, or Hidden while Closed is set.
 	Visibility lifecycle.Visibility
-	// Signed is the visibility in the last register event.
-	Signed lifecycle.Visibility
-	State  lifecycle.State // published state; see EffectiveState
-	Since  time.Time       // start of State
-	Status Status
-	Hosted bool // whether the endpoint is on this host
-	// Unreached means that the card is public, and its endpoint on another host has not answered
+	// SignedVisibility is the visibility in the last register event.
+	SignedVisibility lifecycle.Visibility
+	State            lifecycle.State // published state; see EffectiveState
+	Since            time.Time       // start of State
+	Status           Status
+	Hosted           bool // whether the endpoint is on this host
+	// AwaitsProbe means that the card is public, and its endpoint on another host has not answered
 	// yet.
-	Unreached bool
+	AwaitsProbe bool
 	// Name is the name that this host gave to a vacant that it runs, or "" for other vacants. It is
 	// not signed.
 	Name     string
@@ -71,7 +71,7 @@ type Registration struct {
 	Listing       *listing.Listing
 	ListingSource string
 	Reputation    *reputation.State // nil if no review was counted
-	Joined        uint64            // seq of the first event
+	FirstSeq      uint64            // seq of the first event
 	LastSeq       uint64            // seq of the last event
 	ActorSeq      int64             // actor's sequence number of the last event
 	Changed       time.Time
@@ -86,16 +86,16 @@ type Registration struct {
 }
 
 func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
-	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAfter {
+	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAge {
 		return lifecycle.Stale
 	}
 	return g.State
 }
 
-// Listed reports whether searches show g by default: it must be public, active, reached and not
+// IsListed reports whether searches show g by default: it must be public, active, reached and not
 // revoked.
-func (g *Registration) Listed() bool {
-	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
+func (g *Registration) IsListed() bool {
+	return g.Status == StatusActive && !g.AwaitsProbe && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
 }
 
 func (g *Registration) Venue() listing.Venue {
@@ -114,10 +114,10 @@ func (g *Registration) slug() string {
 	return g.Listing.Venue.Slug
 }
 
-// HasGivenUp reports whether g no longer uses a slug that it claimed: its listing has another slug,
+// HasReleasedSlug reports whether g no longer uses a slug that it claimed: its listing has another slug,
 // its key is revoked, or it is a hosted vacant that is sunk or archived.
-func (g *Registration) HasGivenUp(slug string) bool {
-	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.Closed()
+func (g *Registration) HasReleasedSlug(slug string) bool {
+	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.IsClosed()
 }
 
 // ReadableBy reports whether caller, whose id must be proved, may see g. A nil caller is anonymous.
@@ -126,7 +126,7 @@ func (g *Registration) HasGivenUp(slug string) bool {
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
 	// An id that was never registered is also hidden, so that the revocation of a closed child
 	// looks like the revocation of an unregistered key.
-	if g.Joined > 0 && g.Visibility != lifecycle.Hidden {
+	if g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden {
 		return true
 	}
 	return caller != nil && (*caller == g.ID || g.ParentProven && *caller == *g.Parent)
@@ -137,9 +137,9 @@ func ChangeKeyAt(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMic
 // ChangeKeyBefore returns the feed position d before key, or "" for the start of the feed. Readers
 // continue from such a position, because concurrent writes do not become visible in order.
 func ChangeKeyBefore(key string, d time.Duration) string {
-	at, err := strconv.ParseInt(key, 16, 64)
-	if err != nil || at <= d.Microseconds() {
+	micros, err := strconv.ParseInt(key, 16, 64)
+	if err != nil || micros <= d.Microseconds() {
 		return ""
 	}
-	return fmt.Sprintf("%016x", at-d.Microseconds())
+	return fmt.Sprintf("%016x", micros-d.Microseconds())
 }

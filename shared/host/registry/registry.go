@@ -53,12 +53,12 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Elsewhere allows vacants on other hosts to be listed. It requires that a process runs Reach.
+	// AllowRemote allows vacants on other hosts to be listed. It requires that a process runs Reach.
 	// Otherwise public cards with such endpoints are refused.
-	Elsewhere bool
-	// Neighbours allows endpoints on this machine's loopback, including plain http endpoints. It
+	AllowRemote bool
+	// AllowLoopback allows endpoints on this machine's loopback, including plain http endpoints. It
 	// is for a host on a developer's own machine.
-	Neighbours bool
+	AllowLoopback bool
 	// Endpoints may be nil if this host runs no vacants.
 	Endpoints Endpoints
 	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.

@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reading is a registration together with its stored bytes. Callers share it and must not change
+// CachedRegistration is a registration together with its stored bytes. Callers share it and must not change
 // it.
-type Reading struct {
+type CachedRegistration struct {
 	Registration Registration
 	Registered   bool
 	data         []byte
@@ -17,20 +17,20 @@ type Reading struct {
 
 // Reread works like Get, for a caller that has read id before. If the stored document is unchanged,
 // it returns last without decoding. last may be nil.
-func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
+func (r *Registry) Reread(ctx context.Context, id identity.ID, last *CachedRegistration) (*CachedRegistration, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {
-		return nil, Problem(err)
+		return nil, WrapStoreError(err)
 	}
 	if d.Version == 0 {
-		return &Reading{Registration: Registration{ID: id, Status: StatusActive}}, nil
+		return &CachedRegistration{Registration: Registration{ID: id, Status: StatusActive}}, nil
 	}
 	if last != nil && last.Registration.ID == id && last.Registration.DocVersion == d.Version && bytes.Equal(last.data, d.Data) {
 		return last, nil
 	}
 	g, err := RegistrationDocs.Parse(d)
 	if err != nil {
-		return nil, Problem(err)
+		return nil, WrapStoreError(err)
 	}
-	return &Reading{Registration: g, Registered: g.Joined > 0, data: d.Data}, nil
+	return &CachedRegistration{Registration: g, Registered: g.FirstSeq > 0, data: d.Data}, nil
 }

@@ -37,9 +37,9 @@ func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Rece
 
 func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error) {
 	if err := event.CheckReason(v.Reason); err != nil {
-		known := *problem.Of(err)
-		known.Kind = problem.Schema
-		return nil, &known
+		cause := *problem.AsError(err)
+		cause.Kind = problem.Schema
+		return nil, &cause
 	}
 	if err := checkSigned(v.Time, v.ActorSeq, v.Key); err != nil {
 		return nil, err
@@ -53,22 +53,22 @@ func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error)
 		return &decision{event: e, replay: replay, reg: a.reg}, err
 	}
 	g := a.reg
-	if a.registered() {
+	if a.isRegistered() {
 		now := r.now()
 		g.Status = StatusRevoked
-		if g.Hosted && !g.State.Closed() {
+		if g.Hosted && !g.State.IsClosed() {
 			g.State, g.Since = lifecycle.Sunk, now
 		}
-		g.change(now)
+		g.touch(now)
 	}
-	return &decision{event: e, reg: g, keep: a.registered()}, nil
+	return &decision{event: e, reg: g, keep: a.isRegistered()}, nil
 }
 
 func (v *Revocation) event() (event.Event, bool) {
 	// The payload is in UTF-8 or in the ASCII form that the reference signs. The event keeps the
 	// form that was signed.
 	e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
-	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadA(v.ID, v.Reason)} {
+	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadASCII(v.ID, v.Reason)} {
 		if e.Payload = payload; e.Verify() {
 			return e, true
 		}
@@ -76,8 +76,8 @@ func (v *Revocation) event() (event.Event, bool) {
 	return e, false
 }
 
-func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
-	reason, err := l.Revoked()
+func revocation(l *LoggedEvent, writeID store.WriteID) (store.Put, error) {
+	reason, err := l.ParseRevoke()
 	if err != nil {
 		return store.Put{}, err
 	}
@@ -87,7 +87,7 @@ func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 
 func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) {
 	d, err := r.Store.Doc(ctx, RevokedKey(id))
-	return d.Version > 0, Problem(err)
+	return d.Version > 0, WrapStoreError(err)
 }
 
 // Revocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
@@ -97,11 +97,11 @@ func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Rev
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
 	}
-	list := RevokedDocs.All()
+	list := RevokedDocs.Range()
 	list.First = "0" // skips the list document
 	docs, next, err := r.Store.Docs(ctx, list, n, cursor)
 	if err != nil {
-		return nil, "", Problem(err)
+		return nil, "", WrapStoreError(err)
 	}
 	out := make([]Revoked, len(docs))
 	for i, d := range docs {

@@ -87,7 +87,7 @@ func setFilter(list, prefix []byte) {
 func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	list, _, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {
-		return nil, Problem(err)
+		return nil, WrapStoreError(err)
 	}
 	out := make([]bool, len(ids))
 	for i, id := range ids {
@@ -101,7 +101,7 @@ func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 	return out, nil
 }
 
-func (l RevokedList) with(id identity.ID) RevokedList {
+func (l RevokedList) withID(id identity.ID) RevokedList {
 	if l == nil {
 		l = RevokedList{format, listFew}
 	}

@@ -67,7 +67,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	}
 	d, err := inner.Doc(t.Context(), registry.RevokedListKey())
 	must(t, err)
-	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}))
+	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: full}))
 	for n := byte(2); n <= 3; n++ { // the one that makes the list too long, and one more
 		must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, key(n), 1, "lost", event.RevokePayload))))
 	}

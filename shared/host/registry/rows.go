@@ -20,16 +20,16 @@ func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{
 
 func ActorStream(actor identity.ID) store.Stream { return store.StreamOf(KindActor, actor) }
 
-// Leaf is the form of an event in EventStream.
-type Leaf struct {
+// EventLeaf is the form of an event in EventStream.
+type EventLeaf struct {
 	Seq        uint64
 	Hash, Prev identity.Hash
 	Actor      identity.ID
 	ActorSeq   int64
 }
 
-// Logged is an event with its position in the chain of all events.
-type Logged struct {
+// LoggedEvent is an event with its position in the chain of all events.
+type LoggedEvent struct {
 	Seq        uint64
 	Prev, Hash identity.Hash
 	event.Event
@@ -39,29 +39,29 @@ const rowFormat = 1
 
 const leafSize = 1 + 3*identity.Size + 8
 
-func (l *Leaf) data() []byte {
+func (l *EventLeaf) data() []byte {
 	b := append(make([]byte, 0, leafSize), rowFormat)
 	b = append(append(append(b, l.Hash[:]...), l.Prev[:]...), l.Actor[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq))
 }
 
-func DecodeEventRow(row store.Row) (Leaf, error) {
+func DecodeEventRow(row store.Row) (EventLeaf, error) {
 	if len(row.Data) != leafSize || row.Data[0] != rowFormat {
-		return Leaf{}, problem.New(problem.Damaged, "event %d: expected %d bytes of format %d, got %d", row.Position, leafSize, rowFormat, len(row.Data))
+		return EventLeaf{}, problem.New(problem.Damaged, "event %d: expected %d bytes of format %d, got %d", row.Position, leafSize, rowFormat, len(row.Data))
 	}
-	l := Leaf{Seq: row.Position}
+	l := EventLeaf{Seq: row.Position}
 	rest := row.Data[1:]
 	for _, part := range [][]byte{l.Hash[:], l.Prev[:], l.Actor[:]} {
 		rest = rest[copy(part, rest):]
 	}
 	l.ActorSeq = int64(binary.BigEndian.Uint64(rest))
 	if l.ActorSeq < 1 {
-		return Leaf{}, problem.New(problem.Damaged, "event %d: expected the actor's count, got %d", row.Position, l.ActorSeq)
+		return EventLeaf{}, problem.New(problem.Damaged, "event %d: expected the actor's count, got %d", row.Position, l.ActorSeq)
 	}
 	return l, nil
 }
 
-func (l *Logged) data() []byte {
+func (l *LoggedEvent) data() []byte {
 	// A row contains the format, type, seq, prev and time, the signature and the key, each after
 	// its length, and the payload. The actor, its sequence number and the hash follow from these
 	// and the row's stream and position.
@@ -86,9 +86,9 @@ const (
 
 // DecodeActorRow decodes a row of an actor's stream without verifying the signature. If the row is
 // invalid, the error is of kind Damaged.
-func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
+func DecodeActorRow(actor identity.ID, row store.Row) (LoggedEvent, error) {
 	r := rowReader{rest: row.Data}
-	l := Logged{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}
+	l := LoggedEvent{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}
 	format, code := r.byte(), r.byte()
 	switch code {
 	case codeRegister:
@@ -105,10 +105,10 @@ func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
 	l.Key = string(r.take(r.uvarint()))
 	l.Payload = bytes.Clone(r.rest)
 	if r.short || format != rowFormat || !bytes.Equal(l.data(), row.Data) {
-		return Logged{}, problem.New(problem.Damaged, "event %d of %s is not readable", row.Position, actor.Short())
+		return LoggedEvent{}, problem.New(problem.Damaged, "event %d of %s is not readable", row.Position, actor.Short())
 	}
 	if err := l.Event.Check(); err != nil {
-		return Logged{}, problem.Wrap(problem.Damaged, err, "event %d of %s: %s", row.Position, actor.Short(), problem.Of(err).Text())
+		return LoggedEvent{}, problem.Wrap(problem.Damaged, err, "event %d of %s: %s", row.Position, actor.Short(), problem.AsError(err).Text())
 	}
 	l.Hash = l.Event.Hash(l.Prev)
 	return l, nil

@@ -57,7 +57,7 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 	}
 	inner := memory.New()
 	r, refused := open(inner, newClock()), 0
-	probe := registry.Prober(outbound.New(outbound.Options{Resolver: known}))
+	probe := registry.NewProbe(outbound.New(outbound.Options{Resolver: known}))
 	for endpoint, reason := range endpoints {
 		_, err := r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: endpoint}))
 		if err != nil { // an address in the URL itself
@@ -89,11 +89,11 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	r := open(memory.New(), newClock())
 	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://moves.example/"}))))
 	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
-	reached, err := r.Reach(t.Context(), registry.Prober(outbound.New(outbound.Options{Resolver: known})))
+	reached, err := r.Reach(t.Context(), registry.NewProbe(outbound.New(outbound.Options{Resolver: known})))
 	if reached.Silent != 1 || err != nil {
 		t.Errorf("Reach() = %+v, %v; want it silent", reached, err)
 	}
-	if g := get(t, r, key(1).ID()); g.Listed() {
+	if g := get(t, r, key(1).ID()); g.IsListed() {
 		t.Error("the vacant is listed")
 	}
 }

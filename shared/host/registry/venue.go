@@ -16,17 +16,17 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	if err != nil {
 		return nil, err
 	}
-	all := []store.Write{put}
-	if listed := g.Listed(); listed != g.wasListed {
+	batch := []store.Write{put}
+	if listed := g.IsListed(); listed != g.wasListed {
 		delta := int64(1)
 		if !listed {
 			delta = -1
 		}
-		all = append(all, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
+		batch = append(batch, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
 	}
 	slug := g.slug()
 	if slug == "" || slug == g.heldSlug {
-		return all, nil
+		return batch, nil
 	}
 	// The claim of a slug that g gives up remains, so that other tenants cannot use the slug. The
 	// claim is read before the holder's registration. A holder that returns to its slug writes the
@@ -38,7 +38,7 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	if err != nil {
 		return nil, err
 	}
-	return append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
+	return append(batch, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
 }
 
 func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, former identity.ID) error {
@@ -52,7 +52,7 @@ func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, 
 	if err != nil {
 		return err
 	}
-	may := holder.HasGivenUp(slug) && g.mayFollow != nil
+	may := holder.HasReleasedSlug(slug) && g.mayFollow != nil
 	if may {
 		may, err = g.mayFollow(ctx, former)
 	}
@@ -80,7 +80,7 @@ func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d 
 func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok bool, err error) {
 	id, _, err := r.claimOf(ctx, slug)
 	if err != nil || id.IsZero() {
-		return g, false, Problem(err)
+		return g, false, WrapStoreError(err)
 	}
 	g, ok, err = r.Get(ctx, id)
 	return g, ok && g.slug() == slug, err
@@ -88,7 +88,7 @@ func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok
 
 func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	n, _, err := VenueCountDocs.Get(ctx, r.Store, VenueCountKey())
-	return n, Problem(err)
+	return n, WrapStoreError(err)
 }
 
 // UpgradeVenueCount stores the number of listed vacants if an earlier version of the program did
@@ -98,11 +98,11 @@ func UpgradeVenueCount(ctx context.Context, u store.Updater) error {
 		return err
 	}
 	count := int64(0)
-	for d, err := range store.All(ctx, u.Store, RegistrationDocs.Indexed()) {
+	for d, err := range store.Documents(ctx, u.Store, RegistrationDocs.IndexRange()) {
 		if err != nil {
 			return err
 		}
-		if g, err := RegistrationDocs.Parse(d); err == nil && g.Listed() {
+		if g, err := RegistrationDocs.Parse(d); err == nil && g.IsListed() {
 			count++
 		}
 	}

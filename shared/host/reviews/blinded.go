@@ -55,7 +55,7 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 		switch {
 		case err != nil:
 			return err
-		case mark.Version > 0 || d.Version > 0 && !d.Expired(now):
+		case mark.Version > 0 || d.Version > 0 && !d.IsExpired(now):
 			return spent
 		}
 		docs, _, err := s.listWaiting(ctx, target)
@@ -73,11 +73,11 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 
 func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]bool, err error) {
 	reviewers = map[identity.ID]bool{}
-	for d, err := range store.All(ctx, s.Store, BlindDocs.All(target.String())) {
+	for d, err := range store.Documents(ctx, s.Store, BlindDocs.Range(target.String())) {
 		if err != nil {
-			return nil, nil, store.Problem(err)
+			return nil, nil, store.AsProblem(err)
 		}
-		if d.Expired(s.now()) {
+		if d.IsExpired(s.now()) {
 			continue
 		}
 		blinded, err := BlindDocs.Parse(d)

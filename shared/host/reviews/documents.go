@@ -22,34 +22,34 @@ const partition = "reviews#*" // partition of a target
 var (
 	// BookDocs contains the reputation of a vacant, computed from the rows of its reviews.
 	BookDocs = store.Kind[reputation.Book]{
-		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[reputation.Book](1),
+		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[reputation.Book](1),
 	}
 	// ClaimDocs contains the claims of reviews by the position of the review. A claim can be erased.
 	ClaimDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Text(),
 	}
 	// OnceDocs contains the position of a review by the hash of its call's envelope, and by its
 	// commitment if it is blinded. It ensures that a call has one review.
 	OnceDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Count(),
 	}
 	// PartyDocs contains the number of reviews by a party.
 	PartyDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Of: store.OfVacant, Verify: store.Unread},
+		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	// BlindDocs contains the blinded reviews that wait for further reviewers. Their commitment is the key.
 	BlindDocs = store.Kind[review.Blinded]{
-		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Of: store.OfVacant, Verify: store.Unread},
-		Codec: store.JSON[review.Blinded](1),
+		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OfVacant, Verify: store.VerifyNot},
+		Codec: store.JSONCodec[review.Blinded](1),
 	}
 	// RecentDocs contains the reviews that a reviewer wrote in the last day.
 	RecentDocs = store.Kind[recent]{
-		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.Unread},
-		Codec: store.JSON[recent](1),
+		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[recent](1),
 	}
 )
 
@@ -62,13 +62,13 @@ func (r recent) take(target identity.ID, now time.Time) (next recent, ok bool) {
 	next.Taken = map[string]gate.Window{}
 	total := 0
 	for id, w := range r.Taken {
-		if w = w.Within(now); len(w) > 0 {
+		if w = w.Recent(now); len(w) > 0 {
 			next.Taken[id] = w
 			total += len(w)
 		}
 	}
 	pair := len(next.Taken[target.Short()])
-	next.Taken[target.Short()] = next.Taken[target.Short()].Take(now)
+	next.Taken[target.Short()] = next.Taken[target.Short()].Add(now)
 	return next, pair < MaxPair && total < MaxReviewer
 }
 

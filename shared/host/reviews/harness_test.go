@@ -156,7 +156,7 @@ func open(t testing.TB) *fixture {
 	var err error
 	f.vault, err = local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	f.Must(err)
-	now := f.Clock.Now(0)
+	now := f.Clock.NowFunc(0)
 	records, err := vacants.NewRecords(f.faults, now, "http://127.0.0.1:1")
 	f.Must(err)
 	f.Registry = registry.New(registry.Config{Store: f.faults, Now: now, Rand: rand.Reader, Endpoints: records})
@@ -166,10 +166,10 @@ func open(t testing.TB) *fixture {
 	f.Vacants = vacants.New(vacants.Config{Records: records, Registry: f.Registry, Vault: f.vault, Rand: rand.Reader, Resources: &resources.Resources{Substrates: kinds}})
 	t.Cleanup(f.Vacants.Close)
 	keys := textkeys.New(f.faults, f.vault, now, rand.Reader, textkeys.MinRetention)
-	f.Billing = billing.New(billing.Config{Store: f.faults, Now: now, Rand: rand.Reader, MAC: keys.MAC, Self: f.Vacants.SelfID})
+	f.Billing = billing.New(billing.Config{Store: f.faults, Now: now, Rand: rand.Reader, MAC: keys.MAC, Self: f.Vacants.HostID})
 	f.Calls = call.New(call.Config{
 		Store: f.faults, Directory: answer.New(answer.Config{Vacants: f.Vacants}), Ledger: f.Billing, Texts: keys, Now: now, Rand: rand.Reader,
-		Self: f.Vacants.SelfID, Revoked: f.Registry.AnyRevoked, Sibling: f.Registry.IsChild,
+		Self: f.Vacants.HostID, Revoked: f.Registry.AnyRevoked, Sibling: f.Registry.IsChild,
 	})
 	f.Reviews = &reviews.Service{Store: f.faults, Calls: f.Calls, Vacants: f.Vacants, Registry: f.Registry, Now: now, Rand: rand.Reader}
 	return f
@@ -182,7 +182,7 @@ func (f *fixture) Must(err error) {
 	}
 }
 
-func (f *fixture) Create(s vacants.Spec) vacants.Record {
+func (f *fixture) Create(s vacants.CreateSpec) vacants.Record {
 	f.Helper()
 	r, err := f.Vacants.Create(f.Context(), s)
 	f.Must(err)
@@ -202,10 +202,10 @@ func (f *fixture) Account(tenant string) billing.Account {
 // Link lets an account pay for a caller.
 func (f *fixture) Link(a billing.Account, caller identity.Signer) {
 	f.Helper()
-	self, err := f.Vacants.SelfID(f.Context())
+	self, err := f.Vacants.HostID(f.Context())
 	f.Must(err)
-	c := claim.Claim{Host: self, Account: a.ID}
-	f.Must(c.Sign(f.Context(), caller, f.Clock.Now(0)()))
+	c := claim.PaymentClaim{Host: self, Account: a.ID}
+	f.Must(c.Sign(f.Context(), caller, f.Clock.NowFunc(0)()))
 	_, err = f.Billing.Link(f.Context(), a.ID, c.String())
 	f.Must(err)
 }
@@ -213,7 +213,7 @@ func (f *fixture) Link(a billing.Account, caller identity.Signer) {
 // Findings returns what verify finds in the store.
 func (f *fixture) Findings() (found []string) {
 	f.Helper()
-	_, err := fsck.Run(f.Context(), fsck.Config{Source: f.Store, Vault: f.vault, Now: f.Clock.Now(0), Found: func(one fsck.Finding) error {
+	_, err := fsck.Run(f.Context(), fsck.Config{Source: f.Store, Vault: f.vault, Now: f.Clock.NowFunc(0), Found: func(one fsck.Finding) error {
 		found = append(found, one.String())
 		return nil
 	}})
@@ -231,14 +231,14 @@ func (f *fixture) WantWhole() {
 // handler returns the handler of the registry.
 func (f *fixture) handler() http.Handler {
 	return registryapi.Registry(registryapi.Config{
-		Registry: f.Registry, Vacants: f.Vacants, Reviews: f.Reviews, URL: f.Vacants.Base, Now: f.Clock.Now(0), Logger: slog.New(slog.DiscardHandler),
+		Registry: f.Registry, Vacants: f.Vacants, Reviews: f.Reviews, URL: f.Vacants.Base, Now: f.Clock.NowFunc(0), Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
 // host creates a vacant for a tenant and publishes it.
 func (f *fixture) host(tenant, name string) identity.ID {
 	f.Helper()
-	r := f.Create(vacants.Spec{Name: name, Capability: "answers as " + name, Substrate: "echo", Tenant: tenant})
+	r := f.Create(vacants.CreateSpec{Name: name, Capability: "answers as " + name, Substrate: "echo", Tenant: tenant})
 	_, _, err := f.Vacants.Publish(f.Context(), r.ID, vacants.PublishOptions{})
 	f.Must(err)
 	return r.ID
@@ -282,7 +282,7 @@ func (f *fixture) sign(by identity.Signer, to identity.ID) *envelope.Envelope {
 	next, err := f.Calls.Next(f.Context(), call.Pair{Caller: by.ID(), Vacant: to})
 	f.Must(err)
 	e := &envelope.Envelope{
-		From: by.ID(), To: to, Seq: next.Seq, Prev: next.Prev, Time: f.Clock.Now(0)().UTC().Truncate(time.Microsecond),
+		From: by.ID(), To: to, Seq: next.Seq, Prev: next.Prev, Time: f.Clock.NowFunc(0)().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"a question"}},
 	}
 	_, err = e.Sign(f.Context(), by)
@@ -312,7 +312,7 @@ func (f *fixture) rate(c called, signal float64, change ...func(*review.Record))
 	f.Helper()
 	r := review.Record{Members: review.Members{
 		Target: c.to, Ratings: review.Ratings{"factual": signal, "logical": signal, "relevance": signal},
-		Substrate: "default", Call: c.hash, Position: int64(c.position), IssuedAt: canon.FormatTime(f.Clock.Now(0)()),
+		Substrate: "default", Call: c.hash, Position: int64(c.position), IssuedAt: canon.FormatTime(f.Clock.NowFunc(0)()),
 	}}
 	for _, one := range change {
 		one(&r)

@@ -59,7 +59,7 @@ func TestARecordIsIngestedAsByTheReference(t *testing.T) {
 	f.Must(err)
 	key, err := identity.KeyFromSeed(seed)
 	f.Must(err)
-	f.Create(vacants.Spec{Name: "target", Capability: "answers", Substrate: "echo", Key: key})
+	f.Create(vacants.CreateSpec{Name: "target", Capability: "answers", Substrate: "echo", Key: key})
 	f.faults.begin(0, false)
 	for _, c := range file.Cases {
 		body, want := string(c.Input.Record), c.Expect.Body
@@ -191,7 +191,7 @@ func TestAReviewerErasesItsClaim(t *testing.T) {
 		r := httptest.NewRequest("DELETE", "http://127.0.0.1:1"+path, nil)
 		if tt.by != nil {
 			f.Clock.Advance(time.Second)
-			proof, err := readproof.Sign(t.Context(), tt.by, readproof.Request{Authority: "127.0.0.1:1", Method: "DELETE", Target: path}, f.Clock.Now(0)())
+			proof, err := readproof.Sign(t.Context(), tt.by, readproof.Request{Authority: "127.0.0.1:1", Method: "DELETE", Target: path}, f.Clock.NowFunc(0)())
 			f.Must(err)
 			r.Header.Set(readproof.Header, proof)
 		}

@@ -63,7 +63,7 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 		return j, notHosted(rec.Target)
 	}
 	if j.earlier, err = s.findDuplicate(ctx, s.Store, &rec); err != nil || j.earlier.Duplicate {
-		return j, store.Problem(err)
+		return j, store.AsProblem(err)
 	}
 	if isRelative, err := s.areRelated(ctx, j.reviewer, rec.Target); err != nil || isRelative {
 		return j, cmp.Or(err, ineligible("reviewer and vacant are of one family, or the same vacant"))
@@ -111,7 +111,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	}
 	link, _, err := billing.LinkDocs.Get(ctx, s.Store, billing.LinkDocs.Key(j.reviewer.String()))
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	account := link.Account
 	if link.Ended {
@@ -121,9 +121,9 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 		account = hex.EncodeToString(q.Payer[:])
 	}
 	if account != "" {
-		payer, _, err := billing.AccountDocs.Need(ctx, s.Store, billing.AccountKey(account))
+		payer, _, err := billing.AccountDocs.Require(ctx, s.Store, billing.AccountKey(account))
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		owners = append(owners, payer.Tenant)
 	}
@@ -138,7 +138,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	}
 	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(j.reviewer))
 	if j.reputation = b.State(); err != nil || b.Rows == 0 {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	// If the target's owner has reviewed the reviewer, the two may praise each other, so the review
 	// weighs less.
@@ -146,7 +146,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	if mutual.Version > 0 {
 		j.class, j.similarity = review.Quarter, 1
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error) {
@@ -176,7 +176,7 @@ func (s *Service) substrateOf(ctx context.Context, r *vacants.Record, a *call.Re
 		return "", err
 	}
 	spec, err := agent.Spec()
-	if fallback, ok := agent.Fallback(); ok && a.Usage.Fallback {
+	if fallback, ok := agent.Fallback(); ok && a.Usage.UsedFallback {
 		spec, err = fallback, nil
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ type Service struct {
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) update(ctx context.Context, decide func(context.Context, *store.Tx) error) error {
-	return registry.Problem(store.Updater{Store: s.Store, Rand: s.Rand}.Update(ctx, decide))
+	return registry.WrapStoreError(store.Updater{Store: s.Store, Rand: s.Rand}.Update(ctx, decide))
 }
 
 // Submit counts a review and returns its receipt. reveal is nil unless the review is blinded. If the
@@ -77,7 +77,7 @@ func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.R
 	}
 	earlier, _, err := s.findReview(ctx, s.Store, rec.Target, rec.Call)
 	if err != nil {
-		return out, store.Problem(err)
+		return out, store.AsProblem(err)
 	}
 	if rec.IssuedAt = canon.FormatTime(s.now()); earlier != nil {
 		rec.IssuedAt = earlier.Record.IssuedAt // signs the same bytes again
@@ -196,7 +196,7 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 func (s *Service) readRow(ctx context.Context, target identity.ID, position uint64) (row review.Row, err error) {
 	rows, err := s.Store.Rows(ctx, Stream(target), max(position, 1), 1, store.Ascending)
 	if err != nil {
-		return row, store.Problem(err)
+		return row, store.AsProblem(err)
 	}
 	if len(rows) == 0 || rows[0].Position != position {
 		return row, noReview(target, position)
@@ -213,7 +213,7 @@ func (s *Service) Reputation(ctx context.Context, id identity.ID) (out registryc
 		return out, err
 	}
 	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(id))
-	return registryclient.Reputation{ID: id, Earned: scoreOf(b.State()), Book: b}, store.Problem(err)
+	return registryclient.Reputation{ID: id, Earned: scoreOf(b.State()), Book: b}, store.AsProblem(err)
 }
 
 func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n int) (out registryclient.History, err error) {
@@ -222,14 +222,14 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 	}
 	rows, err := s.Store.Rows(ctx, Stream(id), from, n+1, store.Ascending)
 	if err != nil {
-		return out, store.Problem(err)
+		return out, store.AsProblem(err)
 	}
-	claims := ClaimDocs.All(id.String())
+	claims := ClaimDocs.Range(id.String())
 	claims.First, claims.Last = ClaimKey(id, from).Sort, ClaimKey(id, from+uint64(n)).Sort
 	texts := map[string]string{}
-	for d, err := range store.All(ctx, s.Store, claims) {
+	for d, err := range store.Documents(ctx, s.Store, claims) {
 		if err != nil {
-			return out, store.Problem(err)
+			return out, store.AsProblem(err)
 		}
 		texts[d.Key.Sort] = string(d.Data)
 	}

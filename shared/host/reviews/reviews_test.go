@@ -62,7 +62,7 @@ func TestWhoMayNotReview(t *testing.T) {
 	parent := f.host("firm", "parent")
 	child, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: "child", Substrate: "echo"})
 	f.Must(err)
-	failing := f.Create(vacants.Spec{Name: "failing", Capability: "fails", Substrate: "fails", Tenant: "acme"}).ID
+	failing := f.Create(vacants.CreateSpec{Name: "failing", Capability: "fails", Substrate: "fails", Tenant: "acme"}).ID
 	void := f.try(key, failing)
 	if void.out.Problem == nil {
 		t.Fatal("the failing vacant has answered")
@@ -236,7 +236,7 @@ func TestACrashAtEachCommitLeavesTheReviewOrNothing(t *testing.T) {
 func TestTheSubstrateThatAnsweredIsReviewed(t *testing.T) {
 	f := open(t)
 	agent := definition.Agent{Provider: "mock", System: "```mock\ntext: so be it\nusage: 3 2\n```"}
-	shop := f.Create(vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "answers", Agent: &agent, Tenant: "acme"}).ID
+	shop := f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "answers", Agent: &agent, Tenant: "acme"}).ID
 	_, _, err := f.Vacants.Publish(t.Context(), shop, vacants.PublishOptions{})
 	f.Must(err)
 	before, late := f.call(f.key(), shop), f.call(f.key(), shop)
@@ -321,7 +321,7 @@ func TestAnybodyRecountsAReputation(t *testing.T) {
 	members["rows"] = 119
 	b, err := json.Marshal(members)
 	f.Must(err)
-	f.Must(f.Store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: b}))
+	f.Must(f.Store.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{9}, Data: b}))
 	if _, _, err := c.Recount(t.Context(), shop); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Recount() of a changed sum = %v, want %v", err, problem.Untrusted)
 	}

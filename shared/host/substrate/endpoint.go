@@ -210,7 +210,7 @@ func (s Spec) Family() string {
 	if err != nil {
 		return ""
 	}
-	host := outbound.NormalHost(u.Hostname())
+	host := outbound.NormalizeHost(u.Hostname())
 	if host == "" {
 		return ""
 	}
@@ -253,7 +253,7 @@ func (s Spec) CheckModel() error {
 func CheckURL(text string) error {
 	u, err := outbound.ParseURL(text)
 	if err != nil {
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		return &problem.Error{Kind: p.Kind, Field: "substrate", Want: p.Want, Got: p.Got, Err: p.Err}
 	}
 	if strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r >= utf8.RuneSelf }) {

@@ -10,15 +10,15 @@ import (
 // MaxExcerpt limits the result of Excerpt in bytes.
 const MaxExcerpt = 500
 
-// Beginning is an io.Reader that stores as many of the first bytes in Said as Excerpt needs.
-type Beginning struct {
+// HeadReader is an io.Reader that stores as many of the first bytes in Said as Excerpt needs.
+type HeadReader struct {
 	io.Reader
-	Said []byte
+	Head []byte
 }
 
-func (b *Beginning) Read(p []byte) (int, error) {
+func (b *HeadReader) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.Said = append(b.Said, p[:min(n, 2*MaxExcerpt-len(b.Said))]...)
+	b.Head = append(b.Head, p[:min(n, 2*MaxExcerpt-len(b.Head))]...)
 	return n, err
 }
 
@@ -44,8 +44,8 @@ var (
 	counted  = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
 )
 
-func Cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+func Truncate(text string, maxBytes int) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxBytes)], "")
 }
 
 // Excerpt returns the start of an agent's answer in one line of at most MaxExcerpt bytes, without
@@ -55,20 +55,20 @@ func Excerpt(body []byte) string {
 	// included.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
-	return Cut(hide(s), MaxExcerpt)
+	return Truncate(redact(s), MaxExcerpt)
 }
 
-// Redact returns the start of a text, limited to most bytes of UTF-8, without anything that looks
+// Redact returns the start of a text, limited to maxBytes bytes of UTF-8, without anything that looks
 // like a secret.
-func Redact(text string, most int) string {
-	s := hide(Cut(text, most+MaxExcerpt))
-	if len(text) > most+MaxExcerpt { // the end may be an incomplete secret
+func Redact(text string, maxBytes int) string {
+	s := redact(Truncate(text, maxBytes+MaxExcerpt))
+	if len(text) > maxBytes+MaxExcerpt { // the end may be an incomplete secret
 		s = s[:max(len(s)-MaxExcerpt, 0)]
 	}
-	return Cut(s, most)
+	return Truncate(s, maxBytes)
 }
 
-func hide(s string) string {
+func redact(s string) string {
 	for _, re := range secrets {
 		s = re.ReplaceAllStringFunc(s, func(found string) string {
 			before := re.FindStringSubmatch(found)[1]

@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Unreached returns the error for a request that package outbound could not complete. It returns
+// ConvertRequestError returns the error for a request that package outbound could not complete. It returns
 // Deadline and Canceled unchanged. Otherwise it wraps err in an error of kind SubstrateTooLarge,
 // SubstrateMisconfigured if the host refused the request or the certificate is invalid, or
 // SubstrateUnavailable.
-func Unreached(err error) error {
+func ConvertRequestError(err error) error {
 	kind := problem.SubstrateUnavailable
-	switch problem.Of(err).Kind {
+	switch problem.AsError(err).Kind {
 	case problem.Deadline, problem.Canceled:
 		return err
 	case problem.TooLarge:
@@ -28,7 +28,7 @@ func Unreached(err error) error {
 	case problem.Forbidden, problem.Untrusted, problem.Malformed, problem.TreeOnly:
 		kind = problem.SubstrateMisconfigured
 	}
-	return problem.Within(kind, "the agent gave no answer", err)
+	return problem.WithPlace(kind, "the agent gave no answer", err)
 }
 
 func KindOfStatus(status int) problem.Kind {
@@ -41,21 +41,21 @@ func KindOfStatus(status int) problem.Kind {
 	return problem.SubstrateMisconfigured
 }
 
-func BadStatus(status int) error {
+func StatusError(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// Ended returns the error for an operation that did not end before ctx. Its kind is Canceled or
+// EndedError returns the error for an operation that did not end before ctx. Its kind is Canceled or
 // Deadline.
-func Ended(ctx context.Context, what string) error {
+func EndedError(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was cancelled", what)
 	}
 	return problem.Wrap(problem.Deadline, ctx.Err(), "%s did not end in time", what)
 }
 
-// Answered returns an error with an excerpt of an agent's answer for the operator.
-func Answered(status int, h http.Header, body []byte, err error) *call.AgentError {
+// AnswerError returns an error with an excerpt of an agent's answer for the operator.
+func AnswerError(status int, h http.Header, body []byte, err error) *call.AgentError {
 	seconds, notSeconds := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
 	if notSeconds != nil { // absent, or in the date format of RFC 9110 §10.2.3
 		seconds = 0
@@ -69,9 +69,9 @@ const (
 	firstWait   = 50 * time.Millisecond
 )
 
-// WhileRefused repeats send for two seconds while the connection is refused. The agent may be
+// RetryRefused repeats send for two seconds while the connection is refused. The agent may be
 // restarting, and it has not received the call.
-func WhileRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
+func RetryRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
 	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
 		got, err := send()
 		if !errors.Is(err, syscall.ECONNREFUSED) || waited >= refusedTime {

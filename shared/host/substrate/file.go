@@ -26,7 +26,7 @@ func isText(media string) bool { return media == MediaJSON || strings.HasPrefix(
 // it reads only text, Inputs returns "".
 func (s Spec) Inputs() string {
 	switch images := s.images(); {
-	case s.ReadsURLs():
+	case s.AcceptsURLs():
 		return "any media type"
 	case images != nil:
 		return strings.Join(images, ", ") + ", application/json, text/..."
@@ -34,15 +34,15 @@ func (s Spec) Inputs() string {
 	return ""
 }
 
-// Reads reports whether the substrate can read files of a media type. An HTTP agent and a worker can
+// AcceptsMedia reports whether the substrate can read files of a media type. An HTTP agent and a worker can
 // read all types, because the host only forwards the files. A model reads text and those images that
 // its provider's API accepts.
-func (s Spec) Reads(media string) bool {
+func (s Spec) AcceptsMedia(media string) bool {
 	images := s.images()
-	return s.ReadsURLs() || images != nil && (isText(media) || slices.Contains(images, media))
+	return s.AcceptsURLs() || images != nil && (isText(media) || slices.Contains(images, media))
 }
 
-func (s Spec) ReadsURLs() bool { return s.Kind == KindHTTP || s.Kind == KindWorker }
+func (s Spec) AcceptsURLs() bool { return s.Kind == KindHTTP || s.Kind == KindWorker }
 
 func (s Spec) images() []string {
 	switch s.Kind {

@@ -34,10 +34,10 @@ func OptionalMembers() []string {
 }
 
 // NamedMembers returns the optional members that the error message of a server names.
-func NamedMembers(said string) (names []string) {
-	said = strings.ToLower(said)
+func NamedMembers(text string) (names []string) {
+	text = strings.ToLower(text)
 	for _, o := range optional {
-		isNamed := func(word string) bool { return strings.Contains(said, strings.ToLower(word)) }
+		isNamed := func(word string) bool { return strings.Contains(text, strings.ToLower(word)) }
 		if isNamed(o.member) || slices.ContainsFunc(o.words, isNamed) {
 			names = append(names, o.member)
 		}

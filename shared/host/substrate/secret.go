@@ -17,11 +17,11 @@ func (s Secret) IsZero() bool { return s.value == "" }
 func (s Secret) Reveal() string { return s.value }
 
 // Hide replaces the secret in a server's answer, which may contain it.
-func (s Secret) Hide(said []byte) []byte {
+func (s Secret) Hide(text []byte) []byte {
 	if s.IsZero() {
-		return said
+		return text
 	}
-	return bytes.ReplaceAll(said, []byte(s.value), []byte("[secret]"))
+	return bytes.ReplaceAll(text, []byte(s.value), []byte("[secret]"))
 }
 
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "substrate.Secret") }

@@ -51,20 +51,20 @@ const MaxText = 300 << 10
 // Request is a request for the next turn of a conversation.
 type Request struct {
 	Caller    identity.ID
-	Vacant    identity.ID      // vacant that is asked
-	By        outbound.Chooser // party that chose the URLs of the substrate and the agent's servers
-	ContextID *string          // caller's thread, or nil if the caller named none
+	Vacant    identity.ID         // vacant that is asked
+	Chooser   outbound.URLChooser // party that chose the URLs of the substrate and the agent's servers
+	ContextID *string             // caller's thread, or nil if the caller named none
 	// Turns contains the oldest turn first. The last turn is a nonempty text of the caller or
 	// contains the results of tools.
 	Turns []Turn
 
 	// The following fields are the owner's settings for a model. Other substrates ignore them.
-	System    string // instructions before the conversation, may be empty
-	Tools     []Tool // tools that the model may use
-	Final     bool   // whether the model must answer and may no longer use tools
-	MaxTokens int    // limit for the answer, or zero for the server's limit
-	Effort    Effort // limit for thinking, or "" for the model's default
-	JSON      bool   // whether the answer must be a JSON document
+	System     string // instructions before the conversation, may be empty
+	Tools      []Tool // tools that the model may use
+	MustAnswer bool   // whether the model must answer and may no longer use tools
+	MaxTokens  int    // limit for the answer, or zero for the server's limit
+	Effort     Effort // limit for thinking, or "" for the model's default
+	JSON       bool   // whether the answer must be a JSON document
 	// Omit lists the optional members that are omitted from the request to the model.
 	Omit []string
 
@@ -92,13 +92,13 @@ func (r Request) WithID(id identity.Hash) Request {
 type Turn struct {
 	Role Role
 	Text string
-	// Claimed is the speaker's role according to the caller, for example assistant or system, if
+	// ClaimedRole is the speaker's role according to the caller, for example assistant or system, if
 	// the host has no record of the turn. It is "" for every other turn. Role is then Caller,
 	// because the caller wrote the text, whatever role it claims.
-	Claimed string
-	Files   []File       // files of a Caller turn, all named in its text
-	Calls   []ToolCall   // tool calls of an Agent turn, which follow its text
-	Results []ToolResult // results in a Tools turn, in the order of the previous turn's calls
+	ClaimedRole string
+	Files       []File       // files of a Caller turn, all named in its text
+	Calls       []ToolCall   // tool calls of an Agent turn, which follow its text
+	Results     []ToolResult // results in a Tools turn, in the order of the previous turn's calls
 }
 
 type Role string
@@ -169,29 +169,29 @@ type (
 		// MaxTokens is the limit for the last turn if budgets set it below max_tokens, or zero.
 		MaxTokens int
 	}
-	// Asks means that the following text is a question to the caller. The agent waits for the
+	// Question means that the following text is a question to the caller. The agent waits for the
 	// caller's answer.
-	Asks struct{}
-	// Done is the last event of an answer. Its value is the reason for the end.
-	Done string
+	Question struct{}
+	// FinishReason is the last event of an answer. Its value is the reason for the end.
+	FinishReason string
 )
 
-func (Text) event()     {}
-func (Thought) event()  {}
-func (ToolCall) event() {}
-func (Usage) event()    {}
-func (Asks) event()     {}
-func (Done) event()     {}
+func (Text) event()         {}
+func (Thought) event()      {}
+func (ToolCall) event()     {}
+func (Usage) event()        {}
+func (Question) event()     {}
+func (FinishReason) event() {}
 
 const (
-	Stop   Done = "stop"
-	Length Done = "length" // the token limit is reached
+	Stop   FinishReason = "stop"
+	Length FinishReason = "length" // the token limit is reached
 	// Budget is like Length, but a budget set the limit below the agent's max_tokens.
-	Budget Done = "budget"
-	Called Done = "called" // the model waits for the results of its tool calls
+	Budget FinishReason = "budget"
+	Called FinishReason = "called" // the model waits for the results of its tool calls
 	// Unknown means that the model's server gave a reason that this host does not know. The text or
 	// the tool calls may be incomplete.
-	Unknown Done = "unknown"
+	Unknown FinishReason = "unknown"
 )
 
 // Substrate answers requests. It must be safe for concurrent use and must stop when its context
@@ -222,15 +222,15 @@ func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 
 // Answer collects the events of an answer.
 type Answer struct {
-	Text  string
-	Calls []ToolCall
-	Usage *Usage // nil if no usage was reported
-	Why   Done
+	Text   string
+	Calls  []ToolCall
+	Usage  *Usage // nil if no usage was reported
+	Reason FinishReason
 }
 
-// Cut returns the reason why the answer is incomplete, or "" if it is complete.
-func (a *Answer) Cut() call.Cut {
-	switch a.Why {
+// IncompleteReason returns the reason why the answer is incomplete, or "" if it is complete.
+func (a *Answer) IncompleteReason() call.CutReason {
+	switch a.Reason {
 	case Length:
 		return call.CutLength
 	case Budget:
@@ -241,11 +241,11 @@ func (a *Answer) Cut() call.Cut {
 	return ""
 }
 
-// Fold reads an answer to its end. If it fails, it returns only the usage and an error. The kind is
+// ReadAnswer reads an answer to its end. If it fails, it returns only the usage and an error. The kind is
 // SubstrateTooLarge if the text has more than MaxText bytes, and SubstrateMisconfigured if the
 // answer was truncated before its first word. It is SubstrateUnavailable, which makes the call
 // free, if Done is missing or the answer is empty.
-func Fold(events iter.Seq2[Event, error]) (Answer, error) {
+func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder
 	for e, err := range events {
@@ -255,20 +255,20 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 		switch e := e.(type) {
 		case Text:
 			if text.Len()+len(e) > MaxText {
-				return Answer{Usage: a.Usage}, TooLarge(text.Len() + len(e))
+				return Answer{Usage: a.Usage}, TooLargeError(text.Len() + len(e))
 			}
 			text.WriteString(string(e))
 		case ToolCall:
 			if len(e.Arguments) > MaxText {
-				return Answer{Usage: a.Usage}, TooLarge(len(e.Arguments))
+				return Answer{Usage: a.Usage}, TooLargeError(len(e.Arguments))
 			}
 			a.Calls = append(a.Calls, e)
 		case Usage:
 			a.Usage = &e
-		case Done:
-			if a.Text, a.Why = text.String(), e; a.Cut() != "" && a.Text == "" && len(a.Calls) == 0 {
+		case FinishReason:
+			if a.Text, a.Reason = text.String(), e; a.IncompleteReason() != "" && a.Text == "" && len(a.Calls) == 0 {
 				why := "it may say too little, its thoughts included (max_tokens)"
-				if a.Why == Budget {
+				if a.Reason == Budget {
 					why = "its budget left too few tokens, its thoughts included (budget, daily_budget)"
 				}
 				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", why)
@@ -282,7 +282,7 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
 }
 
-func TooLarge(n int) error {
+func TooLargeError(n int) error {
 	return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "text of the agent's answer", Want: fmt.Sprintf("at most %d bytes", MaxText), Got: fmt.Sprint(n)}
 }
 
@@ -297,21 +297,21 @@ func BehaviourWith(s Substrate, files []File, before ...Turn) call.Behaviour {
 		r.Turns[0].Files = files
 		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
-		a, err := Fold(reported(ctx, s.Infer(ctx, r)))
+		a, err := ReadAnswer(reportEvents(ctx, s.Infer(ctx, r)))
 		if a.Usage != nil {
-			call.Note(ctx, *a.Usage.counts())
+			call.RecordUsage(ctx, *a.Usage.counts())
 		}
 		if err != nil {
 			return envelope.Message{}, err
 		}
-		if why := a.Cut(); why != "" {
-			call.NoteCut(ctx, why)
+		if why := a.IncompleteReason(); why != "" {
+			call.RecordCut(ctx, why)
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}
 }
 
-func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+func reportEvents(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	if !call.HasSink(ctx) {
 		return events
 	}
@@ -326,9 +326,9 @@ func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Eve
 				call.Report(ctx, call.Provisional{Tool: e.Name})
 			case Usage:
 				call.Report(ctx, call.Provisional{Usage: e.counts()})
-			case Asks:
+			case Question:
 				call.Report(ctx, call.Provisional{Asks: true})
-			case Done:
+			case FinishReason:
 				call.Report(ctx, call.Provisional{Last: true})
 			}
 			if !yield(e, err) {
@@ -341,7 +341,7 @@ func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Eve
 func (u *Usage) counts() *call.Usage {
 	return &call.Usage{
 		In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
-		Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
+		Agent: count(u.Agent), UsedFallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
 	}
 }
 

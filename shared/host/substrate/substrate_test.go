@@ -79,7 +79,7 @@ func TestASubstrateSeesTheQuestionAndNothingOfTheEnvelope(t *testing.T) {
 func TestAKindThatTheHomeDoesNotOfferIsNamed(t *testing.T) {
 	k := substrate.Kinds{"b": nil, "a": nil}
 	_, err := k.Open(substrate.Spec{Kind: "c"})
-	if diff := cmp.Diff(`substrate: expected one of a, b, got "c"`, problem.Of(err).Text()); diff != "" {
+	if diff := cmp.Diff(`substrate: expected one of a, b, got "c"`, problem.AsError(err).Text()); diff != "" {
 		t.Errorf("Open() (-want +got):\n%s", diff)
 	}
 }
@@ -113,23 +113,23 @@ func events(all ...any) func(func(substrate.Event, error) bool) {
 }
 
 func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
-	got, err := substrate.Fold(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Usage{In: 2, Out: 3}, substrate.Length))
-	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{In: 2, Out: 3}, Why: substrate.Length}
+	got, err := substrate.ReadAnswer(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Usage{In: 2, Out: 3}, substrate.Length))
+	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{In: 2, Out: 3}, Reason: substrate.Length}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
 	failure := errors.New("failed")
-	if got, err := substrate.Fold(events(substrate.Text("a"), failure)); !errors.Is(err, failure) || got.Text != "" {
+	if got, err := substrate.ReadAnswer(events(substrate.Text("a"), failure)); !errors.Is(err, failure) || got.Text != "" {
 		t.Errorf("Fold() = %q, %v; want the failure and no text", got.Text, err)
 	}
-	if _, err := substrate.Fold(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
+	if _, err := substrate.ReadAnswer(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Fold() without Done = %v, want SubstrateUnavailable", err)
 	}
-	if got, err := substrate.Fold(events(substrate.Usage{Out: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
+	if got, err := substrate.ReadAnswer(events(substrate.Usage{Out: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
 		t.Errorf("Fold() of nothing that was cut off = %+v, %v, want SubstrateMisconfigured and the usage", got, err)
 	}
 	half := substrate.Text(strings.Repeat("x", substrate.MaxText/2+1))
-	if _, err := substrate.Fold(events(half, half, substrate.Stop)); !problem.Is(err, problem.SubstrateTooLarge) {
+	if _, err := substrate.ReadAnswer(events(half, half, substrate.Stop)); !problem.Is(err, problem.SubstrateTooLarge) {
 		t.Errorf("Fold() of much = %v, want SubstrateTooLarge", err)
 	}
 }

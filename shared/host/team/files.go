@@ -57,8 +57,8 @@ func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, err
 	if d.Files == nil {
 		return nil, nil
 	}
-	all, _, err := t.Locks.List(ctx, d.Files.Owner)
-	for _, l := range all {
+	lockList, _, err := t.Locks.List(ctx, d.Files.Owner)
+	for _, l := range lockList {
 		if l.Task == d.Ref.ID {
 			return &l, err
 		}
@@ -76,14 +76,14 @@ func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[strin
 	if err != nil {
 		return nil, nil, err
 	}
-	all, policies, err := t.Locks.List(ctx, ref.Owner)
+	lockList, policies, err := t.Locks.List(ctx, ref.Owner)
 	isHidden := func(name string) bool {
 		_, err := workspace.RefOf(c.Payer, name)
 		return err != nil
 	}
-	all = slices.DeleteFunc(all, func(l locks.Lock) bool { return isHidden(l.Workspace) })
+	lockList = slices.DeleteFunc(lockList, func(l locks.Lock) bool { return isHidden(l.Workspace) })
 	maps.DeleteFunc(policies, func(name string, _ locks.Policy) bool { return isHidden(name) })
-	return all, policies, err
+	return lockList, policies, err
 }
 
 func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks.Policy) error {

@@ -120,8 +120,8 @@ func (c *Caller) isOwn(r *vacants.Record) bool {
 	return r.Tenant == c.tenant() && !r.Closed && !r.IsDeleted()
 }
 
-func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
-	all = []Agent{}
+func (t *Team) Agents(ctx context.Context, c Caller) (agents []Agent, err error) {
+	agents = []Agent{}
 	for page, err := range t.Vacants.Pages(ctx, c.asker()) {
 		if err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
 			d, err := t.describe(ctx, &page[i])
 			switch {
 			case err == nil:
-				all = append(all, Agent{d.Name, d.Tier, d.Description})
+				agents = append(agents, Agent{d.Name, d.Tier, d.Description})
 			case problem.Is(err, problem.Unavailable) || ctx.Err() != nil:
 				return nil, err
 			default:
@@ -141,7 +141,7 @@ func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
 			}
 		}
 	}
-	return all, nil
+	return agents, nil
 }
 
 func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error) {
@@ -250,7 +250,7 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 		id = task.DispatchID(owner, q.Key)
 		d, err := t.Tasks.FindDispatched(ctx, owner, id)
 		if !errors.Is(err, task.ErrNotFound) {
-			return started(&d, sum, err)
+			return newStarted(&d, sum, err)
 		}
 	}
 	r, err := t.find(ctx, c, q.Agent)
@@ -278,7 +278,7 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 		return Started{}, err
 	}
 	began, err := t.Tasks.Dispatch(ctx, turn, d)
-	return started(&began, sum, err)
+	return newStarted(&began, sum, err)
 }
 
 func (q *Request) hash() string {
@@ -287,7 +287,7 @@ func (q *Request) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func started(d *task.Dispatched, sum string, err error) (Started, error) {
+func newStarted(d *task.Dispatched, sum string, err error) (Started, error) {
 	if err == nil && d.Request != sum {
 		err = otherRequest()
 	}
@@ -343,7 +343,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		return d, problem.New(problem.NotAccepting, "agent %s is %s, and takes no tasks", r.Name, r.State)
 	}
 	isOwn := c.isOwn(r)
-	if !isOwn && r.Plain == vacants.PlainOff {
+	if !isOwn && r.KeylessAccess == vacants.PlainOff {
 		return d, problem.New(problem.Forbidden, "agent %s answers only signed calls", r.ID.Short())
 	}
 	if err := c.checkPrice(r, q, isOwn); err != nil {
@@ -423,7 +423,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 			if problem.Is(err, problem.Unavailable) {
 				return d, err
 			}
-			warn("%s: %s", o.field, strings.TrimPrefix(problem.Of(err).Text(), o.field+": "))
+			warn("%s: %s", o.field, strings.TrimPrefix(problem.AsError(err).Text(), o.field+": "))
 			continue
 		}
 		*o.to = o.value
@@ -443,7 +443,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		case t.Vacants.Resources.Servers == nil:
 			warn("mcp_servers: this host offers only the servers in the file of an agent")
 		case err != nil:
-			warn("%s", problem.Of(err).Text())
+			warn("%s", problem.AsError(err).Text())
 		default:
 			d.Servers = q.Servers
 		}
@@ -674,7 +674,7 @@ func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Stat
 	switch {
 	case errors.Is(err, task.ErrBusy):
 		return Status{}, problem.New(problem.Conflict, "Task '%s' does not wait for an answer.", id)
-	case err != nil && problem.Of(err).Field == "messageId":
+	case err != nil && problem.AsError(err).Field == "messageId":
 		return Status{}, otherRequest()
 	case err != nil:
 		return Status{}, err
@@ -697,11 +697,11 @@ func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, 
 	if err != nil {
 		return nil, "", err
 	}
-	all, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.Dispatched) bool {
+	tasks, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.Dispatched) bool {
 		return !t.isExpired(d, lifetime) && (len(states) == 0 || slices.Contains(states, d.Task.Status.State)) && (agent == "" || agent == d.Agent || agent == d.Ref.Vacant.String())
 	})
-	for i := range all {
-		s := status(&all[i])
+	for i := range tasks {
+		s := status(&tasks[i])
 		s.Shorten(0)
 		page = append(page, s)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Max limits a name in bytes.
-const Max = 128
+// MaxName limits a name in bytes.
+const MaxName = 128
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
@@ -25,8 +25,8 @@ func CheckNew(name string) error {
 // Check checks the name of a tenant. The empty name is valid and means no tenant. An error names
 // the field tenant.
 func Check(name string) error {
-	if len(name) > Max || strings.Trim(name, letters) != "" {
-		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", Max), fmt.Sprintf("%.80q", name))
+	if len(name) > MaxName || strings.Trim(name, letters) != "" {
+		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxName), fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }

@@ -65,17 +65,17 @@ type Version struct {
 	From    int       `json:"from,omitempty"` // version before the last upgrade, or 0
 	At      time.Time `json:"at"`             // time when Version was reached
 	Program string    `json:"program,omitempty"`
-	// Walked is the number of ranges that an incomplete run of the next step has completed. Cursor
+	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed. Cursor
 	// is its position in the range after them.
-	Walked int    `json:"walked,omitempty"`
-	Cursor string `json:"cursor,omitempty"`
+	WalkedRanges int    `json:"walked,omitempty"`
+	Cursor       string `json:"cursor,omitempty"`
 }
 
 // VersionDocs contains the version of a store's documents. If the document is missing, the store is
 // empty or its documents have the version first.
 var VersionDocs = store.Kind[Version]{
-	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.Alone},
-	Codec: store.JSON[Version](1),
+	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.VerifyParse},
+	Codec: store.JSONCodec[Version](1),
 }
 
 // Data is a store together with the keys and services that an upgrade needs.
@@ -83,13 +83,13 @@ type Data struct {
 	Store store.Store
 	Vault custody.Vault
 	Texts call.Texts
-	// Queued means that the messages of the queue are in the store and must be upgraded. If it is
+	// HasQueue means that the messages of the queue are in the store and must be upgraded. If it is
 	// false, no tasks may be waiting in an external queue.
-	Queued  bool
-	Program string // version of the program
-	Log     *slog.Logger
-	Now     func() time.Time
-	Rand    io.Reader // safe for concurrent use
+	HasQueue bool
+	Program  string // version of the program
+	Log      *slog.Logger
+	Now      func() time.Time
+	Rand     io.Reader // safe for concurrent use
 	// Until limits the time of a Run, for example in a process with a time limit. At this time Run
 	// returns even if steps remain, and the next Run continues. The zero time means no limit.
 	Until time.Time
@@ -122,12 +122,12 @@ func Read(ctx context.Context, s store.Reader) (Version, error) {
 	if err == nil && v.Version > Current {
 		err = problem.New(problem.Conflict, "the documents have version %d, and this vacancy reads versions up to %d: use a newer vacancy", v.Version, Current)
 	}
-	return v, store.Problem(err)
+	return v, store.AsProblem(err)
 }
 
 func New(ctx context.Context, d Data) (Version, error) {
 	r := run{Data: d}
-	return r.reach(ctx, Current, Current)
+	return r.storeVersion(ctx, Current, Current)
 }
 
 // Run upgrades the documents of a store to the version Current, or to an earlier one if Until comes
@@ -154,27 +154,27 @@ func Run(ctx context.Context, d Data) (Version, error) {
 			return v, nil
 		}
 		if err != nil {
-			return v, problem.Wrap(problem.Of(err).Kind, err, "the upgrade of %s was interrupted: %s; the next start continues it", s.Name, problem.Of(err).Text())
+			return v, problem.Wrap(problem.AsError(err).Kind, err, "the upgrade of %s was interrupted: %s; the next start continues it", s.Name, problem.AsError(err).Text())
 		}
-		if v, err = r.reach(ctx, s.Number, from); err != nil || d.isOver() {
+		if v, err = r.storeVersion(ctx, s.Number, from); err != nil || d.isOver() {
 			return v, err
 		}
 	}
 	if v.Version < Current {
 		r := run{Data: d}
-		return r.reach(ctx, Current, from)
+		return r.storeVersion(ctx, Current, from)
 	}
 	return v, nil
 }
 
 func (d *Data) isOver() bool { return !d.Until.IsZero() && !d.Now().Before(d.Until) }
 
-// Changes reports whether Run would change documents of a version, apart from the version itself.
-func Changes(version int) bool {
+// ChangesDocuments reports whether Run would change documents of a version, apart from the version itself.
+func ChangesDocuments(version int) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.run != nil })
 }
 
-func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
+func (r *run) storeVersion(ctx context.Context, version, from int) (Version, error) {
 	v := Version{Version: version, Program: r.Program}
 	if from < version {
 		v.From = from
@@ -189,7 +189,7 @@ func (r *run) put(ctx context.Context, v Version) (Version, error) {
 		VersionDocs.Put(tx, store.Doc{Key: d.Key}, v)
 		return err
 	})
-	return v, store.Problem(err)
+	return v, store.AsProblem(err)
 }
 
 // atOnce limits the concurrent changes. Concurrent changes share commits to the disk.
@@ -205,34 +205,34 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 	if !r.Until.IsZero() {
 		n = r.page
 	}
-	if r.walked++; r.walked <= r.from.Walked {
+	if r.walked++; r.walked <= r.from.WalkedRanges {
 		return nil
 	}
-	if r.walked == r.from.Walked+1 {
+	if r.walked == r.from.WalkedRanges+1 {
 		cursor = r.from.Cursor
 	}
 	for {
 		docs, next, err := r.Store.Docs(ctx, within, n, cursor)
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(atOnce)
 		for _, d := range docs {
 			g.Go(func() error {
 				defer r.visited()
-				return r.undamaged(ctx, change(ctx, d))
+				return r.skipDamaged(ctx, change(ctx, d))
 			})
 		}
 		if err := g.Wait(); err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		if next == "" {
 			return nil
 		}
 		if cursor = next; r.isOver() {
 			v := r.from
-			v.Walked, v.Cursor = r.walked-1, cursor
+			v.WalkedRanges, v.Cursor = r.walked-1, cursor
 			if _, err := r.put(context.WithoutCancel(ctx), v); err != nil {
 				return err
 			}
@@ -241,7 +241,7 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 	}
 }
 
-func (r *run) undamaged(ctx context.Context, err error) error {
+func (r *run) skipDamaged(ctx context.Context, err error) error {
 	if problem.Is(err, problem.Damaged) {
 		r.Log.WarnContext(ctx, "a damaged document was not upgraded", "cause", err.Error())
 		return nil
@@ -260,7 +260,7 @@ func (r *run) identity(ctx context.Context) error {
 }
 
 // hosted contains the ranges through which all vacants and tombstones are found.
-var hosted = []store.Range{vacants.NameDocs.All(), vacants.FormerDocs.All()}
+var hosted = []store.Range{vacants.NameDocs.Range(), vacants.FormerDocs.Range()}
 
 func (r *run) records(ctx context.Context) error {
 	for _, within := range hosted {
@@ -293,9 +293,9 @@ func (r *run) names(ctx context.Context) error {
 		}
 	}
 	spellings := map[string][]store.Key{} // keys of names with capitals, keyed by the name in lower case
-	for d, err := range store.All(ctx, r.Store, vacants.NameDocs.All()) {
+	for d, err := range store.Documents(ctx, r.Store, vacants.NameDocs.Range()) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		if lower := strings.ToLower(d.Key.Sort); lower != d.Key.Sort {
 			spellings[lower] = append(spellings[lower], d.Key)
@@ -304,9 +304,9 @@ func (r *run) names(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for _, keys := range spellings {
-		g.Go(func() error { return r.undamaged(ctx, vacants.UpgradeSpellings(ctx, r.updater(), keys)) })
+		g.Go(func() error { return r.skipDamaged(ctx, vacants.UpgradeSpellings(ctx, r.updater(), keys)) })
 	}
-	return store.Problem(g.Wait())
+	return store.AsProblem(g.Wait())
 }
 
 func (r *run) venues(ctx context.Context) error {
@@ -315,7 +315,7 @@ func (r *run) venues(ctx context.Context) error {
 
 func (r *run) tasks(ctx context.Context) error {
 	var accounts []string
-	for id, err := range billing.TenantDocs.Each(ctx, r.Store, billing.TenantDocs.All()) {
+	for id, err := range billing.TenantDocs.Each(ctx, r.Store, billing.TenantDocs.Range()) {
 		if err != nil {
 			return err
 		}
@@ -338,7 +338,7 @@ func (r *run) tasks(ctx context.Context) error {
 				return err
 			}
 			for _, a := range accounts {
-				if err := r.undamaged(ctx, engine.UpgradeTasks(ctx, id, a)); err != nil {
+				if err := r.skipDamaged(ctx, engine.UpgradeTasks(ctx, id, a)); err != nil {
 					return err
 				}
 			}
@@ -348,10 +348,10 @@ func (r *run) tasks(ctx context.Context) error {
 			return err
 		}
 	}
-	if !r.Queued {
+	if !r.HasQueue {
 		return nil
 	}
-	return r.update(ctx, local.MessageDocs.All(), func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+	return r.update(ctx, local.MessageDocs.Range(), func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 		d, err := tx.Doc(ctx, d.Key)
 		if err != nil || d.Version == 0 {
 			return err

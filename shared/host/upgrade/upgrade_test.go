@@ -120,13 +120,13 @@ func newHost(t testing.TB) *host {
 
 func (h *host) create(tenant, name string) vacants.Record {
 	h.Helper()
-	r, err := h.Vacants.Create(h.Ctx, vacants.Spec{By: vacants.Operator(), Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
+	r, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Operator(), Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
 	h.Must(err)
 	return r
 }
 
 func (h *host) data() upgrade.Data {
-	return upgrade.Data{Store: h.store, Vault: h.Vault, Texts: h.Texts, Queued: true, Program: "test", Log: slog.New(slog.DiscardHandler), Now: h.Now, Rand: rand.Reader}
+	return upgrade.Data{Store: h.store, Vault: h.Vault, Texts: h.Texts, HasQueue: true, Program: "test", Log: slog.New(slog.DiscardHandler), Now: h.Now, Rand: rand.Reader}
 }
 
 // write replaces a document, or deletes it if it has no data and no number.
@@ -142,7 +142,7 @@ func (h *host) write(d store.Doc) {
 	}
 	id := store.WriteID{}
 	_, _ = rand.Read(id[:])
-	h.Must(h.store.Commit(h.Ctx, store.Put{Key: d.Key, If: was.Version, WriteID: id, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires}))
+	h.Must(h.store.Commit(h.Ctx, store.Put{Key: d.Key, IfVersion: was.Version, WriteID: id, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires}))
 }
 
 var (
@@ -246,7 +246,7 @@ func (h *host) works() {
 			h.Errorf("ByName(%s) = %v", name, err)
 		}
 	}
-	if _, err := h.Vacants.Create(h.Ctx, vacants.Spec{By: vacants.Tenant("eve"), Tenant: "eve", Name: "SOLD", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+	if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Tenant("eve"), Tenant: "eve", Name: "SOLD", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 		h.Errorf("another tenant takes the name of a deleted vacant: %v", err)
 	}
 }
@@ -335,7 +335,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"SHOp", "shop", "Shop"} {
-			if _, err := h.Vacants.Create(h.Ctx, vacants.Spec{By: vacants.Operator(), Name: name, Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%v: Create(%s) = %v, want a conflict", names, name, err)
 			}
 		}
@@ -349,7 +349,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 		}
 		for i := range names {
 			tenant := fmt.Sprint("tenant", i)
-			if _, err := h.Vacants.Create(h.Ctx, vacants.Spec{By: vacants.Tenant(tenant), Tenant: tenant, Name: "shop", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Tenant(tenant), Tenant: tenant, Name: "shop", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%v: %s takes the name of three tenants: %v", names, tenant, err)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// All is the shape that covers all documents of usage. Only the meter writes them.
-var All = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
+// AllDocs is the shape that covers all documents of usage. Only the meter writes them.
+var AllDocs = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
 // subjectPartition starts the partitions of SubjectDocs.
 const subjectPartition = "use#subject#"
@@ -20,24 +20,24 @@ const subjectPartition = "use#subject#"
 var (
 	// PaidDocs contains an account's payments per hour, vacant and caller.
 	PaidDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Of: store.OfAccount, Verify: store.Joined},
+		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
 		Codec: hours,
 	}
 	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant. An empty tenant
 	// means the operator's vacants.
 	OwnedDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant, Verify: store.Unread},
+		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Owner: store.OfTenant, Verify: store.VerifyNot},
 		Codec: hours,
 	}
 	// SubjectDocs contains an account's payments per hour and subject, for calls with a token that
 	// names a subject. PaidDocs also contains these payments.
 	SubjectDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Of: store.OfAccount, Verify: store.Unread},
+		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Owner: store.OfAccount, Verify: store.VerifyNot},
 		Codec: hours,
 	}
 	// SpentDocs contains the spending of an account per UTC day.
 	SpentDocs = store.Kind[Day]{
-		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
+		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Day]{
 			Decode: func(d store.Doc) (Day, error) {
 				at, err := time.Parse(time.DateOnly, d.Key.Sort)
@@ -49,12 +49,12 @@ var (
 	// OffsetDocs contains the position up to which each partition of the feed is folded. The number
 	// is 1 if a partition has ended and is folded completely.
 	OffsetDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Text(),
 	}
 )
 
-var counts = store.JSON[Counts](1)
+var counts = store.JSONCodec[Counts](1)
 
 // hours is the codec of an Hour. The data contains the counts. The key contains the hour and the
 // account or tenant, and either the subject or the vacant and the caller.
@@ -89,8 +89,8 @@ func hourOf(k store.Key) (h Hour, err error) {
 	return h, err
 }
 
-func spentKey(account string, at time.Time) store.Key {
-	return SpentDocs.Key(account, at.UTC().Format(time.DateOnly))
+func spentKey(account string, spentAt time.Time) store.Key {
+	return SpentDocs.Key(account, spentAt.UTC().Format(time.DateOnly))
 }
 
 func kindOf(k store.Key) *store.Kind[Hour] {
@@ -103,6 +103,6 @@ func kindOf(k store.Key) *store.Kind[Hour] {
 	return &PaidDocs
 }
 
-func isOwned(k store.Key) bool { return OwnedDocs.Within(k.Partition) }
+func isOwned(k store.Key) bool { return OwnedDocs.HasPartition(k.Partition) }
 
-func isSpent(k store.Key) bool { return SpentDocs.Within(k.Partition) }
+func isSpent(k store.Key) bool { return SpentDocs.HasPartition(k.Partition) }

@@ -58,8 +58,8 @@ const leastRows = 32
 // the time for which a feed lists an ended partition.
 const endedFor = 7 * 24 * time.Hour
 
-// Folded is the result of a Fold.
-type Folded struct {
+// FoldResult is the result of a Fold.
+type FoldResult struct {
 	Rows    int       // folded rows
 	Commits int       // commits of the fold
 	Latest  time.Time // time of the last folded decision, or the zero time
@@ -72,12 +72,12 @@ type Folded struct {
 // Fold folds all rows that the feed has now. If the feed has dropped rows that were not folded,
 // Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The dropped rows are
 // missing in usage, which verify reports.
-func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
+func (m *Meter) Fold(ctx context.Context) (f FoldResult, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
 		return f, err
 	}
-	before, err := m.left(ctx)
+	before, err := m.offsets(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -102,19 +102,19 @@ func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 	return f, f.lost
 }
 
-func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
-	all := map[string]store.Doc{}
-	for d, err := range store.All(ctx, m.Store, OffsetDocs.All()) {
+func (m *Meter) offsets(ctx context.Context) (map[string]store.Doc, error) {
+	partitionOffsets := map[string]store.Doc{}
+	for d, err := range store.Documents(ctx, m.Store, OffsetDocs.Range()) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		all[d.Key.Sort] = d
+		partitionOffsets[d.Key.Sort] = d
 	}
-	return all, nil
+	return partitionOffsets, nil
 }
 
-func (m *Meter) end(ctx context.Context, at store.Doc) error {
-	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
+func (m *Meter) end(ctx context.Context, offsetDoc store.Doc) error {
+	return m.set(ctx, store.Put{Key: offsetDoc.Key, IfVersion: offsetDoc.Version, Data: offsetDoc.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
 }
 
 func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
@@ -124,27 +124,27 @@ func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 	if store.IsConflict(err) {
 		return nil // another meter has written a newer offset
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 // step folds one page of a partition. more is false at its end.
-func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more bool, err error) {
-	at, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
+func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more bool, err error) {
+	offsetDoc, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
 	if err != nil {
-		return false, store.Problem(err)
+		return false, store.AsProblem(err)
 	}
 	page := cmp.Or(m.page, maxRows)
-	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), page)
-	if errors.Is(err, store.ErrTrimmed) && len(at.Data) > 0 {
+	rows, next, ended, err := m.Feed.After(ctx, partition, string(offsetDoc.Data), page)
+	if errors.Is(err, store.ErrTrimmed) && len(offsetDoc.Data) > 0 {
 		f.lost = err
-		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // restart from the oldest remaining row
+		return true, m.set(ctx, store.Put{Key: offsetDoc.Key, IfVersion: offsetDoc.Version}) // restart from the oldest remaining row
 	}
 	if err != nil {
 		return false, err
 	}
 	if len(rows) == 0 {
 		if ended {
-			err = m.end(ctx, at)
+			err = m.end(ctx, offsetDoc)
 		}
 		return false, err
 	}
@@ -156,7 +156,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 		if err != nil && !errors.Is(err, errUnreadable) { // verify reports unreadable rows
 			return false, err
 		}
-		if total.with(adds) > maxDocs {
+		if total.lenWith(adds) > maxDocs {
 			break
 		}
 		total.add(adds)
@@ -173,14 +173,14 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	if taken < len(rows) {
 		m.page = max(taken+taken/2, leastRows)
 		// Only a part of the page was folded, so the feed must return the offset after this part.
-		if rows, next, _, err = m.Feed.After(ctx, partition, string(at.Data), taken); err != nil {
+		if rows, next, _, err = m.Feed.After(ctx, partition, string(offsetDoc.Data), taken); err != nil {
 			return false, err
 		}
 		if len(rows) != taken {
 			return true, nil // a page may be short; the next step folds it
 		}
 	}
-	unreported, err := m.commit(ctx, at, next, total)
+	unreported, err := m.commit(ctx, offsetDoc, next, total)
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
@@ -188,7 +188,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	// returns these hours.
 	f.Unreported = append(f.Unreported, unreported...)
 	if err != nil {
-		return false, store.Problem(err)
+		return false, store.AsProblem(err)
 	}
 	f.Rows += taken
 	f.Commits++
@@ -202,12 +202,12 @@ const maxSpent = math.MaxInt64 / 16
 // commit writes the offset and the sums of the rows before it. The version of the offset ensures
 // that another meter has not counted these rows. It returns the hours in which a vacant had its
 // first unreported answer.
-func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) (unreported []Hour, err error) {
+func (m *Meter) commit(ctx context.Context, offsetDoc store.Doc, next string, total sums) (unreported []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	writes := []store.Write{store.Put{Key: at.Key, If: at.Version, WriteID: id, Data: []byte(next)}}
+	writes := []store.Write{store.Put{Key: offsetDoc.Key, IfVersion: offsetDoc.Version, WriteID: id, Data: []byte(next)}}
 	for _, k := range total.keys() {
 		if isSpent(k) {
 			writes = append(writes, store.Add{Key: k, Delta: int64(total[k].Charge), Min: -maxSpent, Max: maxSpent})
@@ -220,14 +220,14 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 		if err != nil {
 			return nil, err
 		}
-		known := h.Unreported > 0
+		hadUnreported := h.Unreported > 0
 		h.Add(*total[k])
 		w, err := put(k, d.Version, id, h.Counts)
 		if err != nil {
 			return nil, err
 		}
 		writes = append(writes, w)
-		if isOwned(k) && h.Unreported > 0 && !known {
+		if isOwned(k) && h.Unreported > 0 && !hadUnreported {
 			unreported = append(unreported, h)
 		}
 	}
@@ -235,7 +235,7 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 }
 
 func put(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Put, err error) {
-	p = store.Put{Key: k, If: version, WriteID: id, Number: int64(c.Charge)}
+	p = store.Put{Key: k, IfVersion: version, WriteID: id, Number: int64(c.Charge)}
 	if !isSpent(k) {
 		p.Data, err = counts.Encode(c)
 	}
@@ -251,7 +251,7 @@ type addition struct {
 // sums contains the sums of rows by document.
 type sums map[store.Key]*Counts
 
-func (s sums) with(more []addition) int {
+func (s sums) lenWith(more []addition) int {
 	n := len(s)
 	for _, a := range more {
 		if s[a.key] == nil {
@@ -292,14 +292,14 @@ func (m *Meter) finder(page []store.FeedRow) finder {
 		stream   store.Stream
 		position uint64
 	}
-	known := map[at]*call.RequestRow{}
+	requests := map[at]*call.RequestRow{}
 	for _, row := range page {
 		if q := requestOf(row.Row); row.Stream.Kind() == store.KindRequest && q != nil {
-			known[at{row.Stream, row.Position}] = q
+			requests[at{row.Stream, row.Position}] = q
 		}
 	}
 	return func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
-		if q := known[at{pair.Requests(), position}]; q != nil {
+		if q := requests[at{pair.Requests(), position}]; q != nil {
 			return q, nil
 		}
 		return m.request(ctx, pair, position)
@@ -346,7 +346,7 @@ func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (add
 func (m *Meter) request(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
 	rows, err := m.Store.Rows(ctx, pair.Requests(), position, 1, store.Ascending)
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	if len(rows) > 0 && rows[0].Position == position {
 		if q := requestOf(rows[0]); q != nil {
@@ -366,7 +366,7 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 			return nil, decided, err
 		}
 		c.Fee = p.HostFee(c.Charge)
-		if unreported && p.ByTokens() {
+		if unreported && p.HasTokenPrice() {
 			c.Unreported = 1
 		}
 	}
@@ -390,8 +390,8 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 }
 
 func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
-	owner, known := m.owners[vacant]
-	if known {
+	owner, isCached := m.owners[vacant]
+	if isCached {
 		return owner, nil
 	}
 	owner, err := m.Owner(ctx, vacant)
@@ -430,7 +430,7 @@ func (m *Meter) price(ctx context.Context, vacant identity.ID, version uint64) (
 	}
 	p, err := price.Get(ctx, m.Store, vacant, version)
 	if err != nil {
-		return p, store.Problem(err)
+		return p, store.AsProblem(err)
 	}
 	if m.prices == nil || len(m.prices) >= maxCached {
 		m.prices = map[priceID]price.Price{}

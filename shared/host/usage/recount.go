@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Recounted is the result of a Recount.
-type Recounted struct {
+// RecountResult is the result of a Recount.
+type RecountResult struct {
 	Corrected int `json:"corrected"` // documents that differed from the rows and were corrected
 	Changed   int `json:"changed"`   // documents that a meter changed concurrently; they were not corrected
 }
@@ -34,15 +34,15 @@ type Recounter struct {
 
 // Recount adds up all rows, folds the rows that usage does not contain yet, and then corrects the
 // documents that differ.
-func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
-	c := &recount{Recounter: r, complete: Complete(r.Meter.Now()), read: map[string]bool{}, before: map[store.Key]store.Doc{}, rows: sums{}}
+func (r *Recounter) Recount(ctx context.Context) (done RecountResult, err error) {
+	c := &recount{Recounter: r, complete: CompleteUntil(r.Meter.Now()), read: map[string]bool{}, before: map[store.Key]store.Doc{}, rows: sums{}}
 	if err := c.readAccounts(ctx); err != nil {
 		return done, err
 	}
 	if err := r.Rows.Walk(ctx, func(v store.View) error {
 		for s, err := range store.Streams(ctx, v, "") {
 			if err != nil {
-				return store.Problem(err)
+				return store.AsProblem(err)
 			}
 			if err := c.countStream(ctx, v, s); err != nil {
 				return err
@@ -69,12 +69,12 @@ type recount struct {
 
 func (c *recount) readAccounts(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
-	ranges := []store.Range{OwnedDocs.All("")}
+	ranges := []store.Range{OwnedDocs.Range("")}
 	for a, err := range accounts.AllAccounts(ctx) {
 		if err != nil {
 			return err
 		}
-		ranges = append(ranges, PaidDocs.All(a.ID), SubjectDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
+		ranges = append(ranges, PaidDocs.Range(a.ID), SubjectDocs.Range(a.ID), SpentDocs.Range(a.ID), OwnedDocs.Range(a.Tenant))
 	}
 	for _, r := range ranges {
 		if err := c.readDocuments(ctx, r); err != nil {
@@ -89,9 +89,9 @@ func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
 		return nil
 	}
 	c.read[r.Partition] = true
-	for d, err := range store.All(ctx, c.Meter.Store, r) {
+	for d, err := range store.Documents(ctx, c.Meter.Store, r) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		c.before[d.Key] = d
 	}
@@ -100,7 +100,7 @@ func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
 
 // correct writes the documents that differ from the rows. It skips the documents of missing
 // accounts, which verify reports.
-func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
+func (c *recount) correct(ctx context.Context) (done RecountResult, err error) {
 	for k := range c.before {
 		if c.rows[k] == nil {
 			c.rows[k] = &Counts{}
@@ -109,7 +109,7 @@ func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 	for _, k := range c.rows.keys() {
 		ends, ok := endOf(k)
 		d, want := c.before[k], *c.rows[k]
-		if !ok || ends.After(c.complete) || !c.read[k.Partition] || says(d, want) {
+		if !ok || ends.After(c.complete) || !c.read[k.Partition] || matches(d, want) {
 			continue
 		}
 		id, err := c.Meter.updater().NewWriteID()
@@ -124,7 +124,7 @@ func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 		case store.IsConflict(err):
 			done.Changed++
 		case err != nil:
-			return done, store.Problem(err)
+			return done, store.AsProblem(err)
 		default:
 			done.Corrected++
 		}
@@ -141,7 +141,7 @@ func endOf(k store.Key) (end time.Time, ok bool) {
 	return start.Add(long), err == nil
 }
 
-func says(d store.Doc, want Counts) bool {
+func matches(d store.Doc, want Counts) bool {
 	switch {
 	case d.Version == 0:
 		return want == Counts{}
@@ -159,7 +159,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 		// The tenant of the vacant may not have an account.
 		owner, err := c.Meter.owner(ctx, ids[1])
 		if err == nil {
-			err = c.readDocuments(ctx, OwnedDocs.All(owner))
+			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
 		}
 		if err != nil {
 			return err
@@ -171,12 +171,12 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	for from := uint64(1); ; {
 		page, err := v.Rows(ctx, s, from, store.MaxPage, store.Ascending)
 		if err != nil || len(page) == 0 {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		for _, row := range page {
 			adds, _, err := c.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, requests.find)
 			if errors.Is(err, errUnreadable) {
-				return problem.Wrap(problem.Damaged, err, "%s: nothing is corrected; verify names all that is damaged", problem.Of(err).Text())
+				return problem.Wrap(problem.Damaged, err, "%s: nothing is corrected; verify names all that is damaged", problem.AsError(err).Text())
 			}
 			if err != nil {
 				return err
@@ -199,7 +199,7 @@ func (r *requestReader) find(ctx context.Context, pair call.Pair, position uint6
 	for r.next <= position {
 		page, err := r.view.Rows(ctx, pair.Requests(), r.next, store.MaxPage, store.Ascending)
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		if len(page) == 0 {
 			break

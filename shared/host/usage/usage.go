@@ -67,18 +67,18 @@ type Day struct {
 	Amount money.Amount
 }
 
-// notFolded is the maximum time after which usage contains a row while a meter is running.
-const notFolded = 10 * time.Minute
+// maxFoldDelay is the maximum time after which usage contains a row while a meter is running.
+const maxFoldDelay = 10 * time.Minute
 
-// Complete returns the time before which usage contains all rows, provided that a meter is running.
-func Complete(now time.Time) time.Time { return now.Add(-notFolded) }
+// CompleteUntil returns the time before which usage contains all rows, provided that a meter is running.
+func CompleteUntil(now time.Time) time.Time { return now.Add(-maxFoldDelay) }
 
-// Spent calls fn with an account's spending on calls and bookings per UTC day. The spending of a
+// EachSpent calls fn with an account's spending on calls and bookings per UTC day. The spending of a
 // day is negative if refunds for earlier bookings exceed it.
-func Spent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
-	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.All(account)) {
+func EachSpent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
+	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.Range(account)) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		if err := fn(d.Start, d.Amount); err != nil {
 			return err
@@ -87,18 +87,18 @@ func Spent(ctx context.Context, s store.Lister, account string, fn func(day time
 	return nil
 }
 
-// Paid calls fn with the hours of an account between from and until, in order. A zero time does not
+// EachPaid calls fn with the hours of an account between from and until, in order. A zero time does not
 // limit the range.
-func Paid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+func EachPaid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, PaidDocs, account, from, until, fn)
 }
 
-func BySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+func EachBySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
-// Owned calls fn with the hours of the vacants of a tenant, or of the operator if tenant is empty.
-func Owned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
+// EachOwned calls fn with the hours of the vacants of a tenant, or of the operator if tenant is empty.
+func EachOwned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
@@ -111,7 +111,7 @@ const maxCounted = 2400
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	counted, enough := 0, errors.New("enough")
-	err = Owned(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
+	err = EachOwned(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
 		if counted++; counted > maxCounted {
 			return enough
 		}
@@ -124,8 +124,8 @@ func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Tim
 	return calls, err
 }
 
-func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], of string, from, until time.Time, fn func(Hour) error) error {
-	r := kind.All(of)
+func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], owner string, from, until time.Time, fn func(Hour) error) error {
+	r := kind.Range(owner)
 	if !from.IsZero() {
 		r.First = from.UTC().Format(hourForm)
 	}
@@ -134,7 +134,7 @@ func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], of string,
 	}
 	for h, err := range kind.Each(ctx, s, r) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		if err := fn(h); err != nil {
 			return err

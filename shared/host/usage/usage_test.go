@@ -36,17 +36,17 @@ type ledger struct{ calltest.Ledger }
 
 func (*ledger) Quote(_ context.Context, q call.Query) (call.Charge, error) {
 	if q.Pair.Caller[0]%4 == 0 {
-		return call.Charge{Kind: call.FreeOfDay, Version: q.Price.Version}, nil
+		return call.Charge{Kind: call.PaidByFreeCall, Version: q.Price.Version}, nil
 	}
 	return call.Charge{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: q.Price.Version}, nil
 }
 
-func (*ledger) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+func (*ledger) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
 	var used call.Usage
 	if s.Usage != nil {
 		used = *s.Usage
 	}
-	return call.Settled{Charge: min(s.Price.Charge(used.In, used.Out), money.Amount(s.Row.Price))}, nil
+	return call.FinalCharge{Charge: min(s.Price.Charge(used.In, used.Out), money.Amount(s.Row.Price))}, nil
 }
 
 func (*ledger) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
@@ -93,7 +93,7 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { file.Close() })
 	w := &world{TB: t, file: file, clock: calltest.NewClock(noon), vacant: newKey(t), want: map[string]usage.Counts{}}
-	w.sell(&price.Price{Version: 1, Flat: 2000, Fee: 1000}, &call.Usage{In: 3, Out: 2})
+	w.sell(&price.Price{Version: 1, Flat: 2000, FeeBasisPoints: 1000}, &call.Usage{In: 3, Out: 2})
 	return w
 }
 
@@ -104,11 +104,11 @@ func (w *world) sell(p *price.Price, used *call.Usage) {
 	w.must(err)
 	w.must(w.file.Commit(context.Background(), store.Put{Key: price.Key(w.vacant.ID(), p.Version), WriteID: store.WriteID{1}, Data: data}))
 	w.host = call.New(call.Config{
-		Store: w.file, Texts: &calltest.Texts{}, Now: w.clock.Now(0), Rand: rand.Reader, Ledger: &ledger{},
-		Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Price: p, Tenant: "acme",
+		Store: w.file, Texts: &calltest.Texts{}, Now: w.clock.NowFunc(0), Rand: rand.Reader, Ledger: &ledger{},
+		Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Price: p, Tenant: "acme",
 			Behaviour: func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 				if used != nil {
-					call.Note(ctx, *used)
+					call.RecordUsage(ctx, *used)
 				}
 				if e.Payload.Text() == "fail" {
 					return envelope.Message{}, errors.New("it fails")
@@ -148,7 +148,7 @@ func (w *world) callsOf(k *identity.Key, n int) {
 		if i%3 == 2 {
 			text = "fail"
 		}
-		e := &envelope.Envelope{From: k.ID(), To: w.vacant.ID(), Seq: 1, Time: w.clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
+		e := &envelope.Envelope{From: k.ID(), To: w.vacant.ID(), Seq: 1, Time: w.clock.NowFunc(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
 		if before != nil {
 			e.Seq, e.Prev = before.Seq+1, before.Hash()
 		}
@@ -177,7 +177,7 @@ func (w *world) callsOf(k *identity.Key, n int) {
 func firstOf(a [32]byte) []byte { return a[:] }
 
 func (w *world) meter(s store.Store) *usage.Meter {
-	return &usage.Meter{Store: s, Feed: w.file, Now: w.clock.Now(0), Rand: rand.Reader,
+	return &usage.Meter{Store: s, Feed: w.file, Now: w.clock.NowFunc(0), Rand: rand.Reader,
 		Owner: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
 }
 
@@ -208,12 +208,12 @@ func (w *world) check() {
 		}
 	}
 	ctx := context.Background()
-	w.must(usage.Owned(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
+	w.must(usage.EachOwned(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
 	for n := range byte(accounts) {
 		id := hex.EncodeToString(firstOf([32]byte{1 + n}))
-		w.must(usage.Paid(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
+		w.must(usage.EachPaid(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
 		var spent money.Amount
-		w.must(usage.Spent(ctx, w.file, id, func(_ time.Time, amount money.Amount) error {
+		w.must(usage.EachSpent(ctx, w.file, id, func(_ time.Time, amount money.Amount) error {
 			spent += amount
 			return nil
 		}))
@@ -262,13 +262,13 @@ func TestTheCallsOfADayAreAddedUp(t *testing.T) {
 		w.must(err)
 		return calls[w.vacant.ID()]
 	}
-	if got := at("acme", w.clock.Now(0)()); got != first || first < 11 {
+	if got := at("acme", w.clock.NowFunc(0)()); got != first || first < 11 {
 		t.Errorf("CallsOfDay() = %d, want %d", got, first)
 	}
 	w.clock.Advance(2 * time.Hour) // past midnight
 	w.calls(2)
 	w.fold(m)
-	now := w.clock.Now(0)()
+	now := w.clock.NowFunc(0)()
 	if got, want := at("acme", now), w.want["owned"].Answers+w.want["owned"].Voids-first; got != want || got < 2 {
 		t.Errorf("CallsOfDay() after midnight = %d, want %d", got, want)
 	}
@@ -304,7 +304,7 @@ func (d stopping) Commit(ctx context.Context, writes ...store.Write) error {
 // because no later fold reports them.
 func TestUnreportedAnswersAreToldByAFoldThatIsStopped(t *testing.T) {
 	w := newPayingWorld(t)
-	w.sell(&price.Price{Version: 2, Flat: 1, In: 1_000_000, Most: 2000}, nil)
+	w.sell(&price.Price{Version: 2, Flat: 1, In: 1_000_000, MaxCharge: 2000}, nil)
 	w.callsOf(payingKey(t), 2)
 	ctx, end := context.WithCancel(t.Context())
 	f, err := w.meter(stopping{w.file, end}).Fold(ctx)
@@ -318,7 +318,7 @@ func TestUnreportedAnswersAreToldByAFoldThatIsStopped(t *testing.T) {
 }
 
 func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
-	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, In: 1_000_000, Most: 2000}
+	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, In: 1_000_000, MaxCharge: 2000}
 	w := newPayingWorld(t)
 	m := w.meter(w.file)
 	for i, tt := range []struct {
@@ -336,7 +336,7 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		{"no turn reported, flat", flat, &call.Usage{Turns: 1, Unreported: 1}, 0},
 	} {
 		w.clock.Advance(time.Hour)
-		hour := w.clock.Now(0)().Truncate(time.Hour)
+		hour := w.clock.NowFunc(0)().Truncate(time.Hour)
 		tt.price.Version = uint64(i + 2)
 		w.sell(&tt.price, tt.used)
 		k, free := payingKey(t), newKey(t)
@@ -366,10 +366,10 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		want := tt.unreported * 3 / 2
 		check := func(when string) {
 			var owned, paid uint64
-			w.must(usage.Owned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.Unreported; return nil }))
+			w.must(usage.EachOwned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.Unreported; return nil }))
 			for n := range byte(accounts) {
 				id := hex.EncodeToString(firstOf([32]byte{1 + n}))
-				w.must(usage.Paid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.Unreported; return nil }))
+				w.must(usage.EachPaid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.Unreported; return nil }))
 			}
 			if owned != want || paid != want {
 				t.Errorf("%s: %d owned and %d paid answers are unreported %s, want %d", tt.name, owned, paid, when, want)
@@ -440,7 +440,7 @@ func newPayingWorld(t testing.TB) *world {
 	w := newWorld(t)
 	for n := range accounts {
 		id := [32]byte{byte(1 + n)}
-		one := billing.New(billing.Config{Store: w.file, Now: w.clock.Now(0), Rand: io.MultiReader(bytes.NewReader(id[:]), rand.Reader)})
+		one := billing.New(billing.Config{Store: w.file, Now: w.clock.NowFunc(0), Rand: io.MultiReader(bytes.NewReader(id[:]), rand.Reader)})
 		_, err := one.OpenAccount(t.Context(), fmt.Sprint("payer", n), 1)
 		w.must(err)
 	}
@@ -448,7 +448,7 @@ func newPayingWorld(t testing.TB) *world {
 }
 
 // recount counts all rows again.
-func (w *world) recount(s store.Store, fold func(context.Context) error) (usage.Recounted, error) {
+func (w *world) recount(s store.Store, fold func(context.Context) error) (usage.RecountResult, error) {
 	r := usage.Recounter{Meter: w.meter(s), Rows: w.file, Fold: fold}
 	return r.Recount(context.Background())
 }
@@ -467,7 +467,7 @@ func (w *world) damage(partition, data string, number int64) int {
 	for _, d := range docs {
 		id, err := store.Updater{Store: w.file, Rand: rand.Reader}.NewWriteID()
 		w.must(err)
-		w.must(w.file.Commit(context.Background(), store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(data), Number: number}))
+		w.must(w.file.Commit(context.Background(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: id, Data: []byte(data), Number: number}))
 	}
 	return len(docs)
 }
@@ -484,7 +484,7 @@ func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
 	w.calls(3) // of an hour that is not over, and not folded
 	nothing := func(when string) {
 		t.Helper()
-		if got, err := w.recount(w.file, w.folding); err != nil || got != (usage.Recounted{}) {
+		if got, err := w.recount(w.file, w.folding); err != nil || got != (usage.RecountResult{}) {
 			t.Fatalf("Recount() %s = %+v, %v, want nothing to do", when, got, err)
 		}
 		w.check()
@@ -559,7 +559,7 @@ func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 		w.clock.Advance(36 * time.Hour)
 		w.damage("use#owned#acme", wrong, 9)
 		got, err := w.recount(w.file, w.folding)
-		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), " is not readable: nothing is corrected") || got != (usage.Recounted{}) {
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), " is not readable: nothing is corrected") || got != (usage.RecountResult{}) {
 			t.Errorf("Recount() = %+v, %v, want that a row is not readable", got, err)
 		}
 	}

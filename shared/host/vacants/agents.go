@@ -44,7 +44,7 @@ func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definiti
 	if err != nil {
 		return definition.Agent{}, err
 	}
-	a, _ := definition.Of(spec)
+	a, _ := definition.DefaultAgent(spec)
 	return a, nil
 }
 
@@ -53,11 +53,11 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 	if a, ok := v.agents.Get(key); ok {
 		return a, nil
 	}
-	a, _, err := AgentDocs.Need(ctx, v.Store, key)
+	a, _, err := AgentDocs.Require(ctx, v.Store, key)
 	if err == nil {
 		v.agents.Add(key, a)
 	}
-	return a, store.Problem(err)
+	return a, store.AsProblem(err)
 }
 
 // ForgetAgents clears this process's cache of agents. After a restore from a backup, a version may
@@ -82,7 +82,7 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	switch {
 	case c.Agent != nil:
 		var err error
-		if next, err = v.resolved(ctx, c.By, r, *c.Agent); err != nil {
+		if next, err = v.resolveVacants(ctx, c.By, r, *c.Agent); err != nil {
 			return nil, err
 		}
 	case c.Substrate != nil && *c.Substrate != r.Substrate && r.Agent > 0:
@@ -91,7 +91,7 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 			return nil, err
 		}
 		var ok bool
-		if next, ok = definition.Of(spec); !ok {
+		if next, ok = definition.DefaultAgent(spec); !ok {
 			return nil, nil // a plan
 		}
 	default:
@@ -110,17 +110,17 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolved replaces the names in a.Vacants with ids. a is for the vacant self, whose ID, Tenant and
+// resolveVacants replaces the names in a.Vacants with ids. a is for the vacant self, whose ID, Tenant and
 // Parent must be set. by must know each vacant unless it is public, and self must be allowed to ask
 // it.
-func (v *Directory) resolved(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
+func (v *Directory) resolveVacants(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, what := range a.Vacants {
 		field := fmt.Sprintf("vacants[%d]", i)
 		r, err := v.toolOf(ctx, by, self, what)
 		switch {
 		case err != nil:
-			e := problem.Within(problem.Of(err).Kind, field, err)
+			e := problem.WithPlace(problem.AsError(err).Kind, field, err)
 			e.Field = field
 			return a, e
 		case r.ID == self.ID:
@@ -139,7 +139,7 @@ func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what str
 		return v.foreignTool(ctx, tenant, self, what)
 	}
 	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
+		err = deletedError(&r)
 	}
 	if err != nil || r.ID == self.ID {
 		return r, err
@@ -189,7 +189,7 @@ func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil
 	}
-	admits := call.Vacant{Parent: r.Parent, Closed: r.Closed, Reach: r.Reach}
+	admits := call.Vacant{Parent: r.Parent, IsClosed: r.Closed, Reach: r.Reach}
 	switch {
 	case admits.TreeOnly():
 		return false, nil
@@ -199,7 +199,7 @@ func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 		return false, nil
 	}
 	g, ok, err := v.Registry.Get(ctx, r.ID)
-	return ok && g.Listed(), err
+	return ok && g.IsListed(), err
 }
 
 func textOf(a *definition.Agent) (string, error) {

@@ -35,7 +35,7 @@ func played(model string) *definition.Agent {
 
 func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
 	v := thinking(t)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: played("one")})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: played("one")})
 	if err != nil || r.Agent != 1 || r.Substrate != "mock:one" {
 		t.Fatalf("Create() = %v, version %d, %s", err, r.Agent, r.Substrate)
 	}
@@ -89,16 +89,16 @@ func TestAnAgentIsRefused(t *testing.T) {
 		"a member that is wrong":   {vacants.Changes{Agent: &definition.Agent{Provider: "echo", Model: "m"}}, problem.Malformed, "model"},
 		"a vacant of nobody":       {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
 		"itself":                   {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
-		"another version":          {vacants.Changes{Agent: played(""), After: pointer(3)}, problem.Conflict, ""},
+		"another version":          {vacants.Changes{Agent: played(""), IfAgent: pointer(3)}, problem.Conflict, ""},
 	} {
 		_, err := v.Update(t.Context(), r.ID, tt.c)
-		if p := problem.Of(err); err == nil || p.Kind != tt.kind || p.Field != tt.field {
+		if p := problem.AsError(err); err == nil || p.Kind != tt.kind || p.Field != tt.field {
 			t.Errorf("%s: %v, want %s of %q", what, err, tt.kind, tt.field)
 		}
 	}
 	other := create(t, v, "other")
 	twice := &definition.Agent{Provider: "mock", Vacants: []string{"other", other.ID.String()}}
-	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{By: vacants.Operator(), Agent: twice}); problem.Of(err).Field != "vacants[1]" {
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{By: vacants.Operator(), Agent: twice}); problem.AsError(err).Field != "vacants[1]" {
 		t.Errorf("one vacant twice: %v", err)
 	}
 	if after, err := v.Get(t.Context(), vacants.Operator(), r.ID); err != nil || after.Agent != 0 {
@@ -108,7 +108,7 @@ func TestAnAgentIsRefused(t *testing.T) {
 
 func TestAChildHasItsParentsAgentOrItsOwn(t *testing.T) {
 	v := thinking(t)
-	parent, err := v.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
+	parent, err := v.Create(t.Context(), vacants.CreateSpec{Name: "firm", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
 	must(t, err)
 	for i, tt := range []struct {
 		spec    vacants.SpawnSpec
@@ -134,11 +134,11 @@ func TestAChildHasItsParentsAgentOrItsOwn(t *testing.T) {
 		}
 	}
 	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D5", Name: "same", Capability: "c", Agent: played("m")})
-	if problem.Of(err).Field != "substrate" {
+	if problem.AsError(err).Field != "substrate" {
 		t.Errorf("path D5 with the parent's substrate = %v, want a refusal", err)
 	}
 	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "both", Capability: "c", Agent: played("x"), Substrate: "echo"})
-	if problem.Of(err).Field != "substrate" {
+	if problem.AsError(err).Field != "substrate" {
 		t.Errorf("an agent beside a substrate = %v, want a refusal", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestAClosedChildsModelIsInItsManifest(t *testing.T) {
 
 func TestAnExportCarriesTheAgent(t *testing.T) {
 	v := thinking(t)
-	made, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", System: "Be \"kind\"\n"}})
+	made, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", System: "Be \"kind\"\n"}})
 	must(t, err)
 	b, _, err := v.Export(t.Context(), made.ID)
 	must(t, err)
@@ -178,7 +178,7 @@ func TestACallEndsByTheAgentThatItBeganWith(t *testing.T) {
 	says := func(text string) *definition.Agent {
 		return &definition.Agent{Provider: "mock", System: "```mock\ntext: " + text + "\n```"}
 	}
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: says("one")})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: says("one")})
 	must(t, err)
 	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	must(t, err)
@@ -197,7 +197,7 @@ func TestACallEndsByTheAgentThatItBeganWith(t *testing.T) {
 // tool.
 func TestTextThatPosesAsAnAgentIsText(t *testing.T) {
 	v := thinking(t)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", System: "You are kind."}})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", System: "You are kind."}})
 	must(t, err)
 	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	must(t, err)
@@ -216,7 +216,7 @@ func TestTextThatPosesAsAnAgentIsText(t *testing.T) {
 // before.
 func TestAgentsOfAStoreThatCameBackAreReadAgain(t *testing.T) {
 	v := thinking(t)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: played("before")})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: played("before")})
 	must(t, err)
 	model := func() string {
 		t.Helper()
@@ -229,7 +229,7 @@ func TestAgentsOfAStoreThatCameBackAreReadAgain(t *testing.T) {
 	}
 	d, err := v.Store.Doc(t.Context(), vacants.AgentKey(r.ID, 1))
 	must(t, err)
-	must(t, v.Store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{7}, Data: played("after").Blob()}))
+	must(t, v.Store.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{7}, Data: played("after").Blob()}))
 	if got := model(); got != "before" {
 		t.Errorf("Agent() = %s, want what was read before", got)
 	}
@@ -244,7 +244,7 @@ func TestAgentsOfAStoreThatCameBackAreReadAgain(t *testing.T) {
 func TestTheCardNamesWhatAnAgentAllows(t *testing.T) {
 	v := thinking(t)
 	one := definition.Agent{Provider: "mock", Model: "a", Allow: []string{"mock", "echo"}}
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &one})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &one})
 	must(t, err)
 	must(t, errorOf2(v.Publish(t.Context(), r.ID, vacants.PublishOptions{})))
 	on := func(r *vacants.Record) []string {
@@ -270,7 +270,7 @@ func TestTheCardNamesWhatAnAgentAllows(t *testing.T) {
 	if g := registration(t, v, r.ID); string(g.Card) != string(after.Card) {
 		t.Error("the new card is not published")
 	}
-	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "mock", Allow: []string{"echo"}}}); problem.Of(err).Field != "allow" {
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "mock", Allow: []string{"echo"}}}); problem.AsError(err).Field != "allow" {
 		t.Errorf("Update() with a substrate outside of allow = %v, want a refusal", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestTheCardNamesWhatAnAgentAllows(t *testing.T) {
 // The same substrate again leaves the agent as it is.
 func TestTheSameSubstrateKeepsTheAgent(t *testing.T) {
 	v := thinking(t)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
 	must(t, err)
 	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("mock:m"), Capability: pointer("knows more")})
 	must(t, err)
@@ -290,14 +290,14 @@ func TestTheSameSubstrateKeepsTheAgent(t *testing.T) {
 // An unreadable store does not count as a failure of the agent.
 func TestAnAgentThatCannotBeReadNowIsUnavailable(t *testing.T) {
 	inner, va := memory.New(), vault(t)
-	r, err := host(t, inner, va, newClock().now, hostURL).Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "echo"}})
+	r, err := host(t, inner, va, newClock().now, hostURL).Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "echo"}})
 	must(t, err)
 	broken := false
-	v := host(t, &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fate {
+	v := host(t, &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fault {
 		if broken {
 			return storetest.Lost
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}, va, newClock().now, hostURL)
 	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	must(t, err)

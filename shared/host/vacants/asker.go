@@ -18,7 +18,7 @@ type Asker struct {
 type who byte
 
 const (
-	nobody who = iota
+	noAsker who = iota
 	operator
 	ofTenant
 )
@@ -29,11 +29,11 @@ func Tenant(name string) Asker { return Asker{ofTenant, name} }
 
 func (a Asker) OfTenant() (tenant string, ok bool) { return a.tenant, a.who == ofTenant }
 
-func (a Asker) Knows(r *Record) bool {
+func (a Asker) MayKnow(r *Record) bool {
 	return a.who == operator || a.who == ofTenant && r.Tenant == a.tenant
 }
 
-func (a Asker) chooser() outbound.Chooser {
+func (a Asker) chooser() outbound.URLChooser {
 	switch a.who {
 	case operator:
 		return outbound.Operator
@@ -43,9 +43,9 @@ func (a Asker) chooser() outbound.Chooser {
 	return outbound.Stranger
 }
 
-// unknown returns the error for a lookup of what if a knows no such vacant. A tenant always gets
+// unknownError returns the error for a lookup of what if a knows no such vacant. A tenant always gets
 // the same error, even if what is malformed. Other askers get err.
-func (a Asker) unknown(what string, err error) error {
+func (a Asker) unknownError(what string, err error) error {
 	if a.who == ofTenant {
 		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, clip(what))
 	}
@@ -63,24 +63,24 @@ const (
 	reserved   = "~~"
 )
 
-func indexed(r *Record, sort string) store.Key {
-	return NameDocs.Listed(sort, r.Tenant)
+func nameIndex(r *Record, sort string) store.Key {
+	return NameDocs.IndexKey(sort, r.Tenant)
 }
 
 func (a Asker) names() store.Range {
 	switch a.who {
 	case operator:
-		return NameDocs.All()
+		return NameDocs.Range()
 	case ofTenant:
-		r := NameDocs.Indexed(a.tenant)
+		r := NameDocs.IndexRange(a.tenant)
 		r.Last = afterNames
 		return r
 	}
 	return store.Range{}
 }
 
-func renamed(tenant string) store.Range {
-	r := NameOwnerDocs.Indexed(tenant)
+func reservedRange(tenant string) store.Range {
+	r := NameOwnerDocs.IndexRange(tenant)
 	r.First = reserved
 	return r
 }

@@ -43,7 +43,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	v := host(t, s, va, at.now, hostURL)
 	add := func(tenant, name string) vacants.Record {
 		t.Helper()
-		r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "c", Substrate: "echo", Tenant: tenant})
+		r, err := v.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "c", Substrate: "echo", Tenant: tenant})
 		must(t, err)
 		return r
 	}
@@ -62,7 +62,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	}
 	// The operator gives the name of a deleted vacant to another tenant.
 	deleteNamed(t, v, "d")
-	must(t, errorOf(v.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"})))
+	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"})))
 	renamed, err := v.Update(t.Context(), first.ID, vacants.Changes{Name: pointer("z")})
 	must(t, err)
 	for by, want := range map[vacants.Asker]string{acme: "f z d", vacants.Tenant("other"): "a c d e g", vacants.Tenant(""): "h", {}: "", vacants.Operator(): "a c d e f g h z d"} {
@@ -77,7 +77,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 
 func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Tenant: "other"})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "theirs", Capability: "c", Substrate: "echo", Tenant: "other"})
 	must(t, err)
 	missing := identity.ID{9}
 	for _, by := range []vacants.Asker{{}, vacants.Tenant("acme"), vacants.Tenant("")} {
@@ -106,11 +106,11 @@ func TestTheRefusalOfANameTellsNothingOfItsVacant(t *testing.T) {
 	mine := create(t, v, "mine")
 	refusals := map[string]bool{}
 	for _, name := range []string{"parent", "closed", "health"} {
-		_, created := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "c", Substrate: "echo", Tenant: "acme"})
+		_, created := v.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "c", Substrate: "echo", Tenant: "acme"})
 		_, updated := v.Update(t.Context(), mine.ID, vacants.Changes{Name: &name})
 		_, _, spawned := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: mine.ID, Path: "D2", Name: name})
 		for _, err := range []error{created, updated, spawned} {
-			refusals[strings.ReplaceAll(fmt.Sprintf("%s %v", problem.Of(err).Kind, err), name, "NAME")] = true
+			refusals[strings.ReplaceAll(fmt.Sprintf("%s %v", problem.AsError(err).Kind, err), name, "NAME")] = true
 		}
 	}
 	if diff := cmp.Diff(map[string]bool{"conflict the name NAME is in use or reserved on this host; choose another": true}, refusals); diff != "" {
@@ -122,7 +122,7 @@ func TestTheRefusalOfANameTellsNothingOfItsVacant(t *testing.T) {
 func TestAnImportOfAnotherTenantsVacantTellsNothing(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	key := newKey(t)
-	spec := vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Key: key, Tenant: "other"}
+	spec := vacants.CreateSpec{Name: "theirs", Capability: "c", Substrate: "echo", Key: key, Tenant: "other"}
 	must(t, errorOf(v.Create(t.Context(), spec)))
 	if _, err := v.Create(t.Context(), spec); err != nil {
 		t.Errorf("the same import again = %v", err)

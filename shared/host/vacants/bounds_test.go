@@ -47,7 +47,7 @@ func TestAClosedChildOfVersion1HasNoChildThatReachesMore(t *testing.T) {
 	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V1}
 	must(t, errors.Join(m.SignParent(t.Context(), elsewhere()), m.SignChild(t.Context(), key)))
-	kid, err := v.Create(t.Context(), vacants.Spec{Name: "kid", Capability: "counts", Substrate: "echo", Key: key, Manifest: &m})
+	kid, err := v.Create(t.Context(), vacants.CreateSpec{Name: "kid", Capability: "counts", Substrate: "echo", Key: key, Manifest: &m})
 	must(t, err)
 	for _, outbound := range []composite.Outbound{composite.ParentPermitted, composite.Unrestricted} {
 		_, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: kid.ID, Path: "D2", Name: "grandkid", Outbound: outbound})

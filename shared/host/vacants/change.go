@@ -79,7 +79,7 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 			return nil, nil
 		}
 		r.State = to
-		return &entry{logbook.KindStateChanged, logbook.StateChanged(from, to)}, nil
+		return &entry{logbook.KindStateChanged, logbook.StateChangedPayload(from, to)}, nil
 	})
 }
 
@@ -87,46 +87,46 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 // restored from a backup does not know which envelopes were accepted after the backup. Until the
 // floor has passed, callers must wait or sign later than it. If RaiseFloors is repeated after an
 // error, the floor is later.
-func (v *Directory) RaiseFloors(ctx context.Context) (all Raised, err error) {
-	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &all) })
-	return all, err
+func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
+	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &total) })
+	return total, err
 }
 
-// Raised counts the vacants whose floor was raised. Until is the latest floor.
-type Raised struct {
+// RaiseResult counts the vacants whose floor was raised. Until is the latest floor.
+type RaiseResult struct {
 	Vacants int
 	Until   time.Time
 }
 
-func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (all Raised, next string, failed []error, err error) {
+func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (total RaiseResult, next string, failed []error, err error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
 	if err != nil {
-		return all, "", nil, err
+		return total, "", nil, err
 	}
 	// An error of one vacant does not stop the others.
-	for _, one := range page {
-		if _, err := v.raiseFloor(ctx, one, &all); err != nil {
+	for _, item := range page {
+		if _, err := v.raiseFloor(ctx, item, &total); err != nil {
 			failed = append(failed, err)
 		}
 	}
-	return all, next, failed, nil
+	return total, next, failed, nil
 }
 
-func (v *Directory) raiseFloor(ctx context.Context, n named, all *Raised) (open bool, err error) {
+func (v *Directory) raiseFloor(ctx context.Context, n named, total *RaiseResult) (open bool, err error) {
 	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
-		if r.State.Closed() {
+		if r.State.IsClosed() {
 			return nil, nil
 		}
 		r.Restored = v.now()
 		r.Floor = v.floor()
-		return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
+		return &entry{logbook.KindRestored, logbook.RestoredPayload(r.Floor)}, nil
 	})
-	if err != nil || r.State.Closed() {
+	if err != nil || r.State.IsClosed() {
 		return false, err
 	}
-	all.Vacants++
-	if r.Floor.After(all.Until) {
-		all.Until = r.Floor
+	total.Vacants++
+	if r.Floor.After(total.Until) {
+		total.Until = r.Floor
 	}
 	return true, nil
 }
@@ -173,7 +173,7 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 
 func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
 	defer v.memory.forget() // also if the outcome is unknown
-	return store.Problem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
+	return store.AsProblem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
 }
 
 func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *entry) error {
@@ -201,7 +201,7 @@ func (r *Record) put(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	tx.Add(store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: tx.ID, Data: data, Index: r.place()})
+	tx.Add(store.Put{Key: RecordKey(r.ID), IfVersion: r.version, WriteID: tx.ID, Data: data, Index: r.place()})
 	r.version++
 	return nil
 }
@@ -224,7 +224,7 @@ func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
 	if err != nil {
-		return store.Append{}, store.Problem(err)
+		return store.Append{}, store.AsProblem(err)
 	}
 	var prev *logbook.Entry
 	if tip.Position > 0 {
@@ -271,12 +271,12 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		changed, published = false, false
-		if r.State.Closed() {
+		if r.State.IsClosed() {
 			return nil, nil
 		}
 		// The state of the publication is read after the record, so that a concurrent publication
 		// conflicts with this commit.
-		if published, err = v.published(ctx, id); err != nil || published {
+		if published, err = v.isPublished(ctx, id); err != nil || published {
 			return nil, err
 		}
 		c, fresh, err := v.current(ctx, r, base, r.Capability, nil)
@@ -284,7 +284,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 			return nil, err
 		}
 		changed = true
-		return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
+		return &entry{logbook.KindCardSigned, logbook.CardSignedPayload(c.Hash(), c.Endpoint)}, nil
 	})
 	if err == nil && published {
 		changed, err = v.republish(ctx, id)

@@ -20,9 +20,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Spec describes a vacant to create. A Spec with a Key imports a vacant from another host. Its
+// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another host. Its
 // logbook is continued, and the chains of its calls are stored.
-type Spec struct {
+type CreateSpec struct {
 	// By creates the vacant and therefore chose Substrate and Agent. By must know the Vacants of
 	// the agent unless they are public.
 	By         Asker
@@ -54,7 +54,7 @@ const (
 // Create creates a vacant in the state LOCAL or, if a logbook is given, in the state at its end. If
 // this state is terminal, the error is Gone. If the name is taken, the error is Conflict. A
 // repeated call with the same key and texts has no effect.
-func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
+func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 	r, allowed, err := v.plan(s)
 	if err != nil {
 		return Record{}, err
@@ -90,13 +90,13 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 				self.Parent = &m.ParentID
 			}
 		}
-		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
+		next, err := v.resolveVacants(ctx, s.By, &self, *s.Agent)
 		if err != nil {
 			return Record{}, err
 		}
 		r.next = &next
 	}
-	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
+	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
 		return Record{}, err
 	}
 	key, wipe, err := v.sealKey(ctx, &r, s.Key)
@@ -112,7 +112,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if existing, err := find(ctx); err != nil || !existing.ID.IsZero() {
 		return existing, err
 	}
-	first := entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
+	first := entry{logbook.KindGenesis, logbook.GenesisPayload(r.Name, r.ID)}
 	if s.Key != nil {
 		began, err := v.importLogbook(ctx, &r, s.Logbook)
 		if err != nil {
@@ -129,7 +129,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			}
 		}
 		if began != "" {
-			first = entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
+			first = entry{logbook.KindCardSigned, logbook.CardSignedPayload(c.Hash(), c.Endpoint)}
 		}
 	}
 	// The chains of an aborted import remain stored but are not used.
@@ -143,7 +143,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			return v.useBytes(ctx, tx, r.Tenant, int64(len(data)-len(kept)))
 		})
 		if err != nil {
-			return Record{}, store.Problem(v.Quotas.Explain(err))
+			return Record{}, store.AsProblem(v.Quotas.Explain(err))
 		}
 		r.Stored += int64(len(data))
 	}
@@ -167,16 +167,16 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		if err := v.Registry.AddGuard(ctx, tx, made.ID); err != nil {
 			return made, first, err
 		}
-		known, ok, err := v.Registry.Manifest(ctx, made.ID)
+		manifestDoc, ok, err := v.Registry.Manifest(ctx, made.ID)
 		if err != nil {
 			return made, first, err
 		}
 		if ok {
-			made.bind(&known.Manifest)
-			made.Closed = known.Closed()
+			made.bind(&manifestDoc.Manifest)
+			made.Closed = manifestDoc.IsClosed()
 		}
 		children, _, err := v.Registry.Children(ctx, made.ID, "", 1)
-		made.Kin = made.Kin || len(children) > 0
+		made.HasKin = made.HasKin || len(children) > 0
 		return made, first, err
 	})
 }
@@ -253,7 +253,7 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	return v.get(ctx, r.ID)
 }
 
-func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
+func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, nil, err
 	}
@@ -311,7 +311,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, By: ChooserOf(s.Tenant, s.By.chooser()), Work: s.Work, Created: v.now(),
+		Tenant: s.Tenant, Chooser: ChooserOf(s.Tenant, s.By.chooser()), MaxCallTime: s.Work, Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered earlier envelopes of callers
@@ -322,7 +322,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 // findExisting returns the vacant that an earlier run of the command created with the same key, or
 // the zero Record if r can be created. Otherwise, the error contains the reason. For a vacant of
 // another tenant it contains only the id, although the caller has the key.
-func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (existing Record, err error) {
+func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) (existing Record, err error) {
 	stored, ok, err := v.read(ctx, r.ID)
 	if err != nil {
 		return Record{}, err
@@ -331,14 +331,14 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (exist
 	case ok && stored.Tenant != r.Tenant:
 		return Record{}, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
 	case ok && stored.IsDeleted():
-		return Record{}, deleted(&stored)
+		return Record{}, deletedError(&stored)
 	case ok && s.Key != nil && stored.Name == r.Name && stored.Capability == r.Capability && stored.Substrate == r.Substrate:
-		return stored, stored.stays(s.Manifest)
+		return stored, stored.checkParent(s.Manifest)
 	case ok:
 		return Record{}, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), stored.Name)
 	}
 	_, err = v.checkName(ctx, v.Store, s.By, r.Name, r)
-	return Record{}, store.Problem(err)
+	return Record{}, store.AsProblem(err)
 }
 
 // importLogbook stores the entries of an imported logbook, with one commit per entry. A logbook
@@ -346,7 +346,7 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (exist
 // Stored entries must be a prefix of the import, or the import a prefix of them. r gets the state
 // at the end of the logbook. began is the kind of the first entry, or "".
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
-	kept, err := v.kept(ctx, r.ID)
+	kept, err := v.readLogbook(ctx, r.ID)
 	if err != nil {
 		return "", err
 	}
@@ -360,19 +360,19 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 		whole = entries
 	}
 	for i := range whole {
-		next, ok, err := whole[i].State(r.ID)
+		next, ok, err := whole[i].StateAfter(r.ID)
 		if err != nil {
-			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
+			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.AsError(err).Text())
 		}
 		if ok {
 			r.State = next
 		}
 	}
-	if r.State.Closed() {
+	if r.State.IsClosed() {
 		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", r.State)
 	}
 	// If the children are hosted on other hosts, only the logbook shows them.
-	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
+	r.HasKin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
 		writeID, err := v.updater().NewWriteID()
@@ -387,7 +387,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 		var taken *store.TakenError
 		// The same import may run twice.
 		if err != nil && !(errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data)) {
-			return "", store.Problem(err)
+			return "", store.AsProblem(err)
 		}
 	}
 	if len(whole) == 0 {
@@ -396,7 +396,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 	return whole[0].Kind, nil
 }
 
-func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
+func (v *Directory) readLogbook(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
 	var entries []logbook.Entry
 	for {
 		page, err := v.Logbook(ctx, id, uint64(len(entries))+1, MaxPage)

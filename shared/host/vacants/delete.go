@@ -27,12 +27,12 @@ import (
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	if err == nil && !r.IsDeleted() {
-		err = deletable(&r)
+		err = checkDeletable(&r)
 	}
 	if err != nil || r.IsDeleted() {
 		return r, err
 	}
-	if err := v.childless(ctx, &r); err != nil {
+	if err := v.checkChildless(ctx, &r); err != nil {
 		return Record{}, err
 	}
 	// The vault is checked first, because its failure would leave a partly deleted vacant.
@@ -40,9 +40,9 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 		return Record{}, err
 	}
 	record := RecordKey(id)
-	for d, err := range store.All(ctx, v.Store, store.Range{Partition: record.Partition}) {
+	for d, err := range store.Documents(ctx, v.Store, store.Range{Partition: record.Partition}) {
 		if err != nil {
-			return Record{}, store.Problem(err)
+			return Record{}, store.AsProblem(err)
 		}
 		if d.Key == record {
 			continue
@@ -51,24 +51,24 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 			return Record{}, err
 		}
 	}
-	if r.Kin { // r answers no more calls, so no call statistics are added
+	if r.HasKin { // r answers no more calls, so no call statistics are added
 		d, err := v.Store.Doc(ctx, callstats.Key(id))
 		if err == nil && d.Version > 0 {
 			err = v.destroy(ctx, d)
 		}
 		if err != nil {
-			return Record{}, store.Problem(err)
+			return Record{}, store.AsProblem(err)
 		}
 	}
 	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
 			return nil, nil
 		}
-		if err := deletable(r); err != nil {
+		if err := checkDeletable(r); err != nil {
 			return nil, err
 		}
 		r.Deleted = v.now()
-		return &entry{logbook.KindDeleted, logbook.Deleted(r.Name, r.ID)}, nil
+		return &entry{logbook.KindDeleted, logbook.DeletedPayload(r.Name, r.ID)}, nil
 	}); err != nil {
 		return Record{}, err
 	}
@@ -76,23 +76,23 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 	return v.get(ctx, id)
 }
 
-func deletable(r *Record) error {
+func checkDeletable(r *Record) error {
 	if r.State != lifecycle.Archived {
 		return problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
 	}
 	return nil
 }
 
-func (v *Directory) childless(ctx context.Context, r *Record) error {
-	if !r.Kin {
+func (v *Directory) checkChildless(ctx context.Context, r *Record) error {
+	if !r.HasKin {
 		return nil
 	}
 	byEdge := func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
 		return v.Registry.Children(ctx, r.ID, cursor, MaxPage)
 	}
-	names, all, err := v.someChildren(ctx, r, byEdge, maxEdges)
-	if err == nil && !all && len(names) == 0 {
-		names, _, err = v.someChildren(ctx, r, v.byName, math.MaxInt)
+	names, isComplete, err := v.someChildren(ctx, r, byEdge, maxEdges)
+	if err == nil && !isComplete && len(names) == 0 {
+		names, _, err = v.someChildren(ctx, r, v.listIDsByName, math.MaxInt)
 	}
 	if err != nil || len(names) == 0 {
 		return err
@@ -115,7 +115,7 @@ const (
 // pages returns a page of ids and the cursor of the next page.
 type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
-func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, MaxPage)
 	ids := make([]identity.ID, len(page))
 	for i, n := range page {
@@ -125,9 +125,9 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 }
 
 // someChildren returns the names of parent's children among the ids that list returns. It stops
-// when it has more than namedChildren names, and most limits the ids that it reads. It does not
-// name children of other tenants. all reports whether it has seen all ids.
-func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, most int) (names []string, all bool, err error) {
+// when it has more than namedChildren names, and limit limits the ids that it reads. It does not
+// name children of other tenants. isComplete reports whether it has seen all ids.
+func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, limit int) (names []string, isComplete bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
 	}
@@ -155,7 +155,7 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 			}
 		}
 		seen += len(ids)
-		if next == "" || seen >= most || len(names) > namedChildren {
+		if next == "" || seen >= limit || len(names) > namedChildren {
 			return names, next == "", nil
 		}
 		cursor = next
@@ -164,7 +164,7 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 
 func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	retried := false
-	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	return store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		if retried {
 			d, err = tx.Doc(ctx, d.Key)
 		}
@@ -176,6 +176,6 @@ func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	}))
 }
 
-func deleted(r *Record) error {
+func deletedError(r *Record) error {
 	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id is never used again", r.Name, r.ID.Short())
 }

@@ -60,7 +60,7 @@ func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	do(t, v, archived(t, v, key).ID, "delete")
 	other := host(t, s, va, newClock().now, hostURL)
-	for name, spec := range map[string]vacants.Spec{
+	for name, spec := range map[string]vacants.CreateSpec{
 		"as it was":        {Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)},
 		"under a new name": {Name: "phoenix", Capability: "c", Substrate: "echo", Key: key},
 	} {
@@ -115,7 +115,7 @@ func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
 	do(t, v, child.ID, "sink", "archive")
 	d.read.Store(0)
 	_, err := v.Delete(t.Context(), parent.ID)
-	if !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid;") {
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(problem.AsError(err).Text(), "children here: kid;") {
 		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
 	}
 	do(t, v, child.ID, "delete")
@@ -147,7 +147,7 @@ func TestADeletedVacantAnswersAsOneThatIsArchived(t *testing.T) {
 func pipeline(s *memory.Store, va custody.Vault, v *vacants.Directory) *call.Host {
 	return call.New(call.Config{
 		Store: s, Directory: answering(v), Texts: textkeys.New(s, va, newClock().now, rand.Reader, 0), Now: newClock().now, Rand: rand.Reader,
-		Self: v.SelfID, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Self: v.HostID, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 }
 

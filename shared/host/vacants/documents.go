@@ -25,26 +25,26 @@ var (
 	// RecordDocs contains the records and the tombstones of deleted vacants. The index lists the
 	// open vacants by name.
 	RecordDocs = store.Kind[Record]{
-		Shape: store.Shape{Name: "record of a vacant", Partition: ofVacant, Sort: "record", Index: "open", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
-		Own:   func(r Record) []string { return []string{r.ID.String()} },
+		Shape:    store.Shape{Name: "record of a vacant", Partition: ofVacant, Sort: "record", Index: "open", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec:    store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
+		KeyParts: func(r Record) []string { return []string{r.ID.String()} },
 	}
 	// AgentDocs contains the versions of a vacant's agent, which start at 1 and never change.
 	AgentDocs = store.Kind[definition.Agent]{
-		Shape: store.Shape{Name: "version of an agent", Partition: ofVacant, Sort: "agent#*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "version of an agent", Partition: ofVacant, Sort: "agent#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[definition.Agent]{
 			Decode: func(d store.Doc) (definition.Agent, error) { return definition.Parse(d.Data) },
 			Encode: func(a definition.Agent) ([]byte, error) { return a.Blob(), nil },
 		},
-		Valid: func(d store.Doc, a definition.Agent) error { return canonical(d, a.Blob()) },
+		CheckValue: func(d store.Doc, a definition.Agent) error { return canonical(d, a.Blob()) },
 	}
 	PlanDocs = store.Kind[plan.Plan]{
-		Shape: store.Shape{Name: "plan of a composite", Partition: ofVacant, Sort: "plan", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "plan of a composite", Partition: ofVacant, Sort: "plan", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[plan.Plan]{
 			Decode: func(d store.Doc) (plan.Plan, error) { return plan.Parse(d.Data) },
 			Encode: func(p plan.Plan) ([]byte, error) { return p.Blob(), nil },
 		},
-		Valid: func(d store.Doc, p plan.Plan) error {
+		CheckValue: func(d store.Doc, p plan.Plan) error {
 			if err := canonical(d, p.Blob()); err != nil {
 				return err
 			}
@@ -54,50 +54,50 @@ var (
 	}
 	// ChainDocs contains, by target, the caller's chains with which a vacant was imported.
 	ChainDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Of: store.OfVacant, Verify: store.Unread},
+		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// ForgetDocs contains the times before which a vacant's agent forgets a caller's thread. A key
 	// is the caller and the hash of the thread.
 	ForgetDocs = store.Kind[mark]{
-		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Of: store.OfVacant, Verify: store.Alone},
-		Codec: store.JSON[mark](1),
+		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Owner: store.OfVacant, Verify: store.VerifyParse},
+		Codec: store.JSONCodec[mark](1),
 	}
 	// NameDocs maps names to vacants. The index lists the names of a tenant.
 	NameDocs = store.Kind[identity.ID]{
-		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.Joined},
+		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
 		Codec: ids,
 	}
 	// NameOwnerDocs maps names in lower case to their tenants. The index lists the names that a
 	// tenant has given up by a rename.
 	NameOwnerDocs = store.Kind[nameOwner]{
-		Shape: store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.Alone},
-		Codec: store.JSON[nameOwner](1),
-		Own:   func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
+		Shape:    store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.VerifyParse},
+		Codec:    store.JSONCodec[nameOwner](1),
+		KeyParts: func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
 	}
 	// FormerDocs contains the tombstones whose names were released or belong to other vacants now,
 	// so that ListAll finds them.
 	FormerDocs = store.Kind[identity.ID]{
-		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.Joined},
+		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
 		Codec: ids,
 	}
 	// SelfDocs contains the host's own identity.
 	SelfDocs = store.Kind[self]{
-		Shape: store.Shape{Name: "identity of the host", Partition: aboutHost, Sort: "identity", Verify: store.Joined},
-		Codec: store.JSON[self](1),
+		Shape: store.Shape{Name: "identity of the host", Partition: aboutHost, Sort: "identity", Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[self](1),
 	}
 	// URLDocs contains the base URL of a host that gets its URL when it is deployed.
 	URLDocs = store.Kind[hostURL]{
-		Shape: store.Shape{Name: "URL of the host", Partition: aboutHost, Sort: "url", Verify: store.Alone},
-		Codec: store.JSON[hostURL](1),
-		Valid: func(_ store.Doc, u hostURL) error {
+		Shape: store.Shape{Name: "URL of the host", Partition: aboutHost, Sort: "url", Verify: store.VerifyParse},
+		Codec: store.JSONCodec[hostURL](1),
+		CheckValue: func(_ store.Doc, u hostURL) error {
 			_, err := cleanURL(u.URL)
 			return err
 		},
 	}
 	// ReadyDocs is written to check that a host can write.
 	ReadyDocs = store.Kind[time.Time]{
-		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready", Verify: store.Unread},
+		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready", Verify: store.VerifyNot},
 		Codec: store.Codec[time.Time]{
 			Decode: func(d store.Doc) (time.Time, error) { return time.Parse(time.RFC3339, string(d.Data)) },
 			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },
@@ -105,8 +105,8 @@ var (
 	}
 	// RootDocs contains the vacant at the host's own address.
 	RootDocs = store.Kind[root]{
-		Shape: store.Shape{Name: "vacant at the address of the host", Partition: aboutHost, Sort: "root", Verify: store.Alone},
-		Codec: store.JSON[root](1),
+		Shape: store.Shape{Name: "vacant at the address of the host", Partition: aboutHost, Sort: "root", Verify: store.VerifyParse},
+		Codec: store.JSONCodec[root](1),
 	}
 )
 

@@ -21,7 +21,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	v := host(t, s, vault(t), c.now, hostURL)
 	key := newKey(t)
 	id := key.ID()
-	must(t, errorOf(v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})))
+	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})))
 	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}

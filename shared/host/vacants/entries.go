@@ -22,13 +22,13 @@ type LogEntry struct {
 // second is the zero value, it is omitted. Entries retries conflicts on the logbooks until ctx
 // ends, and returns conflicts of the other writes unchanged.
 func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
-	all := []LogEntry{first}
+	logEntries := []LogEntry{first}
 	if second.Kind != "" {
-		all = append(all, second)
+		logEntries = append(logEntries, second)
 	}
-	ids := make([]identity.ID, len(all))
-	for i := range all {
-		ids[i] = all[i].ID
+	ids := make([]identity.ID, len(logEntries))
+	for i := range logEntries {
+		ids[i] = logEntries[i].ID
 	}
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -39,7 +39,7 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	defer done()
 	var elsewhere error
 	err = v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		err := v.entries(ctx, tx.ID, all, beside)
+		err := v.entries(ctx, tx.ID, logEntries, beside)
 		var taken *store.TakenError
 		if store.IsConflict(err) && !(errors.As(err, &taken) && taken.Stream.Kind() == store.KindLogbook) {
 			elsewhere = err
@@ -50,14 +50,14 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	if elsewhere != nil {
 		return elsewhere
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
-func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []LogEntry, beside []store.Write) error {
+func (v *Directory) entries(ctx context.Context, writeID store.WriteID, logEntries []LogEntry, beside []store.Write) error {
 	// Both tips are read concurrently, because other writers are waiting.
-	writes := make([]store.Write, len(all), len(all)+len(beside))
+	writes := make([]store.Write, len(logEntries), len(logEntries)+len(beside))
 	g, gctx := errgroup.WithContext(ctx)
-	for i, e := range all {
+	for i, e := range logEntries {
 		g.Go(func() error {
 			row, err := v.LogRow(gctx, e)
 			row.WriteID = writeID
@@ -72,7 +72,7 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []Lo
 	if store.IsConflict(err) {
 		return err
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 // LogRow returns the row of an entry, for a commit of the caller.
@@ -106,7 +106,7 @@ func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer
 	case !m.ok:
 		return nil, notHosted(id)
 	case m.record.IsDeleted():
-		return nil, deleted(&m.record)
+		return nil, deletedError(&m.record)
 	}
 	return v.signers.Signer(ctx, id, m.record.seed)
 }

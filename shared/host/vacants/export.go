@@ -21,7 +21,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, r, err
 	}
 	if r.IsDeleted() {
-		return nil, Record{}, deleted(&r)
+		return nil, Record{}, deletedError(&r)
 	}
 	// The key is opened first, so that an unreachable vault leaves no entry.
 	key, err := sealed.Vacant.Open(ctx, v.Vault, id, r.seed)
@@ -35,9 +35,9 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	}
 	r, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
-			return nil, deleted(r)
+			return nil, deletedError(r)
 		}
-		return &entry{logbook.KindKeyExported, logbook.KeyExported(base)}, nil
+		return &entry{logbook.KindKeyExported, logbook.KeyExportedPayload(base)}, nil
 	})
 	if err != nil {
 		return nil, Record{}, err
@@ -60,7 +60,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		}
 		b.Agent = a.Blob()
 	}
-	if b.Logbook, err = v.kept(ctx, id); err != nil {
+	if b.Logbook, err = v.readLogbook(ctx, id); err != nil {
 		return nil, Record{}, err
 	}
 	if b.Chains, err = v.chains(ctx, id); err != nil {
@@ -71,9 +71,9 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 
 func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
-	for d, err := range store.All(ctx, v.Store, ChainDocs.All(id.String())) {
+	for d, err := range store.Documents(ctx, v.Store, ChainDocs.Range(id.String())) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		parts, _ := ChainDocs.Parts(d.Key)
 		target, err := identity.ParseID(parts[1])

@@ -80,11 +80,11 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 	const spawn, graduated = logbook.KindSpawn, logbook.KindGraduated
 	return map[string]faultCase{
 		"create": {run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			_, err := v.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo"})
 			return err
 		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
 		"import": {run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: elsewhere,
+			_, err := v.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: elsewhere,
 				Chains: map[identity.ID][]byte{{1}: []byte("one"), {2}: []byte("two")}})
 			return err
 		}, story: []string{genesis, moved, signed}, state: lifecycle.Active},
@@ -132,11 +132,11 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"delegate": {prepare: []string{"create", "spawn"}, run: onDemo("delegate"),
 			story: []string{genesis, spawn, logbook.KindDelegate}, state: lifecycle.Local, repeats: logbook.KindDelegate},
 		"take a manifest": {prepare: []string{"import"}, run: onDemo("take a manifest"),
-			story: []string{genesis, moved, signed, logbook.KindManifest}, state: lifecycle.Active},
+			story: []string{genesis, moved, signed, logbook.KindManifestTaken}, state: lifecycle.Active},
 		"rename": {name: "scribe", prepare: []string{"create"}, run: update(vacants.Changes{Name: pointer("scribe")}),
 			story: []string{genesis, logbook.KindUpdated}, state: lifecycle.Local},
 		"create under a name that is free again": {prepare: []string{"import", "sink", "archive", "delete"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			_, err := v.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo"})
 			return err
 		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
 		"update": {name: "scribe", prepare: []string{"create"}, run: update(vacants.Changes{Capability: pointer("sings"), Name: pointer("scribe")}),
@@ -146,12 +146,12 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"rename what is published": {name: "scribe", prepare: []string{"create", "publish"}, run: update(vacants.Changes{Name: pointer("scribe")}),
 			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
 		"create an agent": {run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
+			_, err := v.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
 			return err
 		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
-		"set an agent": {prepare: []string{"create"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, After: pointer(0)}),
+		"set an agent": {prepare: []string{"create"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgent: pointer(0)}),
 			story: []string{genesis, logbook.KindUpdated}, state: lifecycle.Local},
-		"set another agent": {prepare: []string{"create an agent", "publish"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, After: pointer(1)}),
+		"set another agent": {prepare: []string{"create an agent", "publish"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgent: pointer(1)}),
 			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
 		"delete what has agents": {prepare: []string{"create", "set an agent", "forget", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, logbook.KindUpdated, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
@@ -160,7 +160,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			if err != nil {
 				return err
 			}
-			_, err = v.ForgetThread(ctx, r.ID, nil, nil)
+			_, err = v.ForgetAnswers(ctx, r.ID, nil, nil)
 			return err
 		}, story: []string{genesis}, state: lifecycle.Local},
 		"set a plan": {prepare: []string{"create", "spawn"}, run: func(ctx context.Context, v *vacants.Directory) error {
@@ -184,7 +184,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 	key := newKey(t)
 	for name, c := range faultCases(key, book(t, key, lifecycle.Active)) {
 		t.Run(name, func(t *testing.T) {
-			ops := breakOff(t, c, va, key, -1, storetest.Fine, false)
+			ops := breakOff(t, c, va, key, -1, storetest.NoFault, false)
 			if len(ops) < 2 {
 				t.Fatalf("the command makes %d store calls, want some to fail", len(ops))
 			}
@@ -192,7 +192,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 			for at, op := range ops {
 				for _, fate := range storetest.FatesOf(op) {
 					for _, crash := range []bool{false, true} {
-						if n++; !storetest.Sampled(n) {
+						if n++; !storetest.InSample(n) {
 							continue
 						}
 						t.Run(fmt.Sprintf("call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 
 // breakOff runs a command whose store call number at fails; in a crash all
 // later calls fail too. It returns the store calls.
-func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fate, crash bool) (ops []string) {
+func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fault, crash bool) (ops []string) {
 	t.Helper()
 	inner := memory.New()
 	url := hostURL
@@ -229,7 +229,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	}
 	commit := false
 	var mu sync.Mutex // a command may read several at once
-	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		ops = append(ops, op)
@@ -240,7 +240,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		case n > at && at >= 0 && crash:
 			return storetest.Lost
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}
 	err := c.run(t.Context(), host(t, lossy, va, newClock().now, url))
 	if err != nil && !problem.Is(err, problem.Unavailable) {
@@ -288,14 +288,14 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 		create(t, v, "demo")
 		return nil
 	case "import":
-		_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key,
+		_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key,
 			Logbook: book(t, key, lifecycle.Active), Chains: map[identity.ID][]byte{{1}: []byte(`{"one":1}`), {2}: []byte(`{"two":2}`)}})
 		return err
 	case "set the URL":
 		_, err := v.SetURL(t.Context(), hostURL)
 		return err
 	case "create an agent":
-		_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
+		_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
 		return err
 	}
 	r, err := v.ByName(t.Context(), vacants.Operator(), "demo")
@@ -305,7 +305,7 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 		_, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}})
 		return err
 	case command == "forget":
-		_, err = v.ForgetThread(t.Context(), r.ID, nil, nil)
+		_, err = v.ForgetAnswers(t.Context(), r.ID, nil, nil)
 		return err
 	}
 	if err == nil {
@@ -387,7 +387,7 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), r.ID)
 	must(t, err)
-	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.Closed() {
+	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.IsClosed() {
 		t.Errorf("%v is %s, revoked %t, registered as %s: %v", r, r.State, gone, g.Status, err)
 	}
 	if !ok {
@@ -403,8 +403,8 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	if err != nil || len(last) != 1 || !last[0].Verify() || last[0].ActorSeq != g.ActorSeq {
 		t.Fatalf("last event of %v = %v, %v, want number %d", r, last, err, g.ActorSeq)
 	}
-	if said, err := last[0].Registered(); last[0].Type == event.Register && (err != nil || said.Card != g.CardHash || said.Visibility != g.Signed) {
-		t.Errorf("last event of %v says %+v, %v, want card %s, %s", r, said, err, g.CardHash, g.Signed)
+	if said, err := last[0].ParseRegister(); last[0].Type == event.Register && (err != nil || said.Card != g.CardHash || said.Visibility != g.SignedVisibility) {
+		t.Errorf("last event of %v says %+v, %v, want card %s, %s", r, said, err, g.CardHash, g.SignedVisibility)
 	}
 }
 
@@ -416,7 +416,7 @@ func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifec
 	}
 	state := lifecycle.Local
 	for _, e := range entries {
-		to, says, err := e.State(id)
+		to, says, err := e.StateAfter(id)
 		must(t, err)
 		if !says {
 			continue
@@ -454,21 +454,21 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 	t.Helper()
 	m, ok, err := v.Manifest(t.Context(), r.ID)
 	must(t, err)
-	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.Closed()) {
+	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.IsClosed()) {
 		t.Errorf("record of %v: a child of %v, closed %t; its manifest is there: %t, %+v", r, r.Parent, r.Closed, ok, m)
 	}
 	reach, outbound := m.Manifest.Reachability, m.Manifest.Outbound
 	if m.Manifest.Schema == composite.V1 {
 		reach, outbound = "", "" // nobody has signed them
 	}
-	if ok && (!r.Kin || r.Reach != reach || r.Outbound != outbound) {
-		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.Kin, r.Reach, r.Outbound, m.Manifest)
+	if ok && (!r.HasKin || r.Reach != reach || r.Outbound != outbound) {
+		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.HasKin, r.Reach, r.Outbound, m.Manifest)
 	}
 	if entries[0].Kind != logbook.KindBirth {
 		return
 	}
-	if above, ok, err := v.Show(t.Context(), *r.Parent); err != nil || !ok || !above.Kin {
-		t.Errorf("the parent of %v: hosted %t, kin %t, %v", r, ok, above.Kin, err)
+	if above, ok, err := v.Show(t.Context(), *r.Parent); err != nil || !ok || !above.HasKin {
+		t.Errorf("the parent of %v: hosted %t, kin %t, %v", r, ok, above.HasKin, err)
 	}
 	spawned := 0
 	for _, e := range log(t, v, *r.Parent) {
@@ -491,17 +491,17 @@ func TestOfCommandsAtOnceOneSucceeds(t *testing.T) {
 	ctx := context.Background()
 	for what, command := range map[string]func(v *vacants.Directory, r vacants.Record, text string) error{
 		"create": func(v *vacants.Directory, _ vacants.Record, _ string) error {
-			_, err := v.Create(ctx, vacants.Spec{Name: "new", Capability: "c", Substrate: "echo"})
-			if p := problem.Of(err); p != nil && p.Field != "name" {
+			_, err := v.Create(ctx, vacants.CreateSpec{Name: "new", Capability: "c", Substrate: "echo"})
+			if p := problem.AsError(err); p != nil && p.Field != "name" {
 				t.Errorf("Create() = %v, want a conflict of the name", err)
 			}
 			return err
 		},
 		"update": func(v *vacants.Directory, r vacants.Record, text string) error {
-			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Capability: &text, Seen: r.Changed}))
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Capability: &text, IfChanged: r.Changed}))
 		},
 		"set an agent": func(v *vacants.Directory, r vacants.Record, text string) error {
-			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, After: pointer(0)}))
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, IfAgent: pointer(0)}))
 		},
 	} {
 		s, va, clock := memory.New(), vault(t), newClock()

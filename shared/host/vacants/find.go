@@ -21,8 +21,8 @@ const MaxPage = 100
 // error is of kind NotFound.
 func (v *Directory) Get(ctx context.Context, by Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
-	if err == nil && (!ok || !by.Knows(&r)) {
-		return Record{}, by.unknown(id.String(), notHosted(id))
+	if err == nil && (!ok || !by.MayKnow(&r)) {
+		return Record{}, by.unknownError(id.String(), notHosted(id))
 	}
 	return r, err
 }
@@ -38,7 +38,7 @@ func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
 func (v *Directory) GetExisting(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
+		err = deletedError(&r)
 	}
 	return r, err
 }
@@ -49,9 +49,9 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 	}
 	d, err := NameDoc(ctx, v.Store, name)
 	if err != nil {
-		return Record{}, store.Problem(err)
+		return Record{}, store.AsProblem(err)
 	}
-	missing := by.unknown(name, problem.New(problem.NotFound, "no vacant named %s is hosted here", name))
+	missing := by.unknownError(name, problem.New(problem.NotFound, "no vacant named %s is hosted here", name))
 	if d.Version == 0 {
 		return Record{}, missing
 	}
@@ -75,7 +75,7 @@ const minPrefix = 4
 func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, error) {
 	r, err := v.exactly(ctx, by, what)
 	if _, ok := by.OfTenant(); ok && problem.Is(err, problem.Malformed) {
-		err = by.unknown(what, err)
+		err = by.unknownError(what, err)
 	}
 	if !problem.Is(err, problem.NotFound) || len(what) < minPrefix || len(what) >= 2*identity.Size || strings.Trim(what, "0123456789abcdef") != "" {
 		return r, err
@@ -121,23 +121,23 @@ func (v *Directory) List(ctx context.Context, by Asker, cursor string, n int) ([
 }
 
 func (v *Directory) Pages(ctx context.Context, by Asker) iter.Seq2[[]Record, error] {
-	return store.Follow(func(cursor string) ([]Record, string, error) { return v.List(ctx, by, cursor, MaxPage) })
+	return store.AllPages(func(cursor string) ([]Record, string, error) { return v.List(ctx, by, cursor, MaxPage) })
 }
 
 // ListAll works like List, but includes tombstones. The last pages contain the tombstones whose
 // names now belong to other vacants or were released, ordered by id.
 func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
-	all := func(*Record) bool { return true }
+	acceptAll := func(*Record) bool { return true }
 	within := by.names()
 	if within.Index {
 		within.Last = reserved // tombstones without a name are in the same partition
-		return v.list(ctx, by, within, cursor, n, all)
+		return v.list(ctx, by, within, cursor, n, acceptAll)
 	}
-	at, err := store.ParseCursor(cursor)
-	if err == nil && at.Key.Partition == FormerDocs.Partition {
-		return v.list(ctx, by, FormerDocs.All(), cursor, n, all)
+	start, err := store.ParseCursor(cursor)
+	if err == nil && start.Key.Partition == FormerDocs.Partition {
+		return v.list(ctx, by, FormerDocs.Range(), cursor, n, acceptAll)
 	}
-	records, next, err := v.list(ctx, by, within, cursor, n, all)
+	records, next, err := v.list(ctx, by, within, cursor, n, acceptAll)
 	if err == nil && next == "" {
 		next = store.Cursor{Key: FormerDocs.Key(beforeIDs)}.String()
 	}
@@ -155,34 +155,34 @@ func (v *Directory) list(ctx context.Context, by Asker, within store.Range, curs
 		if err != nil {
 			return nil, "", err
 		}
-		if by.Knows(&r) && keep(&r) {
+		if by.MayKnow(&r) && keep(&r) {
 			records = append(records, r)
 		}
 	}
 	return records, next, nil
 }
 
-// Placed is a logbook entry and its position, which starts at 1.
-type Placed struct {
+// PositionedEntry is a logbook entry and its position, which starts at 1.
+type PositionedEntry struct {
 	Position uint64
 	Entry    logbook.Entry
 }
 
-func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
+func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]PositionedEntry, error) {
 	if n < 1 || n > MaxPage {
 		return nil, problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
 	}
 	rows, err := v.Store.Rows(ctx, store.StreamOf(store.KindLogbook, id), max(from, 1), n, store.Ascending)
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
-	entries := make([]Placed, len(rows))
+	entries := make([]PositionedEntry, len(rows))
 	for i, row := range rows {
 		e, err := decodeEntry(id, row)
 		if err != nil {
 			return nil, err
 		}
-		entries[i] = Placed{row.Position, *e}
+		entries[i] = PositionedEntry{row.Position, *e}
 	}
 	return entries, nil
 }
@@ -201,7 +201,7 @@ func (v *Directory) ids(ctx context.Context, within store.Range, cursor string, 
 	}
 	docs, next, err := v.Store.Docs(ctx, within, n, cursor)
 	if err != nil {
-		return nil, "", store.Problem(err)
+		return nil, "", store.AsProblem(err)
 	}
 	page := make([]named, len(docs))
 	for i, d := range docs {
@@ -227,8 +227,8 @@ func checkPage(cursor string, n int) error {
 // errors.
 func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
-	pages := store.Follow(func(cursor string) ([]named, string, error) { return v.ids(ctx, by.names(), cursor, MaxPage) })
-	for n, err := range store.Items(pages) {
+	pages := store.AllPages(func(cursor string) ([]named, string, error) { return v.ids(ctx, by.names(), cursor, MaxPage) })
+	for n, err := range store.Flatten(pages) {
 		if err != nil {
 			return count, errors.Join(append(failed, err)...)
 		}

@@ -41,7 +41,7 @@ func TestOnlyAVacantFromElsewhereHasAFloorFromTheStart(t *testing.T) {
 	if r := create(t, v, "new"); !r.Floor.IsZero() {
 		t.Errorf("a new vacant's floor = %v, want none", r.Floor)
 	}
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "moved", Capability: "c", Substrate: "echo", Key: newKey(t)})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "moved", Capability: "c", Substrate: "echo", Key: newKey(t)})
 	if err != nil || !r.Floor.Equal(c.now().Add(call.MaxSkew)) {
 		t.Errorf("Create() with a key = floor %v, %v, want %v", r.Floor, err, c.now().Add(call.MaxSkew))
 	}

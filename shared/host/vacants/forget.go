@@ -28,20 +28,20 @@ func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 	return ForgetDocs.Key(id.String(), who, what)
 }
 
-// mark is a document of ForgetThread.
+// mark is a document of ForgetAnswers.
 type mark struct {
 	Time time.Time `json:"time"`
 }
 
-// ForgetThread makes id's agent forget its answers so far to a caller in a thread. If caller is
+// ForgetAnswers makes id's agent forget its answers so far to a caller in a thread. If caller is
 // nil, it applies to all callers, and if thread is nil, to all threads. The texts remain stored
-// until the keys of their days are destroyed. ForgetThread can be repeated.
-func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
+// until the keys of their days are destroyed. ForgetAnswers can be repeated.
+func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return r, err
 	}
-	return r, store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return r, store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, forgetKey(id, caller, thread))
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, 
 	for i, k := range keys {
 		g.Go(func() (err error) {
 			marks[i], _, err = ForgetDocs.Get(ctx, v.Store, k)
-			return store.Problem(err)
+			return store.AsProblem(err)
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -17,11 +17,11 @@ func TestOneThreadOfOneCallerIsForgotten(t *testing.T) {
 		v := fresh(t)
 		var made []vacants.Record
 		for _, name := range []string{"sage", "other"} {
-			r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "knows", Substrate: "echo"})
+			r, err := v.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "knows", Substrate: "echo"})
 			must(t, err)
 			made = append(made, r)
 		}
-		must(t, errorOf(v.ForgetThread(t.Context(), made[0].ID, tt.caller, tt.thread)))
+		must(t, errorOf(v.ForgetAnswers(t.Context(), made[0].ID, tt.caller, tt.thread)))
 		for _, r := range made {
 			for _, caller := range callers {
 				for _, thread := range threads {

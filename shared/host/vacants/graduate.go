@@ -18,7 +18,7 @@ import (
 
 // Graduation is a child that has passed the gate.
 type Graduation struct {
-	Request   composite.Request // signed by both parties
+	Request   composite.GraduationRequest // signed by both parties
 	Artefacts Artefacts
 	When      time.Time // time of the register event
 }
@@ -42,7 +42,7 @@ func (a *Artefacts) IsZero() bool {
 	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
 }
 
-type Graduated struct {
+type GraduationResult struct {
 	Manifest composite.Manifest
 	Card     card.Card
 	Receipt  registry.Receipt
@@ -73,18 +73,18 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 // Consent, NotFound for an unknown child, Graduated for an open child, Revoked, Conflict for a
 // party that cannot be called or a parent that is a closed child, and Malformed for a missing
 // signature of a party on another host.
-func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (Graduated, error) {
+func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (GraduationResult, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
-		return Graduated{}, err
+		return GraduationResult{}, err
 	}
 	p.tx = tx
 	for _, step := range []func(context.Context, *graduating) error{v.openManifest, v.publicCard, v.announceChild, v.graduationEntries} {
 		if err := step(ctx, p); err != nil {
 			if store.IsConflict(err) {
-				return Graduated{}, err
+				return GraduationResult{}, err
 			}
-			return Graduated{}, store.Problem(err)
+			return GraduationResult{}, store.AsProblem(err)
 		}
 	}
 	return p.made, nil
@@ -96,7 +96,7 @@ type graduating struct {
 	parent, child     Record // records after the graduation, or zero if not hosted here
 	before            composite.Manifest
 	publication       registry.Publication
-	made              Graduated
+	made              GraduationResult
 	tx                *store.Tx
 	hasParent, hasKid bool // whether parent and child are hosted here
 }
@@ -112,7 +112,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	case err != nil:
 		return nil, err
 	case !ok:
-		return nil, registry.UnknownChild(r.ChildID)
+		return nil, registry.UnknownChildError(r.ChildID)
 	case doc.Manifest.ParentID != r.ParentID:
 		return nil, problem.New(problem.Consent, "graduation request names the parent %s, the manifest %s", r.ParentID.Short(), doc.Manifest.ParentID.Short())
 	}
@@ -133,7 +133,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 		return nil, err
 	}
 	if !p.hasParent && !p.hasKid {
-		return nil, registry.UnknownChild(r.ChildID)
+		return nil, registry.UnknownChildError(r.ChildID)
 	}
 	// The public card would name the parent, but a closed child must look as if it were not hosted
 	// here.
@@ -143,7 +143,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 		if err != nil {
 			return nil, err
 		}
-		closed = ok && above.Closed()
+		closed = ok && above.IsClosed()
 	}
 	if closed {
 		return nil, problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
@@ -163,7 +163,7 @@ func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, b
 }
 
 func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
-	m := p.before.Graduated()
+	m := p.before.AfterGraduation()
 	for _, party := range []struct {
 		role      string
 		here      bool
@@ -191,7 +191,7 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 		}
 	}
 	p.made.Manifest = m
-	return p.before.CheckGraduated(&m)
+	return p.before.CheckGraduation(&m)
 }
 
 func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
@@ -234,7 +234,7 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 		a := &p.Artefacts
 		n.Time, n.ActorSeq, n.Key, n.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
 	} else {
-		known, _, err := v.Registry.Get(ctx, p.child.ID)
+		registration, _, err := v.Registry.Get(ctx, p.child.ID)
 		if err != nil {
 			return err
 		}
@@ -244,12 +244,12 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 		}
 		c := &p.made.Card
 		e := event.Event{
-			Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: known.ActorSeq + 1,
-			Key:     fmt.Sprintf("graduate:%d", known.ActorSeq+1),
+			Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: registration.ActorSeq + 1,
+			Key:     fmt.Sprintf("graduate:%d", registration.ActorSeq+1),
 			Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
 		}
-		if known.Joined > 0 && known.CardHash != c.Hash() {
-			e.Key = event.ReplacesKeyAt(known.CardHash, e.ActorSeq)
+		if registration.FirstSeq > 0 && registration.CardHash != c.Hash() {
+			e.Key = event.ReplacesKeyAt(registration.CardHash, e.ActorSeq)
 		}
 		if err := e.Sign(ctx, signer); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	}
 	receipt, err := v.Registry.Graduate(ctx, p.tx, *n, p.made.Manifest, p.hasKid)
 	if err != nil && p.hasKid {
-		err = v.late(ctx, p.child.ID, n.ActorSeq, err)
+		err = v.asConflict(ctx, p.child.ID, n.ActorSeq, err)
 	}
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func named(t testing.TB, v *vacants.Directory, name string) vacants.Record {
 
 func create(t testing.TB, v *vacants.Directory, name string) vacants.Record {
 	t.Helper()
-	r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo"})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "says what it hears", Substrate: "echo"})
 	must(t, err)
 	return r
 }
@@ -143,7 +143,7 @@ func story(t testing.TB, v *vacants.Directory, id identity.ID) []string {
 
 func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 	t.Helper()
-	if got := problem.Of(err); got == nil || got.Kind != want {
+	if got := problem.AsError(err); got == nil || got.Kind != want {
 		t.Errorf("%s = %v, want kind %v", what, err, want)
 	}
 }
@@ -207,7 +207,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				case no:
 					wantKind(t, command, err, problem.Conflict)
 					says := map[string]string{"delete": "only one that is ARCHIVED can be deleted", "pause": "it cannot be paused", "resume": "it cannot be resumed", "sink": "it cannot be sunk", "archive": "it cannot be archived"}[command]
-					if text := problem.Of(err).Text(); text != "vacant demo is "+string(state)+"; "+says {
+					if text := problem.AsError(err).Text(); text != "vacant demo is "+string(state)+"; "+says {
 						t.Errorf("refusal = %q, want the vacant, its state and the command", text)
 					}
 					want = state
@@ -262,7 +262,7 @@ func inState(t testing.TB, s lifecycle.State) (*vacants.Directory, identity.ID) 
 	v := fresh(t)
 	if s == lifecycle.Stale {
 		key := newKey(t)
-		r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "x", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Stale)})
+		r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "x", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Stale)})
 		must(t, err)
 		return v, r.ID
 	}
@@ -284,9 +284,9 @@ func newKey(t testing.TB) *identity.Key {
 func book(t testing.TB, key *identity.Key, s lifecycle.State) []logbook.Entry {
 	t.Helper()
 	at := newClock().t
-	first := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("elsewhere", key.ID()))
+	first := logbook.Next(nil, logbook.KindGenesis, at, logbook.GenesisPayload("elsewhere", key.ID()))
 	must(t, errorOf(first.Sign(t.Context(), key)))
-	second := logbook.Next(&first, logbook.KindStateChanged, at, logbook.StateChanged(lifecycle.Local, s))
+	second := logbook.Next(&first, logbook.KindStateChanged, at, logbook.StateChangedPayload(lifecycle.Local, s))
 	must(t, errorOf(second.Sign(t.Context(), key)))
 	return []logbook.Entry{first, second}
 }
@@ -294,33 +294,33 @@ func book(t testing.TB, key *identity.Key, s lifecycle.State) []logbook.Entry {
 func TestCreateRefusals(t *testing.T) {
 	v := fresh(t)
 	create(t, v, "taken")
-	good := vacants.Spec{Name: "x", Capability: "c", Substrate: "echo"}
+	good := vacants.CreateSpec{Name: "x", Capability: "c", Substrate: "echo"}
 	key := newKey(t)
 	for name, c := range map[string]struct {
-		change func(*vacants.Spec)
+		change func(*vacants.CreateSpec)
 		kind   problem.Kind
 		field  string
 	}{
-		"no name":                {func(s *vacants.Spec) { s.Name = "" }, problem.Malformed, "name"},
-		"a long name":            {func(s *vacants.Spec) { s.Name = strings.Repeat("a", 65) }, problem.Malformed, "name"},
-		"a name with a slash":    {func(s *vacants.Spec) { s.Name = "../x" }, problem.Malformed, "name"},
-		"a name with a space":    {func(s *vacants.Spec) { s.Name = "a b" }, problem.Malformed, "name"},
-		"a name not ASCII":       {func(s *vacants.Spec) { s.Name = "démo" }, problem.Malformed, "name"},
-		"dots":                   {func(s *vacants.Spec) { s.Name = ".." }, problem.Malformed, "name"},
-		"an id as a name":        {func(s *vacants.Spec) { s.Name = strings.Repeat("aB", 32) }, problem.Malformed, "name"},
-		"a name that is taken":   {func(s *vacants.Spec) { s.Name = "taken" }, problem.Conflict, "name"},
-		"no capability":          {func(s *vacants.Spec) { s.Capability = " \t" }, problem.Malformed, "capability"},
-		"a long capability":      {func(s *vacants.Spec) { s.Capability = strings.Repeat("x", 16<<10+1) }, problem.Malformed, "capability"},
-		"a capability with 0x1f": {func(s *vacants.Spec) { s.Capability = "a\x1fb" }, problem.Malformed, "capability_text"},
-		"a capability not UTF-8": {func(s *vacants.Spec) { s.Capability = "a\xff" }, problem.Malformed, "capability_text"},
-		"an unknown substrate":   {func(s *vacants.Spec) { s.Substrate = "oracle" }, problem.Malformed, "substrate"},
-		"no substrate":           {func(s *vacants.Spec) { s.Substrate = "" }, problem.Malformed, "substrate"},
-		"an argument for echo":   {func(s *vacants.Spec) { s.Substrate = "echo:loud" }, problem.Malformed, "substrate"},
-		"a logbook without key":  {func(s *vacants.Spec) { s.Logbook = book(t, key, lifecycle.Active) }, problem.Malformed, "key"},
-		"chains without key":     {func(s *vacants.Spec) { s.Chains = map[identity.ID][]byte{{1}: {1}} }, problem.Malformed, "key"},
-		"another's logbook":      {func(s *vacants.Spec) { s.Key, s.Logbook = newKey(t), book(t, key, lifecycle.Active) }, problem.Untrusted, ""},
-		"a closed vacant":        {func(s *vacants.Spec) { s.Key, s.Logbook = key, book(t, key, lifecycle.Sunk) }, problem.Gone, ""},
-		"a large chain": {func(s *vacants.Spec) {
+		"no name":                {func(s *vacants.CreateSpec) { s.Name = "" }, problem.Malformed, "name"},
+		"a long name":            {func(s *vacants.CreateSpec) { s.Name = strings.Repeat("a", 65) }, problem.Malformed, "name"},
+		"a name with a slash":    {func(s *vacants.CreateSpec) { s.Name = "../x" }, problem.Malformed, "name"},
+		"a name with a space":    {func(s *vacants.CreateSpec) { s.Name = "a b" }, problem.Malformed, "name"},
+		"a name not ASCII":       {func(s *vacants.CreateSpec) { s.Name = "démo" }, problem.Malformed, "name"},
+		"dots":                   {func(s *vacants.CreateSpec) { s.Name = ".." }, problem.Malformed, "name"},
+		"an id as a name":        {func(s *vacants.CreateSpec) { s.Name = strings.Repeat("aB", 32) }, problem.Malformed, "name"},
+		"a name that is taken":   {func(s *vacants.CreateSpec) { s.Name = "taken" }, problem.Conflict, "name"},
+		"no capability":          {func(s *vacants.CreateSpec) { s.Capability = " \t" }, problem.Malformed, "capability"},
+		"a long capability":      {func(s *vacants.CreateSpec) { s.Capability = strings.Repeat("x", 16<<10+1) }, problem.Malformed, "capability"},
+		"a capability with 0x1f": {func(s *vacants.CreateSpec) { s.Capability = "a\x1fb" }, problem.Malformed, "capability_text"},
+		"a capability not UTF-8": {func(s *vacants.CreateSpec) { s.Capability = "a\xff" }, problem.Malformed, "capability_text"},
+		"an unknown substrate":   {func(s *vacants.CreateSpec) { s.Substrate = "oracle" }, problem.Malformed, "substrate"},
+		"no substrate":           {func(s *vacants.CreateSpec) { s.Substrate = "" }, problem.Malformed, "substrate"},
+		"an argument for echo":   {func(s *vacants.CreateSpec) { s.Substrate = "echo:loud" }, problem.Malformed, "substrate"},
+		"a logbook without key":  {func(s *vacants.CreateSpec) { s.Logbook = book(t, key, lifecycle.Active) }, problem.Malformed, "key"},
+		"chains without key":     {func(s *vacants.CreateSpec) { s.Chains = map[identity.ID][]byte{{1}: {1}} }, problem.Malformed, "key"},
+		"another's logbook":      {func(s *vacants.CreateSpec) { s.Key, s.Logbook = newKey(t), book(t, key, lifecycle.Active) }, problem.Untrusted, ""},
+		"a closed vacant":        {func(s *vacants.CreateSpec) { s.Key, s.Logbook = key, book(t, key, lifecycle.Sunk) }, problem.Gone, ""},
+		"a large chain": {func(s *vacants.CreateSpec) {
 			s.Key, s.Chains = newKey(t), map[identity.ID][]byte{{1}: make([]byte, vacants.MaxChain+1)}
 		}, problem.Malformed, "chain with 010000000000"},
 	} {
@@ -329,7 +329,7 @@ func TestCreateRefusals(t *testing.T) {
 			c.change(&s)
 			_, err := v.Create(t.Context(), s)
 			wantKind(t, "Create()", err, c.kind)
-			if p := problem.Of(err); p != nil && p.Field != c.field {
+			if p := problem.AsError(err); p != nil && p.Field != c.field {
 				t.Errorf("Create() names field %q, want %q", p.Field, c.field)
 			}
 		})
@@ -346,7 +346,7 @@ func TestAVacantFromElsewhereContinuesItsHistory(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	key := newKey(t)
-	spec := vacants.Spec{
+	spec := vacants.CreateSpec{
 		Name: "moved", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Hibernating),
 		Chains: map[identity.ID][]byte{{1}: []byte(`{"seq":1}`), {2}: []byte(`{"seq":2}`)},
 	}
@@ -386,10 +386,10 @@ func TestTwoHistoriesUnderOneKeyAreRefused(t *testing.T) {
 	must(t, err)
 	// What an interrupted import has left.
 	must(t, s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, WriteID: store.WriteID{1}, Data: data}))
-	other := logbook.Next(nil, logbook.KindGenesis, newClock().t, logbook.Genesis("forked", key.ID()))
+	other := logbook.Next(nil, logbook.KindGenesis, newClock().t, logbook.GenesisPayload("forked", key.ID()))
 	must(t, errorOf(other.Sign(t.Context(), key)))
 	v := host(t, s, va, newClock().now, hostURL)
-	spec := vacants.Spec{Name: "x", Capability: "c", Substrate: "echo", Key: key, Logbook: []logbook.Entry{other}}
+	spec := vacants.CreateSpec{Name: "x", Capability: "c", Substrate: "echo", Key: key, Logbook: []logbook.Entry{other}}
 	_, err = v.Create(t.Context(), spec)
 	wantKind(t, "Create()", err, problem.Conflict)
 	spec.Logbook = entries
@@ -438,7 +438,7 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	if bytes.Equal(forged, d.Data) {
 		t.Fatal("the record does not hold the capability")
 	}
-	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: forged}))
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: forged}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 0 {
@@ -451,7 +451,7 @@ func TestFailedVacantDoesNotBlockOtherCards(t *testing.T) {
 	v := host(t, s, va, at.now, hostURL)
 	a, _ := create(t, v, "a"), create(t, v, "b")
 	d, _ := s.Doc(t.Context(), vacants.RecordKey(a.ID))
-	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}))
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 1 {
@@ -492,7 +492,7 @@ func TestABeginningThatFitsSeveralIsRefusedAndTheyAreNamed(t *testing.T) {
 		if other, ok := seen[prefix]; ok {
 			_, err := v.Find(t.Context(), vacants.Operator(), prefix)
 			wantKind(t, "Find()", err, problem.Malformed)
-			if text := problem.Of(err).Text(); !strings.Contains(text, name+" (") || !strings.Contains(text, other+" (") {
+			if text := problem.AsError(err).Text(); !strings.Contains(text, name+" (") || !strings.Contains(text, other+" (") {
 				t.Errorf("Find() = %q, want %s and %s named", text, name, other)
 			}
 			return
@@ -545,7 +545,7 @@ func TestTheHostHasOneIdentityForEver(t *testing.T) {
 			if sig, err := self.Sign(context.Background(), []byte("x")); err != nil || !identity.Verify(self.ID(), []byte("x"), sig) {
 				t.Errorf("the host's signature does not verify: %v", err)
 			}
-			if id, err := v.SelfID(context.Background()); id != self.ID() || err != nil {
+			if id, err := v.HostID(context.Background()); id != self.ID() || err != nil {
 				t.Errorf("SelfID() = %s, %v, want %s", id, err, self.ID())
 			}
 			results <- self.ID()
@@ -594,7 +594,7 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	key := newKey(t)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})
 	must(t, err)
 	d, err := s.Doc(t.Context(), vacants.RecordKey(r.ID))
 	must(t, err)
@@ -610,11 +610,11 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 		"vacants": fmt.Sprintf("%v", v),
 	}
 	damaged := strings.Replace(string(d.Data), `"seed":"`, `"seed":"AAAA`, 1)
-	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte(damaged)}))
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte(damaged)}))
 	other := host(t, s, va, newClock().now, hostURL)
 	_, err = other.Pause(t.Context(), r.ID)
 	wantKind(t, "Pause() with a damaged seed", err, problem.Damaged)
-	shown["error"] = fmt.Sprintf("%v %+v", err, problem.Of(err))
+	shown["error"] = fmt.Sprintf("%v %+v", err, problem.AsError(err))
 	seed := key.Seed()
 	for what, text := range shown {
 		for _, secret := range []string{string(seed), fmt.Sprintf("%x", seed), fmt.Sprintf("%v", seed), jsonOf(t, seed)} {

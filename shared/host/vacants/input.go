@@ -7,14 +7,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
-// Takes reports whether the vacant's agent accepts a file. A file at a URL may have no media type,
+// AcceptsFile reports whether the vacant's agent accepts a file. A file at a URL may have no media type,
 // or the type AnyImage, which OpenAI's clients use for images.
-func (r *Record) Takes(f *substrate.File) bool {
+func (r *Record) AcceptsFile(f *substrate.File) bool {
 	if f.URL == "" {
 		return slices.Contains(r.Input, f.MediaType)
 	}
 	spec, err := substrate.Parse(r.Substrate)
-	if err != nil || !spec.ReadsURLs() {
+	if err != nil || !spec.AcceptsURLs() {
 		return false
 	}
 	return f.MediaType == "" && len(r.Input) > 0 || slices.ContainsFunc(r.Input, func(media string) bool {

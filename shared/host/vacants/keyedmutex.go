@@ -43,19 +43,19 @@ func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 	if t.queue == nil {
 		t.queue = make(map[identity.ID]*keyLock)
 	}
-	one := t.queue[id]
-	if one == nil {
-		one = &keyLock{token: make(chan struct{}, 1)}
-		one.token <- struct{}{}
-		t.queue[id] = one
+	lock := t.queue[id]
+	if lock == nil {
+		lock = &keyLock{token: make(chan struct{}, 1)}
+		lock.token <- struct{}{}
+		t.queue[id] = lock
 	}
-	one.users++
+	lock.users++
 	t.mu.Unlock()
 	select {
-	case <-one.token:
+	case <-lock.token:
 		return nil
 	case <-ctx.Done():
-		t.unlock(id, one)
+		t.unlock(id, lock)
 		return problem.Wrap(problem.Unavailable, ctx.Err(), "many write to the logbook of vacant %s at once; the same command may be run again", id.Short())
 	}
 }
@@ -63,17 +63,17 @@ func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 func (t *keyedMutex) give(ids []identity.ID) {
 	for _, id := range ids {
 		t.mu.Lock()
-		one := t.queue[id]
+		lock := t.queue[id]
 		t.mu.Unlock()
-		one.token <- struct{}{}
-		t.unlock(id, one)
+		lock.token <- struct{}{}
+		t.unlock(id, lock)
 	}
 }
 
-func (t *keyedMutex) unlock(id identity.ID, one *keyLock) {
+func (t *keyedMutex) unlock(id identity.ID, lock *keyLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one.users--; one.users == 0 {
+	if lock.users--; lock.users == 0 {
 		delete(t.queue, id)
 	}
 }

@@ -39,7 +39,7 @@ func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, 
 		if err != nil {
 			return nil, "", err
 		}
-		if ok && by.Knows(&r) && r.Parent != nil && *r.Parent == parent {
+		if ok && by.MayKnow(&r) && r.Parent != nil && *r.Parent == parent {
 			children = append(children, r)
 		}
 	}
@@ -57,7 +57,7 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 		return err
 	}
 	if r.IsDeleted() {
-		return deleted(&r)
+		return deletedError(&r)
 	}
 	return v.AddManifest(ctx, m)
 }
@@ -74,7 +74,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		return err
 	}
 	defer done()
-	return registry.Problem(v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return registry.WrapStoreError(v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		added, err := v.Registry.AddManifest(ctx, tx, &m)
 		if err != nil || !added {
 			return err
@@ -86,16 +86,16 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		}
 		if ok {
 			if child.IsDeleted() {
-				return deleted(&child)
+				return deletedError(&child)
 			}
-			if err := child.stays(&m); err != nil {
+			if err := child.checkParent(&m); err != nil {
 				return err
 			}
 			if v.Vault == nil {
 				return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 			}
 			child.bind(&m)
-			if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {
+			if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifestTaken, logbook.ManifestTakenPayload(m.Hash(), m.ParentID)}); err != nil {
 				return err
 			}
 		}
@@ -106,9 +106,9 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 	}))
 }
 
-// stays returns an error if the manifest m, which may be nil, names a different parent than r has.
+// checkParent returns an error if the manifest m, which may be nil, names a different parent than r has.
 // Otherwise, the holder of a child's key could escape the parent's manifest with a new parent.
-func (r *Record) stays(m *composite.Manifest) error {
+func (r *Record) checkParent(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil
 	}
@@ -117,10 +117,10 @@ func (r *Record) stays(m *composite.Manifest) error {
 
 func (v *Directory) markParent(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	r, ok, err := v.read(ctx, id)
-	if err != nil || !ok || r.Kin {
+	if err != nil || !ok || r.HasKin {
 		return err
 	}
 	// The mark is the host's own data, so it has no logbook entry.
-	r.Kin = true
+	r.HasKin = true
 	return r.put(tx)
 }

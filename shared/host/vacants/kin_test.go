@@ -35,8 +35,8 @@ func kid(ctx context.Context, v *vacants.Directory) (vacants.Record, error) {
 }
 
 // request is a graduation request of hosted vacants, signed by both.
-func request(ctx context.Context, v *vacants.Directory, parent, child identity.ID, text string) (composite.Request, error) {
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
+func request(ctx context.Context, v *vacants.Directory, parent, child identity.ID, text string) (composite.GraduationRequest, error) {
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: text}
 	if err := v.Sign(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
 		return r, err
 	}
@@ -44,7 +44,7 @@ func request(ctx context.Context, v *vacants.Directory, parent, child identity.I
 }
 
 // graduate plans a graduation and commits it, like the gate.
-func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (made vacants.Graduated, err error) {
+func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (made vacants.GraduationResult, err error) {
 	done, err := v.LockGraduation(ctx, g.Request.ParentID, g.Request.ChildID)
 	if err != nil {
 		return made, err
@@ -81,8 +81,8 @@ func delegateToKid(ctx context.Context, v *vacants.Directory, parent identity.ID
 		return child, err
 	}
 	d := logbook.Delegation{Parent: parent, Child: child.ID, Kind: "review"}
-	return child, v.Entries(ctx, vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
-		vacants.LogEntry{ID: child.ID, Kind: logbook.KindExecute, Payload: d.Execute()})
+	return child, v.Entries(ctx, vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
+		vacants.LogEntry{ID: child.ID, Kind: logbook.KindExecute, Payload: d.ExecutePayload()})
 }
 
 // elsewhere is the key of a parent that no host of the tests has.
@@ -210,7 +210,7 @@ func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte)
 	t.Helper()
 	b, err := logbook.ParseBirth(payload)
 	must(t, err)
-	c := composite.Consent{ParentID: parent, SecondaryID: *b.Secondary, ChildID: child, Nonce: b.ConsentNonce, Reference: b.Consent, Signature: b.ChildConsent}
+	c := composite.Consent{ParentID: parent, SecondaryID: *b.Secondary, ChildID: child, Nonce: b.ConsentNonce, ReferenceSignature: b.Consent, Signature: b.ChildConsent}
 	if err := c.Verify(); err != nil || c.SecondaryID != other {
 		t.Errorf("the consent is that of %s, %v, want that of %s", c.SecondaryID.Short(), err, other.Short())
 	}
@@ -226,7 +226,7 @@ func TestSpawnRefusals(t *testing.T) {
 	for _, err := range []error{errorOf(v.Pause(t.Context(), asleep.ID)), errorOf2(v.Revoke(t.Context(), revoked.ID, "lost"))} {
 		must(t, err)
 	}
-	planner, err := v.Create(t.Context(), vacants.Spec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
+	planner, err := v.Create(t.Context(), vacants.CreateSpec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
 	must(t, err)
 	for name, c := range map[string]struct {
 		spec vacants.SpawnSpec
@@ -269,7 +269,7 @@ func TestSpawnRefusals(t *testing.T) {
 			c.spec.Name = "newborn"
 		}
 		r, _, err := v.Spawn(t.Context(), c.spec)
-		if !problem.Is(err, c.want) || !strings.Contains(problem.Of(err).Text(), c.says) {
+		if !problem.Is(err, c.want) || !strings.Contains(problem.AsError(err).Text(), c.says) {
 			t.Errorf("%s: Spawn() = %v, %v, want %v that speaks of %s", name, r, err, c.want, c.says)
 		}
 	}
@@ -296,14 +296,14 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reach, after.Outbound)
 	}
 	g, ok, err := v.Registry.Get(t.Context(), child.ID)
-	if err != nil || !ok || !g.Listed() || g.Closed || !g.ParentProven || g.CardHash != made.Card.Hash() || g.LastSeq != made.Receipt.Seq {
+	if err != nil || !ok || !g.IsListed() || g.Closed || !g.ParentProven || g.CardHash != made.Card.Hash() || g.LastSeq != made.Receipt.Seq {
 		t.Errorf("it is registered: %t, %v, %+v", ok, err, g)
 	}
 	if !strings.HasPrefix(made.Card.Endpoint, hostURL+"/v/"+child.ID.String()) || !made.Card.Verify() {
 		t.Errorf("its card names the endpoint %q", made.Card.Endpoint)
 	}
 	m, _, err := v.Manifest(t.Context(), child.ID)
-	if err != nil || !m.Graduated || m.Closed() || m.Replaced == nil || m.Replaced.CheckGraduated(&m.Manifest) != nil {
+	if err != nil || !m.Graduated || m.IsClosed() || m.Replaced == nil || m.Replaced.CheckGraduation(&m.Manifest) != nil {
 		t.Errorf("its manifest is %+v, %v", m, err)
 	}
 	want := "COMPOSITE_GRADUATED " + string(logbook.Graduation{Parent: parent.ID, Child: child.ID, Capability: "reviews contracts"}.Payload())
@@ -344,17 +344,17 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 		must(t, v.StoreManifest(t.Context(), m))
 		wantWhole(t, s, v, identity.ID{})
 	}
-	if r := get(t, v, parent.ID); !r.Kin {
+	if r := get(t, v, parent.ID); !r.HasKin {
 		t.Error("the parent has no kin")
 	}
 	must(t, errorOf(graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()})))
 	wantWhole(t, s, v, identity.ID{})
 	m, _, err := v.Manifest(t.Context(), child.ID)
-	if err != nil || m.Before == nil || m.Before.Hash() != opened.Hash() || m.Born().Hash() != closed.Hash() {
+	if err != nil || m.ReplacedBefore == nil || m.ReplacedBefore.Hash() != opened.Hash() || m.BirthManifest().Hash() != closed.Hash() {
 		t.Errorf("its manifests are %+v, %v", m, err)
 	}
-	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.Listed() {
-		t.Errorf("it is registered by its event %d, listed %t, %v", g.ActorSeq, g.Listed(), err)
+	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.IsListed() {
+		t.Errorf("it is registered by its event %d, listed %t, %v", g.ActorSeq, g.IsListed(), err)
 	}
 	wantKind(t, "TakeManifest() of the first", v.StoreManifest(t.Context(), opened), problem.Conflict)
 }
@@ -411,7 +411,7 @@ func TestGraduateRefusals(t *testing.T) {
 	}
 }
 
-func signedBy(t testing.TB, v *vacants.Directory, parent, child identity.ID) composite.Request {
+func signedBy(t testing.TB, v *vacants.Directory, parent, child identity.ID) composite.GraduationRequest {
 	t.Helper()
 	r, err := request(t.Context(), v, parent, child, "reviews contracts")
 	must(t, err)
@@ -543,8 +543,8 @@ func TestMovedHostKeepsAClosedChildHidden(t *testing.T) {
 		t.Errorf("Rebase() = %d, %v, want 1", n, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
-	if g, _, err := v.Registry.Get(t.Context(), id); err != nil || g.Signed != lifecycle.Hidden {
-		t.Errorf("it is registered as %s, %v", g.Signed, err)
+	if g, _, err := v.Registry.Get(t.Context(), id); err != nil || g.SignedVisibility != lifecycle.Hidden {
+		t.Errorf("it is registered as %s, %v", g.SignedVisibility, err)
 	}
 }
 
@@ -555,7 +555,7 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	m, err := manifestOf(t.Context(), v, elsewhere(), id)
 	must(t, err)
-	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
+	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.AsError(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
 		t.Errorf("AddManifest() = %v, want a conflict that names the admin API", err)
 	}
 	must(t, v.StoreManifest(t.Context(), m))
@@ -568,7 +568,7 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := family(t, v)
 	do(t, v, parent.ID, "sink", "archive")
-	if _, err := v.Delete(t.Context(), parent.ID); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid") {
+	if _, err := v.Delete(t.Context(), parent.ID); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.AsError(err).Text(), "children here: kid") {
 		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
 	}
 	do(t, v, child.ID, "sink", "archive", "delete")
@@ -580,7 +580,7 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 }
 
 // moved is an export as another host gets it.
-func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Spec {
+func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.CreateSpec {
 	t.Helper()
 	b, r, err := v.Export(t.Context(), id)
 	must(t, err)
@@ -592,7 +592,7 @@ func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Spec {
 	must(t, json.Unmarshal(b, &file))
 	seed, err := identity.ParseHex(file.Seed)
 	must(t, err)
-	s := vacants.Spec{Name: r.Name, Capability: r.Capability, Substrate: r.Substrate}
+	s := vacants.CreateSpec{Name: r.Name, Capability: r.Capability, Substrate: r.Substrate}
 	s.Key, err = identity.KeyFromSeed(seed)
 	must(t, err)
 	for _, line := range file.Logbook {
@@ -601,7 +601,7 @@ func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Spec {
 		s.Logbook = append(s.Logbook, e)
 	}
 	if file.Manifest != nil {
-		m, err := composite.Parse(file.Manifest)
+		m, err := composite.ParseManifest(file.Manifest)
 		must(t, err)
 		s.Manifest = &m
 	}
@@ -627,8 +627,8 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			wantKind(t, "Create() of a child without its manifest", err, problem.Malformed)
 			for range 2 { // the command repeated
 				r, err := there.Create(t.Context(), s)
-				if err != nil || r.Parent == nil || *r.Parent != parent.ID || r.Closed == graduates || !r.Kin || r.State != want {
-					t.Fatalf("Create() = %s, closed %t, kin %t, %v; want %s, closed %t", r.State, r.Closed, r.Kin, err, want, !graduates)
+				if err != nil || r.Parent == nil || *r.Parent != parent.ID || r.Closed == graduates || !r.HasKin || r.State != want {
+					t.Fatalf("Create() = %s, closed %t, kin %t, %v; want %s, closed %t", r.State, r.Closed, r.HasKin, err, want, !graduates)
 				}
 			}
 			if m, ok, err := there.Manifest(t.Context(), child.ID); !ok || err != nil || m.Manifest.Hash() != s.Manifest.Hash() {
@@ -640,14 +640,14 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			for _, id := range []identity.ID{parent.ID, child.ID} {
 				must(t, errorOf(first.Create(t.Context(), moved(t, v, id))))
 			}
-			if r := get(t, first, parent.ID); !r.Kin {
+			if r := get(t, first, parent.ID); !r.HasKin {
 				t.Error("the parent that was there has no kin")
 			}
 			wantWhole(t, before, first, identity.ID{})
 			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
 				t.Errorf("Create() of the parent = %v", err)
 			}
-			if r := get(t, there, parent.ID); !r.Kin {
+			if r := get(t, there, parent.ID); !r.HasKin {
 				t.Error("the parent that follows has no kin there")
 			}
 			wantWhole(t, inner, there, identity.ID{})
@@ -666,12 +666,12 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 	wrong := m
 	wrong.SignatureChild = nil
 	other := newKey(t)
-	spec := vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}
-	for name, change := range map[string]func(*vacants.Spec){
-		"another's":            func(s *vacants.Spec) { s.Key, s.Manifest = other, &m },
-		"that is not signed":   func(s *vacants.Spec) { s.Manifest = &wrong },
-		"of a vacant to come":  func(s *vacants.Spec) { s.Key, s.Manifest = nil, &m },
-		"that the gate undoes": func(s *vacants.Spec) { opened := m.Graduated(); s.Manifest = &opened },
+	spec := vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}
+	for name, change := range map[string]func(*vacants.CreateSpec){
+		"another's":            func(s *vacants.CreateSpec) { s.Key, s.Manifest = other, &m },
+		"that is not signed":   func(s *vacants.CreateSpec) { s.Manifest = &wrong },
+		"of a vacant to come":  func(s *vacants.CreateSpec) { s.Key, s.Manifest = nil, &m },
+		"that the gate undoes": func(s *vacants.CreateSpec) { opened := m.AfterGraduation(); s.Manifest = &opened },
 	} {
 		s := spec
 		change(&s)
@@ -689,7 +689,7 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	old := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	parent := newKey(t)
-	must(t, errorOf(old.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent})))
+	must(t, errorOf(old.Create(t.Context(), vacants.CreateSpec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent})))
 	must(t, errorOf2(old.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"})))
 	stateInLogbook, err := old.Logbook(t.Context(), parent.ID(), 1, vacants.MaxPage)
 	must(t, err)
@@ -699,9 +699,9 @@ func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	}
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent, Logbook: lived})
-	if err != nil || !r.Kin {
-		t.Fatalf("Create() = kin %t, %v, want kin, as its logbook tells of a child", r.Kin, err)
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent, Logbook: lived})
+	if err != nil || !r.HasKin {
+		t.Fatalf("Create() = kin %t, %v, want kin, as its logbook tells of a child", r.HasKin, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
 }
@@ -719,7 +719,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 		must(t, m.SignChild(t.Context(), key))
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := v.Create(context.Background(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
+			if _, err := v.Create(context.Background(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
 				t.Errorf("Create() = %v", err)
 			}
 		})
@@ -744,10 +744,10 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
 	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.AddManifest(ctx, m)))
-	must(t, errorOf(v.Create(ctx, vacants.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here})))
-	g := vacants.Graduation{Request: composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
+	must(t, errorOf(v.Create(ctx, vacants.CreateSpec{Name: "here", Capability: "c", Substrate: "echo", Key: here})))
+	g := vacants.Graduation{Request: composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
 	must(t, errors.Join(g.Request.SignParent(ctx, parent), g.Request.SignChild(ctx, child)))
-	next := m.Graduated()
+	next := m.AfterGraduation()
 	must(t, errors.Join(next.SignParent(ctx, parent), next.SignChild(ctx, child)))
 	g.Artefacts.ManifestParent, g.Artefacts.ManifestChild = next.SignatureParent, next.SignatureChild
 	c, err := card.New(child.ID(), g.Request.CapabilityText, []string{"echo"}, "https://elsewhere.example/a2a/message/send")
@@ -827,10 +827,10 @@ func TestGraduationNeedsTheSignatureOfAPartyElsewhere(t *testing.T) {
 			g := abroad(t, v, parent, child, c.here)
 			c.change(&g)
 			_, err := graduate(t.Context(), v, g)
-			if problem.Of(err) == nil || !strings.Contains(problem.Of(err).Text(), c.want) {
+			if problem.AsError(err) == nil || !strings.Contains(problem.AsError(err).Text(), c.want) {
 				t.Errorf("graduating = %v, want a refusal of %s", err, c.want)
 			}
-			if m, _, err := v.Manifest(t.Context(), child.ID()); err != nil || !m.Closed() {
+			if m, _, err := v.Manifest(t.Context(), child.ID()); err != nil || !m.IsClosed() {
 				t.Errorf("the child is open: %+v, %v", m, err)
 			}
 			wantWhole(t, s, v, identity.ID{})

@@ -141,7 +141,7 @@ func TestWhileAVaultIsAwayCallsAreRefusedAndNothingIsWritten(t *testing.T) {
 func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, "")
-	_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+	_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo"})
 	wantKind(t, "Create() before the URL is set", err, problem.Conflict)
 	for _, bad := range []string{"", "vacancy.example", "ftp://x", "https://u:p@x"} {
 		_, err := v.SetURL(t.Context(), bad)
@@ -213,10 +213,10 @@ func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 			return key, nil
 		},
 	})
-	_, err := v.SelfID(t.Context())
+	_, err := v.HostID(t.Context())
 	wantKind(t, "SelfID() while it is away", err, problem.Unavailable)
 	away = nil
-	if id, err := v.SelfID(t.Context()); err != nil || id != key.ID() {
+	if id, err := v.HostID(t.Context()); err != nil || id != key.ID() {
 		t.Errorf("SelfID() = %s, %v, want %s", id, err, key.ID())
 	}
 	if self, err := v.Self(t.Context()); err != nil || self.ID() != key.ID() {

@@ -62,7 +62,7 @@ type spelling struct {
 	tombstone Record
 }
 
-// checkName checks whether r may get a name. The error is registry.NameTaken if a vacant other than
+// checkName checks whether r may get a name. The error is registry.NameTakenError if a vacant other than
 // r has a spelling of the name, or if the name belongs to another tenant and by is not the
 // operator. checkName returns the tombstones that have spellings of the name.
 func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
@@ -79,7 +79,7 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 	for _, k := range keys {
 		id, d, err := NameDocs.Get(ctx, from, k)
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		if d.Version == 0 || id == r.ID {
 			continue
@@ -89,13 +89,13 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 			return nil, err
 		}
 		if !ok || !holder.IsDeleted() {
-			return nil, registry.NameTaken(name)
+			return nil, registry.NameTakenError(name)
 		}
 		foreign = foreign || holder.Tenant != r.Tenant
 		former = append(former, spelling{d, holder})
 	}
 	if foreign && by != Operator() {
-		return nil, registry.NameTaken(name)
+		return nil, registry.NameTakenError(name)
 	}
 	return former, nil
 }
@@ -114,14 +114,14 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name stri
 			tx.Delete(s.doc.Key)
 		}
 	}
-	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: indexed(r, name)}, r.ID)
+	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: nameIndex(r, name)}, r.ID)
 	NameOwnerDocs.Put(tx, store.Doc{Key: NameOwnerKey(name)}, nameOwner{Name: name, Tenant: r.Tenant})
 	return nil
 }
 
 func (s *spelling) leave(tx *store.Tx) {
 	id := s.tombstone.ID
-	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: indexed(&s.tombstone, afterNames+id.String())}, id)
+	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: nameIndex(&s.tombstone, afterNames+id.String())}, id)
 }
 
 // giveUp adds to tx that r no longer has its name, whose document is at k. The name still belongs
@@ -137,11 +137,11 @@ func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if owner.Tenant != r.Tenant {
 		owner.Tenant = ""
 	}
-	at := store.Key{} // zero if the vacant with NameKey still has the name
-	if k == NameKey(r.Name) || d.Index != at {
-		owner.Name, at = r.Name, NameOwnerDocs.Listed(reserved+d.Key.Sort, owner.Tenant)
+	indexKey := store.Key{} // zero if the vacant with NameKey still has the name
+	if k == NameKey(r.Name) || d.Index != indexKey {
+		owner.Name, indexKey = r.Name, NameOwnerDocs.IndexKey(reserved+d.Key.Sort, owner.Tenant)
 	}
-	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: at}, owner)
+	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: indexKey}, owner)
 	return nil
 }
 
@@ -157,8 +157,8 @@ type ReservedName struct {
 // "", and the cursor of the next page, or "" after the last page. A page may be short or empty
 // although more pages follow. It may lack names that were given up within the last second.
 func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
-	at, err := store.ParseCursor(cursor)
-	if err == nil && at.Key.Partition != NameOwnerDocs.Partition {
+	start, err := store.ParseCursor(cursor)
+	if err == nil && start.Key.Partition != NameOwnerDocs.Partition {
 		// The names of deleted vacants come first. After their last page, the cursor leads to the
 		// names that were given up by a rename.
 		records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
@@ -174,9 +174,9 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
-	docs, next, err := v.Store.Docs(ctx, renamed(tenant), n, cursor)
+	docs, next, err := v.Store.Docs(ctx, reservedRange(tenant), n, cursor)
 	if err != nil {
-		return nil, "", store.Problem(err)
+		return nil, "", store.AsProblem(err)
 	}
 	names := make([]ReservedName, len(docs))
 	for i, d := range docs {
@@ -192,10 +192,10 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 // CountNames returns the number of names that belong to a tenant, which are the names of its
 // vacants and its reserved names. It stops counting at limit. The result may be a second old.
 func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
-	for _, within := range []store.Range{Tenant(tenant).names(), renamed(tenant)} {
-		for _, err := range store.All(ctx, v.Store, within) {
+	for _, within := range []store.Range{Tenant(tenant).names(), reservedRange(tenant)} {
+		for _, err := range store.Documents(ctx, v.Store, within) {
 			if err != nil {
-				return count, store.Problem(err)
+				return count, store.AsProblem(err)
 			}
 			if count++; count >= limit {
 				return count, nil
@@ -216,7 +216,7 @@ func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant 
 	if err != nil || d.Version > 0 && owner.Tenant == tenant {
 		return err
 	}
-	count, err := v.CountNames(ctx, tenant, int(v.Quotas.Of(tenant, quota.Vacants)))
+	count, err := v.CountNames(ctx, tenant, int(v.Quotas.Limit(tenant, quota.Vacants)))
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (e earlier) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	}
 	d, err := e.Store.Doc(ctx, k)
 	if vacants.NameDocs.Matches(k) && d.Version > 0 {
-		d.Index = vacants.NameDocs.Listed(k.Sort, "")
+		d.Index = vacants.NameDocs.IndexKey(k.Sort, "")
 	}
 	return d, err
 }
@@ -68,8 +68,8 @@ func (n *names) earlier() *names {
 // upgrade upgrades what an earlier program stored.
 func (n *names) upgrade() error {
 	upgraded := map[string][]store.Key{}
-	for _, r := range []store.Range{vacants.NameDocs.All(), vacants.FormerDocs.All()} {
-		for d, err := range store.All(n.t.Context(), n.store, r) {
+	for _, r := range []store.Range{vacants.NameDocs.Range(), vacants.FormerDocs.Range()} {
+		for d, err := range store.Documents(n.t.Context(), n.store, r) {
 			if err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (n *names) upgrade() error {
 func (n *names) updater() store.Updater { return store.Updater{Store: n.store, Rand: rand.Reader} }
 
 func (n *names) make(by vacants.Asker, tenant, name string) (vacants.Record, error) {
-	return n.Create(context.Background(), vacants.Spec{By: by, Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
+	return n.Create(context.Background(), vacants.CreateSpec{By: by, Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
 }
 
 func (n *names) must(tenant, name string) vacants.Record {
@@ -116,7 +116,7 @@ func (n *names) rename(r vacants.Record, to string) error {
 func (n *names) reserved(tenant string) string {
 	n.t.Helper()
 	var all []string
-	for name, err := range store.Items(store.Follow(func(cursor string) ([]vacants.ReservedName, string, error) {
+	for name, err := range store.Flatten(store.AllPages(func(cursor string) ([]vacants.ReservedName, string, error) {
 		return n.ReservedNames(n.t.Context(), tenant, cursor, 1)
 	})) {
 		if err != nil {
@@ -199,7 +199,7 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 			return err
 		},
 		"import": func(n *names, by take, name string) error {
-			_, err := n.Create(n.t.Context(), vacants.Spec{By: by.by, Tenant: by.tenant, Name: name, Capability: "c", Substrate: "echo", Key: newKey(n.t)})
+			_, err := n.Create(n.t.Context(), vacants.CreateSpec{By: by.by, Tenant: by.tenant, Name: name, Capability: "c", Substrate: "echo", Key: newKey(n.t)})
 			return err
 		},
 	}
@@ -217,7 +217,7 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 							t.Errorf("reserved for acme: %q, want shop", got)
 						}
 						err := use(n, taker, name)
-						if taker.may && err != nil || !taker.may && (!problem.Is(err, problem.Conflict) || problem.Of(err).Text() != "the name "+name+" is in use or reserved on this host; choose another") {
+						if taker.may && err != nil || !taker.may && (!problem.Is(err, problem.Conflict) || problem.AsError(err).Text() != "the name "+name+" is in use or reserved on this host; choose another") {
 							t.Fatalf("error %v, want success: %t", err, taker.may)
 						}
 						if !taker.may {
@@ -513,7 +513,7 @@ func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
 func TestANewNameDoesNotBeginWithAHyphenButAStoredOneWorks(t *testing.T) {
 	n := newNames(t)
 	for _, name := range []string{"-", "-x", "--help"} {
-		if _, err := n.make(vacants.Operator(), "", name); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "name" {
+		if _, err := n.make(vacants.Operator(), "", name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "name" {
 			t.Errorf("Create(%s) = %v, want a malformed name", name, err)
 		}
 	}
@@ -552,9 +552,9 @@ func storeAs(t *testing.T, n *names, r vacants.Record, name string) {
 	must(t, err)
 	data := strings.Replace(string(record.Data), `"name":"`+current.Name+`"`, `"name":"`+name+`"`, 1)
 	err = n.store.Commit(t.Context(),
-		store.Put{Key: record.Key, If: record.Version, Data: []byte(data), Index: record.Index, WriteID: store.WriteID{1}},
+		store.Put{Key: record.Key, IfVersion: record.Version, Data: []byte(data), Index: record.Index, WriteID: store.WriteID{1}},
 		store.Delete{Key: old.Key, If: old.Version},
-		store.Put{Key: vacants.NameKey(name), Data: old.Data, Index: vacants.NameDocs.Listed(name, r.Tenant), WriteID: store.WriteID{1}})
+		store.Put{Key: vacants.NameKey(name), Data: old.Data, Index: vacants.NameDocs.IndexKey(name, r.Tenant), WriteID: store.WriteID{1}})
 	must(t, err)
 }
 
@@ -661,7 +661,7 @@ func TestASlugThatIsGivenUpAndTakenAtTheSameTimeHasOneVacant(t *testing.T) {
 func TestANewSlugDoesNotBeginWithAHyphen(t *testing.T) {
 	n := newNames(t)
 	err := n.publish("acme", "a", func(v *listing.Venue) error { v.Slug = "-x"; return nil })
-	if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "slug" {
+	if !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "slug" {
 		t.Errorf("Publish() = %v, want a malformed slug", err)
 	}
 }

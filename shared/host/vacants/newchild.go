@@ -63,16 +63,16 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		return m, first, err
 	}
 	r.Tenant, r.Created = cmp.Or(s.Tenant, parent.Tenant), v.now()
-	r.By = ChooserOf(r.Tenant, s.By.chooser())
+	r.Chooser = ChooserOf(r.Tenant, s.By.chooser())
 	if s.Agent == nil && r.Substrate == parent.Substrate {
-		r.By = ChooserOf(r.Tenant, parent.By)
+		r.Chooser = ChooserOf(r.Tenant, parent.Chooser)
 	}
 	if r.bind(&m); r.Closed {
 		r.State = lifecycle.Local
 	} else {
 		r.State = lifecycle.Active
 	}
-	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
+	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
 		return m, first, err
 	}
 	if _, err := sign(ctx, r, base, cardWords(spec, r.next), key); err != nil {
@@ -89,7 +89,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		return m, first, err
 	}
 	birth := logbook.Birth{
-		Parent: parent.ID, Path: string(s.Path), Rule: s.Rule, Tools: m.Tools(), Capability: r.Capability,
+		Parent: parent.ID, Path: string(s.Path), PolicyMutation: s.Rule, Tools: m.Tools(), Capability: r.Capability,
 		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
 	}
 	if s.With != nil { // the second parent of path D4 gives consent
@@ -108,12 +108,12 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		if err := c.Sign(ctx, signer); err != nil {
 			return m, first, err
 		}
-		birth.Secondary, birth.Consent, birth.ChildConsent, birth.ConsentNonce = &c.SecondaryID, c.Reference, c.Signature, c.Nonce
+		birth.Secondary, birth.Consent, birth.ChildConsent, birth.ConsentNonce = &c.SecondaryID, c.ReferenceSignature, c.Signature, c.Nonce
 	}
 	if _, err := v.Registry.AddManifest(ctx, tx, &m); err != nil {
 		return m, first, err
 	}
-	parent.Kin = true
+	parent.HasKin = true
 	spawned := logbook.Spawn{Child: r.ID, Path: string(s.Path), Secondary: s.With}
 	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawned.Payload()})
 }
@@ -124,7 +124,7 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	case err != nil:
 		return r, err
 	case r.IsDeleted():
-		return r, deleted(&r)
+		return r, deletedError(&r)
 	case !r.State.CanBeCalled():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s or %s has children", r.Name, r.State, lifecycle.Local, lifecycle.Active)
 	}
@@ -137,7 +137,7 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 
 func (r *Record) bind(m *composite.Manifest) {
 	parent := m.ParentID
-	r.Parent, r.Closed, r.Kin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
+	r.Parent, r.Closed, r.HasKin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
 	if m.Schema == composite.V2 {
 		r.Reach, r.Outbound = m.Reachability, m.Outbound
 	}
@@ -171,17 +171,17 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	case m.Outbound != "":
 	case closed:
 		m.Outbound = composite.NoExternal
-		for _, at := range endpoints(spec, r.next) {
+		for _, endpointURL := range endpoints(spec, r.next) {
 			m.Outbound = composite.ParentPermitted
-			tools = appendOnce(tools, at)
+			tools = appendOnce(tools, endpointURL)
 		}
 	default:
 		m.Outbound = composite.Outbound(cmp.Or(string(parentLimit), string(composite.Unrestricted)))
 	}
-	if parentLimit != "" && noExternal(m.Outbound) > noExternal(parentLimit) {
+	if parentLimit != "" && policyRank(m.Outbound) > policyRank(parentLimit) {
 		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.Outbound)
 	}
-	more := without(tools, parentTools)
+	more := subtract(tools, parentTools)
 	switch bound := parentManifest != nil && closed || parentLimit == composite.ParentPermitted; {
 	case bound && len(more) > 0:
 		return m, problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", parent.Name, clip(more[0]))
@@ -190,12 +190,12 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	case parentManifest == nil:
 		m.Inherited = tools
 	default:
-		m.Inherited, m.Removed = parentTools, without(parentTools, tools)
+		m.Inherited, m.Removed = parentTools, subtract(parentTools, tools)
 	}
 	return m, m.Check()
 }
 
-func noExternal(o composite.Outbound) int {
+func policyRank(o composite.Outbound) int {
 	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
 }
 
@@ -209,13 +209,13 @@ func endpoints(s substrate.Spec, a *definition.Agent) []string {
 	return nil
 }
 
-func appendOnce(list []string, one string) []string {
-	if slices.Contains(list, one) {
+func appendOnce(list []string, item string) []string {
+	if slices.Contains(list, item) {
 		return list
 	}
-	return append(list, one)
+	return append(list, item)
 }
 
-func without(list, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(others, one) })
+func subtract(list, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(item string) bool { return slices.Contains(others, item) })
 }

@@ -13,7 +13,7 @@ import (
 // and tombstones. Callers must not change the slice.
 func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
-	if ids, known := v.memory.opened(n, began); known {
+	if ids, isCached := v.memory.getOpen(n, began); isCached {
 		return ids, nil
 	}
 	generation := v.memory.now()
@@ -25,9 +25,9 @@ func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 }
 
 func (v *Directory) open(ctx context.Context, n int) (ids []identity.ID, err error) {
-	docs, _, err := v.Store.Docs(ctx, RecordDocs.Indexed(), n, "")
+	docs, _, err := v.Store.Docs(ctx, RecordDocs.IndexRange(), n, "")
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	for _, d := range docs {
 		parts, ok := RecordDocs.Parts(d.Key)

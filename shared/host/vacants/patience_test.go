@@ -15,7 +15,7 @@ import (
 func TestAChangeWaitsForALogbookNoLongerThanItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := fresh(t)
-		r, err := v.Create(t.Context(), vacants.Spec{Name: "busy", Capability: "waits", Substrate: "echo"})
+		r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "busy", Capability: "waits", Substrate: "echo"})
 		must(t, err)
 		done, err := v.LockGraduation(t.Context(), r.ID, r.ID)
 		must(t, err)

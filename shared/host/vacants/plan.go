@@ -20,7 +20,7 @@ func PlanKey(id identity.ID) store.Key { return PlanDocs.Key(id.String()) }
 
 func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
 	p, d, err := PlanDocs.Get(ctx, v.Store, PlanKey(id))
-	return p, err == nil && d.Version > 0, store.Problem(err)
+	return p, err == nil && d.Version > 0, store.AsProblem(err)
 }
 
 // SetPlan makes id a composite that answers with p. It returns p with the ids of its children. by
@@ -55,7 +55,7 @@ func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p pla
 
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.GetExisting(ctx, id)
-	if err == nil && r.State.Closed() {
+	if err == nil && r.State.IsClosed() {
 		err = problem.New(problem.Gone, "vacant %s is %s; it answers by no plan any more", r.Name, r.State)
 	}
 	if err != nil {
@@ -63,53 +63,53 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 	}
 	old, err := tx.Doc(ctx, PlanKey(id))
 	if err != nil {
-		return r, p, store.Problem(err)
+		return r, p, store.AsProblem(err)
 	}
-	if p, err = v.importVacant(ctx, by, &r, p); err != nil {
+	if p, err = v.resolveChildren(ctx, by, &r, p); err != nil {
 		return r, p, err
 	}
 	if r.Substrate == plan.Kind && old.Version > 0 && bytes.Equal(old.Data, p.Blob()) {
 		return r, p, nil
 	}
-	if err := v.fits(ctx, &r, &p); err != nil {
+	if err := v.checkPlanTree(ctx, &r, &p); err != nil {
 		return r, p, err
 	}
 	r.Substrate, r.Input, r.Memory = plan.Kind, nil, false
 	PlanDocs.Put(tx, store.Doc{Key: old.Key}, p)
-	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
+	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChangedPayload(p.Hash())})
 }
 
-func (v *Directory) importVacant(ctx context.Context, by Asker, r *Record, p plan.Plan) (plan.Plan, error) {
+func (v *Directory) resolveChildren(ctx context.Context, by Asker, r *Record, p plan.Plan) (plan.Plan, error) {
 	p.Delegate = slices.Clone(p.Delegate)
-	known := map[string]identity.ID{}
+	childIDs := map[string]identity.ID{}
 	for i := range p.Delegate {
 		d := &p.Delegate[i]
-		id, ok := known[d.Child]
+		id, ok := childIDs[d.Child]
 		if !ok {
-			child, err := v.own(ctx, by, r, d.Child)
+			child, err := v.findChildOf(ctx, by, r, d.Child)
 			if err != nil {
 				field := fmt.Sprintf("delegate[%d].child", i)
-				e := problem.Within(problem.Of(err).Kind, field, err)
+				e := problem.WithPlace(problem.AsError(err).Kind, field, err)
 				e.Field = field
 				return p, e
 			}
 			id = child.ID
-			known[d.Child] = id
+			childIDs[d.Child] = id
 		}
 		d.Child = id.String()
 	}
 	return p, nil
 }
 
-func (v *Directory) own(ctx context.Context, by Asker, r *Record, what string) (Record, error) {
+func (v *Directory) findChildOf(ctx context.Context, by Asker, r *Record, what string) (Record, error) {
 	child, err := v.Find(ctx, by, what)
 	if err != nil {
 		return child, err
 	}
 	if child.IsDeleted() {
-		return child, deleted(&child)
+		return child, deletedError(&child)
 	}
-	if child.State.Closed() {
+	if child.State.IsClosed() {
 		return child, problem.New(problem.Gone, "vacant %s is %s", child.Name, child.State)
 	}
 	m, ok, err := v.Manifest(ctx, child.ID)
@@ -119,8 +119,8 @@ func (v *Directory) own(ctx context.Context, by Asker, r *Record, what string) (
 	return child, err
 }
 
-// fits checks the tree of plans below r with p, and the trees of the composites above r.
-func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
+// checkPlanTree checks the tree of plans below r with p, and the trees of the composites above r.
+func (v *Directory) checkPlanTree(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, of: r, plan: p}
 	top := *r
 	for range plan.MaxDepth + 1 { // composites further above cannot reach this plan within MaxDepth
@@ -190,11 +190,11 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 }
 
 func (t *tree) names(path []*Record) string {
-	all := make([]string, len(path))
+	pathNames := make([]string, len(path))
 	for i, r := range path {
-		all[i] = r.nameFor(t.of)
+		pathNames[i] = r.nameFor(t.of)
 	}
-	return strings.Join(all, " -> ")
+	return strings.Join(pathNames, " -> ")
 }
 
 func cardWords(s substrate.Spec, a *definition.Agent) []string {

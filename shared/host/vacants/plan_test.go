@@ -88,7 +88,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 
 func TestTheCardOfACompositeNamesNone(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
-	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "composite"})
+	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "composite"})
 	must(t, err)
 	c, err := card.Parse(r.Card)
 	if diff := cmp.Diff([]string{plan.CardWord}, c.AllowedSubstrates); err != nil || diff != "" {
@@ -127,7 +127,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := setPlan(t, v, c.of, c.plan)
 			wantKind(t, "SetPlan()", err, c.kind)
-			if text := problem.Of(err).Text(); !strings.HasPrefix(text, c.text) {
+			if text := problem.AsError(err).Text(); !strings.HasPrefix(text, c.text) {
 				t.Errorf("SetPlan() = %q, want %q", text, c.text)
 			}
 		})
@@ -151,7 +151,7 @@ func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 		must(t, setPlan(t, v, one[0], asking(one[1])))
 	}
 	err := setPlan(t, v, "c", asking("a"))
-	if text := problem.Of(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: it would ask itself: c -> a -> b -> c" {
+	if text := problem.AsError(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: it would ask itself: c -> a -> b -> c" {
 		t.Errorf("SetPlan() = %v, want a refusal with the path", err)
 	}
 }

@@ -19,11 +19,11 @@ import (
 // Setting the same terms again has no effect. If the vacant is terminal or a closed child, the
 // error is Conflict.
 func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price) (Record, error) {
-	p.Version, p.Fee, p.Set = 0, v.Fee, time.Time{}
+	p.Version, p.FeeBasisPoints, p.SetAt = 0, v.Fee, time.Time{}
 	if err := p.Check(); err != nil {
 		return Record{}, err
 	}
-	if err := v.ready(ctx, id); err != nil {
+	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, err
 	}
 	ctx, cancel := store.WithPatience(ctx)
@@ -51,15 +51,15 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	case err != nil:
 		return r, err
 	case r.IsDeleted():
-		return r, deleted(&r)
-	case r.State.Closed():
+		return r, deletedError(&r)
+	case r.State.IsClosed():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot have a price", r.Name, r.State)
 	case r.Closed && !p.IsFree():
 		return r, problem.New(problem.Conflict, "vacant %s is a closed child: only its parent and siblings may call it, and they do not pay", r.Name)
-	case r.Price == nil && p.SameTerms(price.Price{Fee: p.Fee}), r.Price != nil && r.Price.SameTerms(p):
+	case r.Price == nil && p.SameTerms(price.Price{FeeBasisPoints: p.FeeBasisPoints}), r.Price != nil && r.Price.SameTerms(p):
 		return r, nil
 	}
-	p.Version, p.Set = 1, v.now().Truncate(time.Second)
+	p.Version, p.SetAt = 1, v.now().Truncate(time.Second)
 	if r.Price != nil {
 		p.Version = r.Price.Version + 1
 	}
@@ -69,15 +69,15 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	before := r.Price
 	r.Price = &p
 	price.VersionDocs.Put(tx, store.Doc{Key: price.Key(id, p.Version)}, p)
-	published, err := v.published(ctx, id)
+	published, err := v.isPublished(ctx, id)
 	if err != nil {
 		return r, err
 	}
 	if published && before.IsFree() != p.IsFree() || published && !p.IsFree() && before.Hold() != p.Hold() {
 		r, _, err = v.publishOnce(ctx, tx, r, "priced", func(g *registry.Registration) (PublishOptions, error) {
-			return PublishOptions{Visibility: &g.Signed}, nil
+			return PublishOptions{Visibility: &g.SignedVisibility}, nil
 		})
 		return r, err
 	}
-	return r, v.addChange(ctx, tx, &r, &entry{logbook.KindPriced, logbook.Priced(p.Version, int64(p.Hold()))})
+	return r, v.addChange(ctx, tx, &r, &entry{logbook.KindPriced, logbook.PricedPayload(p.Version, int64(p.Hold()))})
 }

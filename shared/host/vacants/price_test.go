@@ -32,8 +32,8 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	if r := set(price.Price{}); r.Price != nil {
 		t.Errorf("a price of 0 on a vacant without one = %+v, want nothing done", r.Price)
 	}
-	r := set(price.Price{Flat: 2000, Version: 7, Fee: 9999})
-	if r.Price.Version != 1 || r.Price.Fee != 250 || version(1) != *r.Price {
+	r := set(price.Price{Flat: 2000, Version: 7, FeeBasisPoints: 9999})
+	if r.Price.Version != 1 || r.Price.FeeBasisPoints != 250 || version(1) != *r.Price {
 		t.Errorf("SetPrice() = %+v, kept %+v", r.Price, version(1))
 	}
 	if again := set(price.Price{Flat: 2000}); *again.Price != *r.Price || !again.Changed.Equal(r.Changed) {
@@ -47,19 +47,19 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	if l := registration(t, v, id).Listing; l == nil || l.Price != 2000 || !l.Verify() {
 		t.Errorf("listed: %+v", l)
 	}
-	r = set(price.Price{In: money.Dollar, Most: 500})
+	r = set(price.Price{In: money.Dollar, MaxCharge: 500})
 	if l := registration(t, v, id).Listing; l.Price != 500 || len(l.Tags) != 1 || !l.Verify() || r.Price.Version != 2 {
 		t.Errorf("listed: %+v of version %d", l, r.Price.Version)
 	}
 	before := registration(t, v, id)
-	if set(price.Price{In: money.Dollar, Most: 500, Free: 3}); registration(t, v, id).ActorSeq != before.ActorSeq {
+	if set(price.Price{In: money.Dollar, MaxCharge: 500, Free: 3}); registration(t, v, id).ActorSeq != before.ActorSeq {
 		t.Error("free calls, which no listing has, made another publication")
 	}
 	r = set(price.Price{})
 	if l := registration(t, v, id).Listing; l.Price != 0 || r.Price.Version != 4 || !r.Price.IsFree() {
 		t.Errorf("listed: %+v of %+v", l, r.Price)
 	}
-	if version(1).Flat != 2000 || version(2).Most != 500 {
+	if version(1).Flat != 2000 || version(2).MaxCharge != 500 {
 		t.Error("a version was changed")
 	}
 	got, ok, err := answering(v).Vacant(t.Context(), id, true)

@@ -55,8 +55,8 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 	return v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		if w.Visibility == nil {
 			as := lifecycle.Public
-			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
-				as = g.Signed
+			if g.FirstSeq > 0 && g.SignedVisibility != lifecycle.Hidden {
+				as = g.SignedVisibility
 			}
 			return PublishOptions{By: w.By, Capability: w.Capability, Visibility: &as, Listing: w.Listing, Venue: w.Venue}, nil
 		}
@@ -67,7 +67,7 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 // Unpublish removes a vacant from search results. Callers that know its id can still call it.
 func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
 	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
-		if g.Joined == 0 {
+		if g.FirstSeq == 0 {
 			return PublishOptions{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
 		}
 		hidden := lifecycle.Hidden
@@ -79,21 +79,21 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 // whether the card has changed. If the child has become closed since its publication, it is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
-		as := g.Signed
+		as := g.SignedVisibility
 		if g.Closed {
 			as = lifecycle.Hidden
 		}
 		return PublishOptions{Visibility: &as}, nil
 	})
 	if problem.Is(err, problem.Conflict) {
-		if r, readErr := v.get(ctx, id); readErr == nil && r.State.Closed() {
+		if r, readErr := v.get(ctx, id); readErr == nil && r.State.IsClosed() {
 			return false, nil // the vacant has become terminal and keeps its card
 		}
 	}
 	return err == nil && !receipt.Replayed, err
 }
 
-func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error) {
+func (v *Directory) isPublished(ctx context.Context, id identity.ID) (bool, error) {
 	if v.Registry == nil {
 		return false, nil
 	}
@@ -101,15 +101,15 @@ func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error)
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// wished returns the options of a publication for the current registration.
-type wished func(*registry.Registration) (PublishOptions, error)
+// publishOptionsFunc returns the options of a publication for the current registration.
+type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
 
-func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
+func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w publishOptionsFunc) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
 		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
 	}
-	if err := v.ready(ctx, id); err != nil {
+	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, none, err
 	}
 	var r Record
@@ -133,10 +133,10 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	return r, receipt, nil
 }
 
-// late returns a conflict instead of err if another event of id has taken position seq. The event
+// asConflict returns a conflict instead of err if another event of id has taken position seq. The event
 // must then be signed again for the next position.
-func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err error) error {
-	switch problem.Of(err).Kind {
+func (v *Directory) asConflict(ctx context.Context, id identity.ID, seq int64, err error) error {
+	switch problem.AsError(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
 		next, readErr := v.Registry.NextActorSeq(ctx, id)
 		if readErr != nil {
@@ -149,8 +149,8 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 	return err
 }
 
-// ready opens id's key before the registry's turn is taken, because opening may be slow.
-func (v *Directory) ready(ctx context.Context, id identity.ID) error {
+// openKey opens id's key before the registry's turn is taken, because opening may be slow.
+func (v *Directory) openKey(ctx context.Context, id identity.ID) error {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return err
@@ -158,13 +158,13 @@ func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.seed).Ready(ctx)
 }
 
-func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, w wished) (Record, registry.Receipt, error) {
+func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, w publishOptionsFunc) (Record, registry.Receipt, error) {
 	id := r.ID
 	a, err := v.announce(ctx, r, verb, w)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
-	if !a.news() {
+	if !a.hasChanges() {
 		// The registration of an older release may have no name.
 		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
 			return Record{}, registry.Receipt{}, err
@@ -180,10 +180,10 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
-		return Record{}, registry.Receipt{}, v.late(ctx, id, p.ActorSeq, err)
+		return Record{}, registry.Receipt{}, v.asConflict(ctx, id, p.ActorSeq, err)
 	}
-	e := &entry{logbook.KindPublished, logbook.Published(logbook.Publication{
-		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.Effective(p.Visibility), From: a.from, To: a.record.State,
+	e := &entry{logbook.KindPublished, logbook.PublishedPayload(logbook.Publication{
+		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.EffectiveVisibility(p.Visibility), From: a.from, To: a.record.State,
 	})}
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
@@ -193,7 +193,7 @@ func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(
 	if err != nil {
 		return nil, err
 	}
-	placed, err := v.Registry.Turn(ctx)
+	placed, err := v.Registry.AcquireTurn(ctx)
 	if err != nil {
 		written()
 		return nil, err
@@ -212,14 +212,14 @@ type announcement struct {
 	listing    *listing.Listing // unsigned, or nil if unchanged
 }
 
-func (v *Directory) announce(ctx context.Context, record Record, verb string, w wished) (a announcement, err error) {
+func (v *Directory) announce(ctx context.Context, record Record, verb string, w publishOptionsFunc) (a announcement, err error) {
 	a.record = record
 	r := &a.record
 	a.from = r.State
 	if r.IsDeleted() {
-		return a, deleted(r)
+		return a, deletedError(r)
 	}
-	if r.State.Closed() {
+	if r.State.IsClosed() {
 		return a, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, verb)
 	}
 	if a.reg, _, err = v.Registry.Get(ctx, r.ID); err != nil {
@@ -276,7 +276,7 @@ func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingO
 	case w.Listing != nil:
 		options, given = *w.Listing, w.Listing.Price
 	case l != nil:
-		options = ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.Family, Owner: l.Owner}
+		options = ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.ModelFamily, Owner: l.Owner}
 	}
 	var err error
 	if options.Price, err = r.ListedPrice(given); err != nil {
@@ -308,7 +308,7 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	// The version is the time, so that a version that an operator's listing replaced is not used
 	// again.
 	l := listing.New(id, max(now.UnixMicro(), 1))
-	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
+	l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
 	if g.Listing == nil {
 		return &l
@@ -320,9 +320,9 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	return &l
 }
 
-func (a *announcement) news() bool {
+func (a *announcement) hasChanges() bool {
 	g := &a.reg
-	return g.Joined == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.Signed != a.visibility ||
+	return g.FirstSeq == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.SignedVisibility != a.visibility ||
 		g.State != a.record.State || a.record.State != a.from || a.listing != nil
 }
 
@@ -337,10 +337,10 @@ func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publica
 	seq := a.reg.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),
-		Payload: event.RegisterPayload(a.card.Hash(), a.card.HaloVersion, id, a.record.State.Effective(a.visibility)),
+		Payload: event.RegisterPayload(a.card.Hash(), a.card.HaloVersion, id, a.record.State.EffectiveVisibility(a.visibility)),
 	}
-	if known := a.reg.CardHash; a.reg.Joined > 0 && known != a.card.Hash() {
-		e.Key = event.ReplacesKeyAt(known, seq)
+	if currentHash := a.reg.CardHash; a.reg.FirstSeq > 0 && currentHash != a.card.Hash() {
+		e.Key = event.ReplacesKeyAt(currentHash, seq)
 	}
 	if err := e.Sign(ctx, signer); err != nil {
 		return registry.Publication{}, err

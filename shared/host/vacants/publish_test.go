@@ -44,10 +44,10 @@ func TestAPublishSignsCardEventAndListingAndWakesTheVacant(t *testing.T) {
 		t.Errorf("Publish() (-want +got):\n%s", diff)
 	}
 	g := registration(t, v, id)
-	if r.State != lifecycle.Active || g.State != lifecycle.Active || !g.Listed() || !g.Hosted {
+	if r.State != lifecycle.Active || g.State != lifecycle.Active || !g.IsListed() || !g.Hosted {
 		t.Errorf("the vacant is %s, its registration %+v, want ACTIVE and listed", r.State, g)
 	}
-	want := listing.Listing{VacantID: id, Version: newClock().now().UnixMicro(), Tags: w.Tags, Skills: w.Skills, Summary: w.Summary, Family: w.Family, Owner: w.Owner}
+	want := listing.Listing{VacantID: id, Version: newClock().now().UnixMicro(), Tags: w.Tags, Skills: w.Skills, Summary: w.Summary, ModelFamily: w.Family, Owner: w.Owner}
 	if diff := cmp.Diff(&want, g.Listing, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Signature" }, cmp.Ignore())); diff != "" {
 		t.Errorf("listing (-want +got):\n%s", diff)
 	}
@@ -105,7 +105,7 @@ func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 		}
 		events, err := v.Registry.Events(t.Context(), id, &id, g.LastSeq-1, 1)
 		must(t, err)
-		if follows, says := event.Replaces(events[0].Key); i > 0 && i < 4 && (!says || follows != known) {
+		if follows, says := event.ParseReplacesKey(events[0].Key); i > 0 && i < 4 && (!says || follows != known) {
 			t.Errorf("publish %d has key %s, want one that replaces %s", i, events[0].Key, known)
 		}
 		known = g.CardHash
@@ -158,8 +158,8 @@ func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 	} {
 		do(t, v, id, step.command)
 		g := registration(t, v, id)
-		if g.State != step.want || g.Listed() != step.listed || g.ActorSeq != 1 {
-			t.Errorf("after %s it is registered as %s, listed %t, %d events; want %s, %t, 1", step.command, g.State, g.Listed(), g.ActorSeq, step.want, step.listed)
+		if g.State != step.want || g.IsListed() != step.listed || g.ActorSeq != 1 {
+			t.Errorf("after %s it is registered as %s, listed %t, %d events; want %s, %t, 1", step.command, g.State, g.IsListed(), g.ActorSeq, step.want, step.listed)
 		}
 	}
 	do(t, v, id, "delete")
@@ -239,7 +239,7 @@ func TestPublishRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := v.Publish(t.Context(), c.id, c.w)
 			wantKind(t, "Publish()", err, c.kind)
-			if text := problem.Of(err).Text(); !strings.Contains(text, c.text) {
+			if text := problem.AsError(err).Text(); !strings.Contains(text, c.text) {
 				t.Errorf("Publish() = %q, want it to say %q", text, c.text)
 			}
 		})
@@ -305,7 +305,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	v := host(t, memory.New(), vault(t), c.now, hostURL)
 	key := newKey(t)
 	id := key.ID()
-	must(t, errorOf(v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)})))
+	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)})))
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 1}
 	must(t, e.Sign(t.Context(), key))
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
@@ -318,7 +318,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	// The revoked key is refused for any other vacant.
 	other := host(t, memory.New(), vault(t), c.now, hostURL)
 	must(t, errorOf(other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature})))
-	_, err := other.Create(t.Context(), vacants.Spec{Name: "back", Capability: "c", Substrate: "echo", Key: key})
+	_, err := other.Create(t.Context(), vacants.CreateSpec{Name: "back", Capability: "c", Substrate: "echo", Key: key})
 	wantKind(t, "Create() with a revoked key", err, problem.Revoked)
 }
 

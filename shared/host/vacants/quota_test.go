@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-func spec(tenant, name string) vacants.Spec {
-	return vacants.Spec{By: vacants.Tenant(tenant), Tenant: tenant, Name: name, Capability: "says what it hears", Substrate: "echo"}
+func spec(tenant, name string) vacants.CreateSpec {
+	return vacants.CreateSpec{By: vacants.Tenant(tenant), Tenant: tenant, Name: name, Capability: "says what it hears", Substrate: "echo"}
 }
 
 func wantQuota(t *testing.T, what string, err error, n quota.Name, helps string) {
 	t.Helper()
 	wantKind(t, what, err, problem.QuotaReached)
-	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "quota "+string(n)+": tenant acme may have at most ") || !strings.Contains(text, helps) {
+	if text := problem.AsError(err).Text(); !strings.HasPrefix(text, "quota "+string(n)+": tenant acme may have at most ") || !strings.Contains(text, helps) {
 		t.Errorf("%s says %q", what, text)
 	}
 }

@@ -25,8 +25,8 @@ type Record struct {
 	Name       string
 	State      lifecycle.State
 	Capability string
-	Substrate  string           // string form of a substrate.Spec
-	By         outbound.Chooser // party that set Substrate and Agent
+	Substrate  string              // string form of a substrate.Spec
+	Chooser    outbound.URLChooser // party that set Substrate and Agent
 	// Agent is the version of the definition.Agent that answers with Substrate. Zero means the
 	// default agent. It is not used while the vacant answers with a plan.
 	Agent   int
@@ -50,15 +50,15 @@ type Record struct {
 	Closed   bool
 	Reach    composite.Reachability
 	Outbound composite.Outbound
-	// Kin reports whether the vacant has a parent or has ever had children.
-	Kin bool
-	// Plain is the setting for callers without a key.
-	Plain Plain
+	// HasKin reports whether the vacant has a parent or has ever had children.
+	HasKin bool
+	// KeylessAccess is the setting for callers without a key.
+	KeylessAccess Plain
 	// Price is the price of a call, or nil if no price was ever set. A free price keeps the number
 	// of the last version.
 	Price *price.Price
-	// Work limits the duration of a call. Zero means the host's limit.
-	Work time.Duration
+	// MaxCallTime limits the duration of a call. Zero means the host's limit.
+	MaxCallTime time.Duration
 	// Input lists the media types of the files that the vacant's agent accepts in addition to text
 	// (definition.Agent).
 	Input []string
@@ -177,7 +177,7 @@ type stored struct {
 // format is the format of records. UpgradeRecord reads formats 1 to 4.
 const format = 5
 
-var record = store.JSON[stored](format)
+var record = store.JSONCodec[stored](format)
 
 func encodeRecord(r Record) ([]byte, error) {
 	// For a deleted vacant only the tombstone is encoded, so that destroyed data cannot be written
@@ -185,13 +185,13 @@ func encodeRecord(r Record) ([]byte, error) {
 	// callers.
 	s := stored{
 		ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
-		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
+		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.HasKin,
 	}
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
 		s.Floor, s.Restored = r.Floor, r.Restored
-		s.Plain, s.Price, s.Work, s.Input, s.Memory, s.Stored = r.Plain, r.Price, r.Work, r.Input, r.Memory, r.Stored
-		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
+		s.Plain, s.Price, s.Work, s.Input, s.Memory, s.Stored = r.KeylessAccess, r.Price, r.MaxCallTime, r.Input, r.Memory, r.Stored
+		s.ByOperator = r.Tenant != "" && r.Chooser == outbound.Operator
 	}
 	return record.Encode(s)
 }
@@ -223,9 +223,9 @@ func decodeRecord(d store.Doc) (Record, error) {
 		by = outbound.Operator
 	}
 	return Record{
-		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
+		ID: s.ID, Name: s.Name, State: state, Chooser: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input, Memory: s.Memory, Stored: s.Stored,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, HasKin: s.Kin, KeylessAccess: s.Plain, Price: s.Price, MaxCallTime: s.Work, Input: s.Input, Memory: s.Memory, Stored: s.Stored,
 		seed: s.Seed, version: d.Version,
 	}, nil
 }
@@ -233,7 +233,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 // ChooserOf returns the effective chooser of the substrate or agent that by has set for a tenant's
 // vacant. If tenant is "", it is the operator, because only the operator's key creates and changes
 // such a vacant.
-func ChooserOf(tenant string, by outbound.Chooser) outbound.Chooser {
+func ChooserOf(tenant string, by outbound.URLChooser) outbound.URLChooser {
 	if tenant == "" {
 		return outbound.Operator
 	}
@@ -247,18 +247,18 @@ func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, e
 	if problem.Is(err, problem.Damaged) {
 		return "", nil
 	}
-	return r.Tenant, store.Problem(err)
+	return r.Tenant, store.AsProblem(err)
 }
 
 func RecordKey(id identity.ID) store.Key { return RecordDocs.Key(id.String()) }
 
-func (r *Record) isOpen() bool { return !r.State.Closed() && !r.Closed }
+func (r *Record) isOpen() bool { return !r.State.IsClosed() && !r.Closed }
 
 func (r *Record) place() store.Key {
 	if !r.isOpen() {
 		return store.Key{}
 	}
-	return RecordDocs.Listed(r.Name)
+	return RecordDocs.IndexKey(r.Name)
 }
 
 const (

@@ -53,18 +53,18 @@ func NewRecords(s store.Store, now func() time.Time, url string) (*Records, erro
 func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	r, d, err := RecordDocs.Get(ctx, v.Store, RecordKey(id))
 	if err != nil || d.Version == 0 {
-		return Record{}, false, store.Problem(err)
+		return Record{}, false, store.AsProblem(err)
 	}
-	v.bounded(r.Floor)
+	v.observeFloor(r.Floor)
 	return r, true, nil
 }
 
-// bounded calls Forget if a record's floor is later than all floors that this process has seen. A
+// observeFloor calls Forget if a record's floor is later than all floors that this process has seen. A
 // floor is set call.MaxSkew in the future when the store is restored from a backup. A process that
 // started well after the restore has no older data in its caches.
-func (v *Records) bounded(floor time.Time) {
+func (v *Records) observeFloor(floor time.Time) {
 	const clocks = time.Minute // maximum difference between the clocks of the two processes
-	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.bounded(floor) {
+	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.raiseBound(floor) {
 		return
 	}
 	v.Forget()
@@ -106,13 +106,13 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 	// No key has this id, so names and ids can share one cache.
 	key := identity.ID(sha256.Sum256([]byte("name\x00" + name)))
 	began := v.Now()
-	if m, known := v.memory.get(key, began); known {
+	if m, isCached := v.memory.get(key, began); isCached {
 		return m.record, m.ok, nil
 	}
 	generation := v.memory.now()
 	d, err := NameDoc(ctx, v.Store, name)
 	if err != nil {
-		return Record{}, false, store.Problem(err)
+		return Record{}, false, store.AsProblem(err)
 	}
 	id := key
 	if d.Version > 0 {
@@ -127,9 +127,9 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 	return r, ok, nil
 }
 
-func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
+func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, address string) (bool, error) {
 	base, err := v.Base(ctx)
-	if err != nil || base == "" || at != endpoint(base, id) {
+	if err != nil || base == "" || address != endpoint(base, id) {
 		return false, err
 	}
 	r, ok, err := v.read(ctx, id)
@@ -142,13 +142,13 @@ func (v *Records) Base(ctx context.Context) (string, error) {
 		return v.URL, nil
 	}
 	u, _, err := URLDocs.Get(ctx, v.Store, URLKey())
-	return u.URL, store.Problem(err)
+	return u.URL, store.AsProblem(err)
 }
 
 func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
 	began := v.Now()
 	if !fresh {
-		if m, known := v.memory.get(id, began); known {
+		if m, isCached := v.memory.get(id, began); isCached {
 			return m, nil
 		}
 	}
@@ -171,7 +171,7 @@ type memory struct {
 	bound      time.Time // latest Floor of a record
 }
 
-func (m *memory) bounded(floor time.Time) bool {
+func (m *memory) raiseBound(floor time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	newer := floor.After(m.bound)
@@ -207,7 +207,7 @@ func (m *memory) get(id identity.ID, now time.Time) (remembered, bool) {
 	return r, ok && now.Before(r.until)
 }
 
-func (m *memory) opened(n int, now time.Time) ([]identity.ID, bool) {
+func (m *memory) getOpen(n int, now time.Time) ([]identity.ID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.open.ids, m.open.n == n && now.Before(m.open.until)

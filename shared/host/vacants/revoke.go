@@ -24,7 +24,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err := event.CheckReason(reason); err != nil {
 		return Record{}, none, err
 	}
-	if err := v.ready(ctx, id); err != nil {
+	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, none, err
 	}
 	var receipt registry.Receipt
@@ -33,11 +33,11 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 		return err
 	})
 	if err != nil {
-		return Record{}, none, store.Problem(err)
+		return Record{}, none, store.AsProblem(err)
 	}
 	// If there is no Vault, the revocation did not change the record.
 	r, err := v.get(ctx, id)
-	if err == nil && !r.State.Closed() {
+	if err == nil && !r.State.IsClosed() {
 		r, err = v.Sink(ctx, id)
 	}
 	return r, receipt, err
@@ -75,7 +75,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature,
 	})
 	if err != nil {
-		err = v.late(ctx, id, seq, err)
+		err = v.asConflict(ctx, id, seq, err)
 	}
 	return receipt, err
 }
@@ -97,15 +97,15 @@ func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocatio
 			return err
 		}
 		r, ok, err := v.read(ctx, rev.ID)
-		if err != nil || !ok || r.State.Closed() {
+		if err != nil || !ok || r.State.IsClosed() {
 			return err
 		}
 		from := r.State
 		r.State = lifecycle.Sunk
-		return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChanged(from, r.State)})
+		return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChangedPayload(from, r.State)})
 	})
 	if err != nil {
-		return registry.Receipt{}, registry.Problem(err)
+		return registry.Receipt{}, registry.WrapStoreError(err)
 	}
 	return receipt, nil
 }

@@ -25,7 +25,7 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 			return problem.New(problem.Conflict, "vacant %s is not open to everybody, and has no place at the host's own address", r.Name)
 		}
 	}
-	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, RootKey())
 		RootDocs.Put(tx, d, root{id})
 		return err
@@ -37,7 +37,7 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err error) {
 	s, d, err := RootDocs.Get(ctx, v.Store, RootKey())
 	if err != nil {
-		return id, false, store.Problem(err)
+		return id, false, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		ids, err := v.Open(ctx, 2)

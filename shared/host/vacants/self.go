@@ -29,7 +29,7 @@ func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	return v.hostSigners.Signer(ctx, s.ID, s.Seed)
 }
 
-func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
+func (v *Directory) HostID(ctx context.Context) (identity.ID, error) {
 	if v.Identity != nil {
 		s, err := v.Identity(ctx)
 		if err != nil {
@@ -58,7 +58,7 @@ func (v *Directory) self(ctx context.Context) (self, error) {
 		return err
 	})
 	if err != nil {
-		return self{}, store.Problem(err)
+		return self{}, store.AsProblem(err)
 	}
 	v.known.Store(&s) // the identity never changes
 	return s, nil

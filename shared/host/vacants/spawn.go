@@ -106,7 +106,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 			return r, none, err
 		}
 		self := Record{Tenant: cmp.Or(s.Tenant, parent.Tenant), Parent: &s.Parent}
-		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
+		next, err := v.resolveVacants(ctx, s.By, &self, *s.Agent)
 		if err != nil {
 			return r, none, err
 		}
@@ -157,12 +157,12 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
 	r, err := v.ByName(ctx, Operator(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
-		return Record{}, none, store.Problem(taken)
+		return Record{}, none, store.AsProblem(taken)
 	}
 	if err != nil {
 		return Record{}, none, err
 	}
-	nameTaken := registry.NameTaken(r.Name)
+	nameTaken := registry.NameTakenError(r.Name)
 	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != cmp.Or(s.Tenant, parent.Tenant) {
 		return Record{}, none, nameTaken
 	}
@@ -188,14 +188,14 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 	if err != nil {
 		return Record{}, none, err
 	}
-	born := d.Born()
+	born := d.BirthManifest()
 	asked, got := s.Tools, born.Added
 	if s.Path != closedPath {
-		asked = without(asked, born.Inherited)
+		asked = subtract(asked, born.Inherited)
 	} else if got = born.Tools(); s.Outbound == "" {
 		asked = slices.Clone(asked)
-		for _, at := range firstEndpoints {
-			asked = appendOnce(asked, at)
+		for _, endpointURL := range firstEndpoints {
+			asked = appendOnce(asked, endpointURL)
 		}
 	}
 	if s.Substrate != "" {
@@ -204,10 +204,10 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 			return Record{}, none, nameTaken
 		}
 	}
-	if born.BirthPath != s.Path || b.Path != string(s.Path) || b.Rule != s.Rule ||
+	if born.BirthPath != s.Path || b.Path != string(s.Path) || b.PolicyMutation != s.Rule ||
 		s.Capability != "" && !d.Graduated && s.Capability != r.Capability ||
 		s.Reach != "" && s.Reach != born.Reachability || s.Outbound != "" && s.Outbound != born.Outbound ||
-		s.With != nil && (b.Secondary == nil || *b.Secondary != *s.With) || len(without(asked, got)) > 0 || len(without(got, asked)) > 0 {
+		s.With != nil && (b.Secondary == nil || *b.Secondary != *s.With) || len(subtract(asked, got)) > 0 || len(subtract(got, asked)) > 0 {
 		return Record{}, none, nameTaken
 	}
 	return r, d.Manifest, nil

@@ -25,14 +25,14 @@ type Changes struct {
 	// Agent is the next version of the agent. Its Vacants may be names. Agent and Substrate exclude
 	// each other.
 	Agent *definition.Agent
-	// After is the version of the agent on which the change is based. If the agent has another
-	// version now, Update fails. If After is nil, any version is replaced.
-	After *int
-	Plain *Plain
-	Work  *time.Duration // zero means the host's limit
-	// Seen is the Changed time of the record on which the changes are based. If the record has
-	// changed since then, Update fails. If Seen is zero, any record is changed.
-	Seen time.Time
+	// IfAgent is the version of the agent on which the change is based. If the agent has another
+	// version now, Update fails. If IfAgent is nil, any version is replaced.
+	IfAgent *int
+	Plain   *Plain
+	Work    *time.Duration // zero means the host's limit
+	// IfChanged is the Changed time of the record on which the changes are based. If the record has
+	// changed since then, Update fails. If IfChanged is zero, any record is changed.
+	IfChanged time.Time
 }
 
 // Update changes the name, the capability, the substrate, the agent or settings of a vacant that is
@@ -46,7 +46,7 @@ func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Reco
 	if err := v.checkChanges(&c); err != nil {
 		return Record{}, err
 	}
-	if err := v.ready(ctx, id); err != nil {
+	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, err
 	}
 	ctx, cancel := store.WithPatience(ctx)
@@ -111,30 +111,30 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	}
 	next, err := v.nextAgent(ctx, &r, c)
 	by := c.chosenBy(&r, next)
-	if err != nil || c.done(&r) && next == nil && by == r.By {
+	if err != nil || c.done(&r) && next == nil && by == r.Chooser {
 		return r, err
 	}
 	switch {
-	case c.After != nil && *c.After != r.Agent:
-		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
-	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
+	case c.IfAgent != nil && *c.IfAgent != r.Agent:
+		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.IfAgent)
+	case !c.IfChanged.IsZero() && !r.Changed.Equal(c.IfChanged):
 		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
-	case r.State.Closed():
+	case r.State.IsClosed():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
 	}
 	if err := v.rename(ctx, tx, &r, c); err != nil {
 		return r, err
 	}
 	if c.Plain != nil {
-		r.Plain = *c.Plain
+		r.KeylessAccess = *c.Plain
 	}
 	if c.Work != nil {
-		r.Work = *c.Work
+		r.MaxCallTime = *c.Work
 	}
-	r.By = by
+	r.Chooser = by
 	allowed, err := r.setSubstrate(c.Substrate, next)
 	if err == nil && (c.Substrate != nil || next != nil) {
-		err = v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, next)
+		err = v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, next)
 	}
 	if err != nil {
 		return r, err
@@ -152,19 +152,19 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	if err != nil {
 		return r, err
 	}
-	e := &entry{logbook.KindUpdated, logbook.Updated(r.Name, kindOf(r.Substrate))}
+	e := &entry{logbook.KindUpdated, logbook.UpdatedPayload(r.Name, kindOf(r.Substrate))}
 	if signed {
-		published, err := v.published(ctx, id)
+		published, err := v.isPublished(ctx, id)
 		if err != nil {
 			return r, err
 		}
 		if published {
 			r, _, err = v.publishOnce(ctx, tx, r, "updated", func(g *registry.Registration) (PublishOptions, error) {
-				return PublishOptions{Capability: &capability, Visibility: &g.Signed, allowed: allowed}, nil
+				return PublishOptions{Capability: &capability, Visibility: &g.SignedVisibility, allowed: allowed}, nil
 			})
 			return r, err
 		}
-		e = &entry{logbook.KindCardSigned, logbook.CardSigned(card.Hash(), card.Endpoint)}
+		e = &entry{logbook.KindCardSigned, logbook.CardSignedPayload(card.Hash(), card.Endpoint)}
 	}
 	if v.Registry != nil {
 		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
@@ -177,11 +177,11 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 // chosenBy returns the party that chose r's substrate or agent after the change c. If a tenant sets
 // the current value again, the chooser stays the same. If the operator does, the operator becomes
 // the chooser.
-func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
+func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.URLChooser {
 	set := c.Substrate != nil || c.Agent != nil
 	same := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)
 	if !set || same && c.By != Operator() {
-		return r.By
+		return r.Chooser
 	}
 	return ChooserOf(r.Tenant, c.By.chooser())
 }
@@ -225,8 +225,8 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Chan
 
 func (c *Changes) done(r *Record) bool {
 	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
-		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.Plain) &&
-		(c.Work == nil || *c.Work == r.Work)
+		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.KeylessAccess) &&
+		(c.Work == nil || *c.Work == r.MaxCallTime)
 }
 
 func kindOf(text string) string {

@@ -30,7 +30,7 @@ func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 	if r.Name != "scribe" || r.Capability != "sings" || string(r.Card) != string(g.Card) {
 		t.Errorf("record = %+v, want the same", r)
 	}
-	if again, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings"), Seen: time.Unix(1, 0)}); err != nil || !again.Changed.Equal(r.Changed) {
+	if again, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings"), IfChanged: time.Unix(1, 0)}); err != nil || !again.Changed.Equal(r.Changed) {
 		t.Errorf("the same again = %v, changed %v; want nothing done", err, again.Changed)
 	}
 	if _, err := v.ByName(t.Context(), vacants.Operator(), "demo"); !problem.Is(err, problem.NotFound) {
@@ -102,7 +102,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 		"an empty capability":     {r, vacants.Changes{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"no substrate":            {r, vacants.Changes{Substrate: pointer("nothing")}, problem.Malformed, "substrate"},
 		"one that is sunk":        {sunk, vacants.Changes{Name: pointer("again")}, problem.Conflict, "cannot be updated"},
-		"an old view":             {r, vacants.Changes{Name: pointer("again"), Seen: r.Changed.Add(-time.Second)}, problem.Conflict, "changed meanwhile"},
+		"an old view":             {r, vacants.Changes{Name: pointer("again"), IfChanged: r.Changed.Add(-time.Second)}, problem.Conflict, "changed meanwhile"},
 	} {
 		_, err := v.Update(t.Context(), tt.of.ID, tt.changes)
 		if !problem.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {

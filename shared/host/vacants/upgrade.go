@@ -51,7 +51,7 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	was, err := recordFormat(&d)
+	oldFormat, err := recordFormat(&d)
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	}
 	var count int64
 	if r.Tenant != "" && !r.IsDeleted() && r.Stored == 0 {
-		for _, kind := range []store.Range{AgentDocs.All(id.String()), ChainDocs.All(id.String())} {
-			for d, err := range store.All(ctx, s, kind) {
+		for _, kind := range []store.Range{AgentDocs.Range(id.String()), ChainDocs.Range(id.String())} {
+			for d, err := range store.Documents(ctx, s, kind) {
 				if err != nil {
 					return err
 				}
@@ -70,7 +70,7 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 			}
 		}
 	}
-	if was == format && d.Index == r.place() && count == 0 {
+	if oldFormat == format && d.Index == r.place() && count == 0 {
 		return nil
 	}
 	r.Stored += count
@@ -86,24 +86,24 @@ func HasEarlierRecord(ctx context.Context, from store.Reader, id identity.ID) (b
 	if err != nil || d.Version == 0 {
 		return false, err
 	}
-	was, err := recordFormat(&d)
-	return was < format, err
+	oldFormat, err := recordFormat(&d)
+	return oldFormat < format, err
 }
 
-func recordFormat(d *store.Doc) (was int, err error) {
+func recordFormat(d *store.Doc) (oldFormat int, err error) {
 	// The current format has all members of formats 2 to 4, so only the number changes.
 	var members map[string]json.RawMessage
-	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &was) != nil || was < 1 || was >= format {
-		return was, nil // Parse reports the error
+	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &oldFormat) != nil || oldFormat < 1 || oldFormat >= format {
+		return oldFormat, nil // Parse reports the error
 	}
-	if was == 1 { // programs of format 1 did not know these members
+	if oldFormat == 1 { // programs of format 1 did not know these members
 		for _, name := range []string{"agent", "plain", "price"} {
 			delete(members, name)
 		}
 	}
 	members["format"] = strconv.AppendInt(nil, format, 10)
 	d.Data, err = json.Marshal(members)
-	return was, err
+	return oldFormat, err
 }
 
 // UpgradeName adds the document of a name, or of a tombstone without a name, to the index of its
@@ -135,7 +135,7 @@ func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	case holder.Key != k:
 		also = []string{r.Name}
 	}
-	if place := indexed(&r, sort); d.Index != place {
+	if place := nameIndex(&r, sort); d.Index != place {
 		NameDocs.Put(tx, store.Doc{Key: d.Key, Index: place}, id)
 	}
 	if FormerDocs.Matches(k) {

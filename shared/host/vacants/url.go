@@ -57,7 +57,7 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 			return nil
 		})
 		if err != nil {
-			return 0, store.Problem(err)
+			return 0, store.AsProblem(err)
 		}
 	}
 	return v.Rebase(ctx)

@@ -10,10 +10,10 @@ import (
 )
 
 var Docs = store.Kind[document]{
-	Shape: store.Shape{Name: "workspace", Partition: "workspace#*", Sort: "*", Index: "workspaces", Verify: store.Joined},
-	Codec: store.JSON[document](1),
-	Own:   func(v document) []string { return []string{v.Owner, v.Name} },
-	Valid: func(_ store.Doc, v document) error {
+	Shape:    store.Shape{Name: "workspace", Partition: "workspace#*", Sort: "*", Index: "workspaces", Verify: store.VerifyWithRows},
+	Codec:    store.JSONCodec[document](1),
+	KeyParts: func(v document) []string { return []string{v.Owner, v.Name} },
+	CheckValue: func(_ store.Doc, v document) error {
 		if v.ID == "" || len(v.Box) == 0 {
 			return errors.New("it has no id or no key")
 		}
@@ -33,7 +33,7 @@ type document struct {
 // workspace, packed into one number. The number of a removed workspace is the negative Unix time of
 // its removal until the workspace's files are deleted.
 var CountDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.Joined},
+	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
 	Codec: store.Count(),
 }
 
@@ -49,9 +49,9 @@ func unpack(number int64) (files, bytes int64) { return number & filesMask, numb
 // FileDocs contains the files of a workspace. The sort key is the folded path, so a path cannot
 // exist in two spellings.
 var FileDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "file", Partition: "workspacefile#*", Sort: "*", Verify: store.Joined},
-	Codec: store.JSON[stored](1),
-	Valid: func(d store.Doc, v stored) error {
+	Shape: store.Shape{Name: "file", Partition: "workspacefile#*", Sort: "*", Verify: store.VerifyWithRows},
+	Codec: store.JSONCodec[stored](1),
+	CheckValue: func(d store.Doc, v stored) error {
 		path := v.path(d.Key)
 		if normal, err := CheckPath(path); err != nil || normal != path || Fold(path) != d.Key.Sort {
 			return errors.New("its path does not belong under its key")

@@ -42,7 +42,7 @@ func blobKey(id, name string) string { return Prefix + id + "/" + name }
 // Remove removes a workspace and destroys its key, which makes the files unreadable. Sweep deletes
 // the files later.
 func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
-	return store.Problem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err == nil && d.Version == 0 {
 			err = errNone(ref.Name)
@@ -69,7 +69,7 @@ func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 }
 
 func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) error {
-	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.All(id), store.MaxWrites) {
+	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.Range(id), store.MaxWrites) {
 		if err == nil {
 			err = w.Store.Update(ctx, func(_ context.Context, tx *store.Tx) error {
 				for _, d := range docs {
@@ -94,7 +94,7 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	blobs, err := w.Blobs()
 	if err != nil {
-		return 0, store.Problem(err)
+		return 0, store.AsProblem(err)
 	}
 	c := Verification{Documents: w.Store.Store, Now: w.now(), Found: func(_, _, _ string) {}}
 	var failed []error // errors of single workspaces, which do not stop the sweep
@@ -125,7 +125,7 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		deleted += len(listed)
 		return nil
 	})
-	return deleted, store.Problem(errors.Join(append(failed, err)...))
+	return deleted, store.AsProblem(errors.Join(append(failed, err)...))
 }
 
 // eachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads the
@@ -133,7 +133,7 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, listed []blob.Info) error) error {
 	var listed []blob.Info
 	last := ""
-	for b, err := range store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
+	for b, err := range store.Flatten(store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return blobs.List(ctx, Prefix, blob.MaxPage, cursor)
 	})) {
 		if err != nil {
@@ -188,13 +188,13 @@ func (c *Verification) Verify(ctx context.Context) error {
 			return err
 		}
 	}
-	for d, err := range store.All(ctx, c.Documents, Docs.Indexed()) {
+	for d, err := range store.Documents(ctx, c.Documents, Docs.IndexRange()) {
 		if err != nil {
 			return err
 		}
 		v, err := Docs.Parse(d)
 		if err != nil {
-			c.Found(d.Key.String(), "a workspace", problem.Of(err).Text())
+			c.Found(d.Key.String(), "a workspace", problem.AsError(err).Text())
 			continue
 		}
 		if !verified[v.ID] {
@@ -220,13 +220,13 @@ func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info
 	}
 	var counted int64
 	needed, isComplete := map[string]bool{}, true
-	for d, err := range store.All(ctx, c.Documents, FileDocs.All(id)) {
+	for d, err := range store.Documents(ctx, c.Documents, FileDocs.Range(id)) {
 		if err != nil {
 			return nil, err
 		}
 		v, err := FileDocs.Parse(d)
 		if err != nil {
-			c.Found(d.Key.String(), "a file", problem.Of(err).Text())
+			c.Found(d.Key.String(), "a file", problem.AsError(err).Text())
 			isComplete = false // the unreadable document may need any blob
 			continue
 		}

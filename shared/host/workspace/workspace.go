@@ -129,7 +129,7 @@ func (w *Workspaces) find(ctx context.Context, ref Ref) (*opened, error) {
 	v, d, err := Docs.Get(ctx, w.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	switch {
 	case err != nil:
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	case d.Version == 0:
 		return nil, errNone(ref.Name)
 	}
@@ -163,7 +163,7 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 	key := make([]byte, keySize)
 	defer clear(key)
 	if _, err := io.ReadFull(w.Store.Rand, key); err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	id, err := w.Store.NewWriteID()
 	if err != nil {
@@ -182,7 +182,7 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 		if err != nil || d.Version > 0 {
 			return err
 		}
-		Docs.Put(tx, store.Doc{Key: d.Key, Index: Docs.Listed(ref.Owner + "/" + ref.Name)}, v)
+		Docs.Put(tx, store.Doc{Key: d.Key, Index: Docs.IndexKey(ref.Owner + "/" + ref.Name)}, v)
 		CountDocs.Put(tx, store.Doc{Key: CountDocs.Key(v.ID)}, 0)
 		tx.Add(store.Add{Key: count, Delta: 1, Max: MaxWorkspaces})
 		return nil
@@ -191,24 +191,24 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 		return nil, problem.New(problem.TooLarge, "workspace %s: expected one of the %d workspaces that exist, which is the limit; remove one first", ref.Name, MaxWorkspaces)
 	}
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	return w.find(ctx, ref) // another process may have created it first
 }
 
-func (w *Workspaces) Workspaces(ctx context.Context, owner string) (all []Info, err error) {
-	for v, err := range Docs.Each(ctx, w.Store.Store, Docs.All(owner)) {
+func (w *Workspaces) Workspaces(ctx context.Context, owner string) (infos []Info, err error) {
+	for v, err := range Docs.Each(ctx, w.Store.Store, Docs.Range(owner)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(v.ID))
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		files, bytes := unpack(max(number, 0))
-		all = append(all, Info{v.Name, files, bytes, v.Created})
+		infos = append(infos, Info{v.Name, files, bytes, v.Created})
 	}
-	return all, nil
+	return infos, nil
 }
 
 func (ws *opened) load(ctx context.Context, from store.Reader, path string) (v stored, f File, err error) {
@@ -231,7 +231,7 @@ func (w *Workspaces) Stat(ctx context.Context, ref Ref, path string) (f File, er
 	if err == nil && !v.isFile() {
 		err = errNoFile(ref, path)
 	}
-	return f, store.Problem(err)
+	return f, store.AsProblem(err)
 }
 
 func errNoFile(ref Ref, path string) error {
@@ -252,7 +252,7 @@ func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []by
 func (w *Workspaces) Content(ctx context.Context, f File) ([]byte, error) {
 	blobs, err := w.Blobs()
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	key := blobKey(f.ws.id, f.blob)
 	o, err := blobs.Get(ctx, key)
@@ -260,11 +260,11 @@ func (w *Workspaces) Content(ctx context.Context, f File) ([]byte, error) {
 	case errors.Is(err, blob.ErrAbsent):
 		return nil, problem.Wrap(problem.Damaged, err, "the bytes of %s are missing", f.Path)
 	case err != nil:
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	box, err := io.ReadAll(io.LimitReader(o.Body, MaxFile+overhead+1))
 	if err = errors.Join(err, o.Body.Close()); err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	data, err := f.ws.key.Open(nil, nil, box, []byte(key))
 	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != f.Hash {
@@ -287,7 +287,7 @@ func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cu
 	case err != nil:
 		return nil, "", err
 	}
-	r := FileDocs.All(ws.id)
+	r := FileDocs.Range(ws.id)
 	if prefix != "" {
 		r.First, r.Last = Fold(prefix), Fold(prefix)+"\U0010FFFF"
 	}
@@ -301,7 +301,7 @@ func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cu
 			files = append(files, ws.file(d.Key, &v))
 		}
 	}
-	return files, next, store.Problem(err)
+	return files, next, store.AsProblem(err)
 }
 
 // Write creates or replaces a file, and creates the workspace if it does not exist. If the error is
@@ -328,16 +328,16 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, q Write) (f File, err e
 	}
 	// Check before storing the blob, so that a change that cannot commit leaves no blob behind.
 	if _, _, err := w.decide(ctx, w.Store.Store, ws, &q, &next); err != nil {
-		return f, store.Problem(err)
+		return f, store.AsProblem(err)
 	}
 	key := blobKey(ws.id, next.Blob)
 	box := ws.key.Seal(nil, nil, q.Data, []byte(key))
 	blobs, err := w.Blobs()
 	if err == nil {
-		_, err = blobs.Put(ctx, key, bytes.NewReader(box), int64(len(box)), blob.If{Absent: true})
+		_, err = blobs.Put(ctx, key, bytes.NewReader(box), int64(len(box)), blob.Condition{Absent: true})
 	}
 	if err != nil {
-		return f, store.Problem(err)
+		return f, store.AsProblem(err)
 	}
 	return w.change(ctx, ws, &q, next)
 }
@@ -382,7 +382,7 @@ func (w *Workspaces) change(ctx context.Context, ws *opened, q *Write, next stor
 		return nil
 	})
 	if err != nil {
-		return File{}, store.Problem(err)
+		return File{}, store.AsProblem(err)
 	}
 	return f, nil
 }

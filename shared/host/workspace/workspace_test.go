@@ -76,7 +76,7 @@ type faultyBlobs struct {
 	*faults
 }
 
-func (b faultyBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (b faultyBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	before, after := b.next()
 	if before != nil || b.down {
 		return "", blob.ErrUnavailable
@@ -134,7 +134,7 @@ func (o *objects) Get(_ context.Context, key string) (blob.Object, error) {
 
 func (o *objects) Head(context.Context, string) (blob.Info, error) { panic("nobody asks") }
 
-func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.all[key]; ok && cond.Absent {
@@ -237,7 +237,7 @@ func (w *world) read(path string) string {
 
 func (w *world) list(prefix string) (paths []string) {
 	w.Helper()
-	for page, err := range store.Follow(func(cursor string) ([]workspace.File, string, error) {
+	for page, err := range store.AllPages(func(cursor string) ([]workspace.File, string, error) {
 		return w.List(w.Context(), main, prefix, 2, cursor)
 	}) {
 		w.must(err)
@@ -348,7 +348,7 @@ func TestBytesAreSealedForTheirWorkspaceAndTheirBlob(t *testing.T) {
 		boxes = append(boxes, b)
 	}
 	for i, k := range keys {
-		_, err := w.blobs.Put(t.Context(), k, bytes.NewReader(boxes[1-i]), int64(len(boxes[1-i])), blob.If{})
+		_, err := w.blobs.Put(t.Context(), k, bytes.NewReader(boxes[1-i]), int64(len(boxes[1-i])), blob.Condition{})
 		w.must(err)
 	}
 	if _, _, err := w.Read(t.Context(), main, "secret.txt"); !problem.Is(err, problem.Damaged) {
@@ -367,7 +367,7 @@ func TestPathsAreNormal(t *testing.T) {
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("CheckPath(%.20q) = %q, %v, want %q", path, got, err, want)
 		}
-		if err != nil && problem.Of(err).Field != "path" {
+		if err != nil && problem.AsError(err).Field != "path" {
 			t.Errorf("CheckPath(%.20q) = %v, want an error about the path", path, err)
 		}
 	}
@@ -469,14 +469,14 @@ func TestLimitsOfAWorkspace(t *testing.T) {
 func TestTheNumberOfFilesIsExact(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "x")
-	for d, err := range store.All(t.Context(), w.store, workspace.Docs.All(main.Owner)) {
+	for d, err := range store.Documents(t.Context(), w.store, workspace.Docs.Range(main.Owner)) {
 		w.must(err)
 		v, err := workspace.Docs.Parse(d)
 		w.must(err)
 		k := workspace.CountDocs.Key(v.ID)
 		count, err := w.store.Doc(t.Context(), k)
 		w.must(err)
-		w.must(w.store.Commit(t.Context(), store.Put{Key: k, If: count.Version, WriteID: store.WriteID{1}, Number: 1<<20 + workspace.MaxFiles - 8}))
+		w.must(w.store.Commit(t.Context(), store.Put{Key: k, IfVersion: count.Version, WriteID: store.WriteID{1}, Number: 1<<20 + workspace.MaxFiles - 8}))
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -659,7 +659,7 @@ func TestBlobsThatAreDown(t *testing.T) {
 	w.faults.down, w.faults.writes = true, nil
 	for range 3 {
 		for _, path := range []string{"a", "b"} {
-			if _, err := w.Write(t.Context(), main, workspace.Write{Path: path, Data: []byte("y")}); !problem.Is(err, problem.Unavailable) || problem.Of(err).Kind.Row().Status != 503 {
+			if _, err := w.Write(t.Context(), main, workspace.Write{Path: path, Data: []byte("y")}); !problem.Is(err, problem.Unavailable) || problem.AsError(err).Kind.Row().Status != 503 {
 				t.Errorf("Write(%s) = %v", path, err)
 			}
 		}
@@ -782,7 +782,7 @@ func (w *world) documents() (keys []string) {
 			}
 			d, err := w.store.Doc(w.Context(), k)
 			w.must(err)
-			if d.Version > 0 && !d.Expired(w.now()) && !slices.Contains(keys, k.String()) {
+			if d.Version > 0 && !d.IsExpired(w.now()) && !slices.Contains(keys, k.String()) {
 				keys = append(keys, k.String())
 			}
 		}
@@ -854,7 +854,7 @@ func TestSweepKeepsBlobsThatADamagedDocumentMayNeed(t *testing.T) {
 			key := store.Key{Partition: strings.TrimSuffix(k, "/a"), Sort: "a"}
 			d, err := w.store.Doc(t.Context(), key)
 			w.must(err)
-			w.must(w.store.Commit(t.Context(), store.Put{Key: key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("{")}))
+			w.must(w.store.Commit(t.Context(), store.Put{Key: key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte("{")}))
 		}
 	}
 	w.pass(49 * time.Hour)
@@ -903,7 +903,7 @@ func TestVerifyReportsDamage(t *testing.T) {
 		t.Errorf("without a blob verify found %v", found)
 	}
 	w.must(func() error {
-		_, err := w.blobs.Put(t.Context(), keys[0]+"00", strings.NewReader("x"), 1, blob.If{})
+		_, err := w.blobs.Put(t.Context(), keys[0]+"00", strings.NewReader("x"), 1, blob.Condition{})
 		return err
 	}())
 	if found := w.verify(); len(found) != 1 {
@@ -913,7 +913,7 @@ func TestVerifyReportsDamage(t *testing.T) {
 	if found := w.verify(); len(found) != 2 || found[1][0] != keys[0]+"00" {
 		t.Errorf("verify found %v, want an old blob without a document", found)
 	}
-	for d, err := range store.All(t.Context(), w.store, workspace.Docs.All(main.Owner)) {
+	for d, err := range store.Documents(t.Context(), w.store, workspace.Docs.Range(main.Owner)) {
 		w.must(err)
 		v, err := workspace.Docs.Parse(d)
 		w.must(err)

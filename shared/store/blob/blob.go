@@ -32,8 +32,8 @@ type Object struct {
 	Body io.ReadCloser
 }
 
-// If is the condition of a Put. At most one field may be set. The zero If always holds.
-type If struct {
+// Condition is the condition of a Put. At most one field may be set. The zero Condition always holds.
+type Condition struct {
 	Absent bool   // the object must not exist
 	Tag    string // the object must be at this version
 }
@@ -54,7 +54,7 @@ type Blobs interface {
 	// hold and that Put did not store the blob. ErrUnavailable means that the outcome is unknown
 	// until the caller reads the object. If the adapter retries a Put that was applied, the retry
 	// succeeds. A version is durable before readers can see it.
-	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond If) (tag string, err error)
+	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond Condition) (tag string, err error)
 
 	// Delete removes an object. It succeeds if the object does not exist.
 	Delete(ctx context.Context, key string) error
@@ -97,20 +97,20 @@ func CheckKey(key string) error {
 			return fmt.Errorf("a name in a key has 1 to %d bytes, got %d in %q", maxName, len(name), key)
 		case name[0] == '.' || name[len(name)-1] == '.':
 			return fmt.Errorf("a name in a key does not begin or end with '.', got %q", key)
-		case strings.ContainsFunc(name, notOfName):
+		case strings.ContainsFunc(name, isNotKeyChar):
 			return fmt.Errorf("a name in a key is of a-z, 0-9, '.', '_' and '-', got %q", key)
 		}
 	}
 	return nil
 }
 
-func notOfName(c rune) bool {
+func isNotKeyChar(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
 // CheckPut returns an error for arguments of Put that adapters would treat differently. It restores
 // the offset of body.
-func CheckPut(key string, body io.Seeker, size int64, cond If) error {
+func CheckPut(key string, body io.Seeker, size int64, cond Condition) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func CheckList(prefix string, n int) error {
 	if len(prefix) > MaxKey {
 		return fmt.Errorf("a prefix has at most %d bytes, got %d", MaxKey, len(prefix))
 	}
-	if strings.ContainsFunc(strings.ReplaceAll(prefix, "/", ""), notOfName) {
+	if strings.ContainsFunc(strings.ReplaceAll(prefix, "/", ""), isNotKeyChar) {
 		return fmt.Errorf("a prefix is of a key's bytes, got %q", prefix)
 	}
 	return nil

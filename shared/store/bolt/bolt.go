@@ -77,19 +77,19 @@ type Options struct {
 
 // Store is an open file.
 type Store struct {
-	db    *bbolt.DB
-	limit int // maximum number of recent rows
-	queue queue
-	ended chan struct{} // closed when the committer has ended
+	db          *bbolt.DB
+	recentLimit int // maximum number of recent rows
+	queue       queue
+	ended       chan struct{} // closed when the committer has ended
 
-	disk disk
+	disk syncState
 
 	// mu guards the fields up to groupMu. It is never held while waiting.
 	mu     sync.RWMutex
 	closed bool
 	recent map[store.Stream]recent
-	// takenBack counts the groups that were published and rolled back.
-	takenBack uint64
+	// rollbackCount counts the groups that were published and rolled back.
+	rollbackCount uint64
 
 	// groupMu is held by the committer during each group, and by a walk at its start and end.
 	groupMu sync.Mutex
@@ -115,9 +115,9 @@ func (r recent) record(position uint64) uint64 {
 	return r.records[position-r.first]
 }
 
-// upTo returns r without the records after record, which a transaction that ends with record does
+// truncateAfter returns r without the records after record, which a transaction that ends with record does
 // not have.
-func (r recent) upTo(record uint64) recent {
+func (r recent) truncateAfter(record uint64) recent {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
 	}
@@ -127,20 +127,20 @@ func (r recent) upTo(record uint64) recent {
 // Open opens the file at path, or creates it with mode 0600. It rejects a file of a later Format
 // and a file locked by another process, without changing them.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{limit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
-	if s.limit == 0 {
-		s.limit = recentRows
+	s := &Store{recentLimit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
+	if s.recentLimit == 0 {
+		s.recentLimit = recentRows
 	}
 	if err := s.open(path, o); err != nil {
 		return nil, err
 	}
 	s.disk.init()
 	s.queue.init()
-	if err := guarded(func() error { return s.prepare(o.Upgrade) }); err != nil {
-		err = atPath(err, path)
+	if err := recoverPanic(func() error { return s.prepare(o.Upgrade) }); err != nil {
+		err = withPath(err, path)
 		return nil, errors.Join(err, s.closeFile(err))
 	}
-	go s.run()
+	go s.runCommitter()
 	return s, nil
 }
 
@@ -156,8 +156,8 @@ func (s *Store) prepare(u *Upgrade) error {
 	behind := false
 	look := func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
-		behind = b.indexed() < b.journal.Sequence()
-		s.disk.reached(tx.ID())
+		behind = b.indexedRecord() < b.journal.Sequence()
+		s.disk.markSynced(tx.ID())
 		return nil
 	}
 	if err := s.db.View(look); err != nil || !behind {
@@ -189,7 +189,7 @@ func (s *Store) open(path string, o Options) error {
 }
 
 func (s *Store) openFile(path string, options *bbolt.Options) error {
-	err := guarded(func() (err error) {
+	err := recoverPanic(func() (err error) {
 		s.db, err = bbolt.Open(path, 0o600, options)
 		return err
 	})
@@ -197,7 +197,7 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	case err == nil:
 		return nil
 	case isPanic(err):
-		return atPath(err, path)
+		return withPath(err, path)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return problem.Wrap(problem.Unavailable, err, "%s is held by another vacancy process", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
@@ -209,9 +209,9 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
-// guarded runs fn and converts its panic to an error: bbolt asserts that what it reads is valid,
+// recoverPanic runs fn and converts its panic to an error: bbolt asserts that what it reads is valid,
 // and the mapping of a truncated file faults. fn must release locks with defer.
-func guarded(fn func() error) (err error) {
+func recoverPanic(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -221,7 +221,7 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-func atPath(err error, path string) error {
+func withPath(err error, path string) error {
 	var p panicked
 	if errors.As(err, &p) {
 		return problem.Wrap(problem.Damaged, p, "%s is damaged, or was cut short", path)
@@ -246,7 +246,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.queue.close()
 	<-s.ended
-	return s.closeFile(s.disk.fault())
+	return s.closeFile(s.disk.err())
 }
 
 // closeFile closes the file after err. After a panic, bbolt may still hold locks and its Close

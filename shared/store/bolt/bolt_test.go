@@ -28,8 +28,8 @@ func adapter(recentRows int) storetest.Adapter {
 		return s
 	}
 	return storetest.Adapter{
-		Feed: true,
-		Open: func(tb testing.TB) store.Store { return open(tb, filepath.Join(tb.TempDir(), "vacancy.db")) },
+		HasFeed: true,
+		Open:    func(tb testing.TB) store.Store { return open(tb, filepath.Join(tb.TempDir(), "vacancy.db")) },
 		Reopen: func(tb testing.TB, s store.Store) store.Store {
 			tb.Helper()
 			if err := s.Close(); err != nil {

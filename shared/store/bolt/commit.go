@@ -12,8 +12,8 @@ import (
 // that it is not synced.
 var errNothing = errors.New("nothing to commit")
 
-// run runs the committer, which is the only goroutine that writes to the file.
-func (s *Store) run() {
+// runCommitter runs the committer, which is the only goroutine that writes to the file.
+func (s *Store) runCommitter() {
 	defer close(s.ended)
 	var group []*request
 	for {
@@ -38,7 +38,7 @@ func (s *Store) run() {
 func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
-	if err := s.disk.fault(); err != nil {
+	if err := s.disk.err(); err != nil {
 		return nil, err
 	}
 	var g *group
@@ -57,14 +57,14 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 		return outcomes, nil
 	}
 	if err != nil {
-		return nil, s.failed(g, err)
+		return nil, s.rollBack(g, err)
 	}
-	s.succeeded(g)
+	s.finishCommit(g)
 	return outcomes, nil
 }
 
 func (s *Store) update(fn func(*bbolt.Tx) error) error {
-	return guarded(func() error { return s.db.Update(fn) })
+	return recoverPanic(func() error { return s.db.Update(fn) })
 }
 
 // publish adds a group's rows to memory before its transaction becomes visible. Readers ignore
@@ -80,15 +80,15 @@ func (s *Store) publish(g *group) {
 			r.records = append(r.records, e.added...)
 			s.recent[name] = r
 		} else {
-			s.recent[name] = e.run()
+			s.recent[name] = e.recentRecords()
 		}
 	}
 }
 
-// succeeded releases readers that saw the transaction before it was synced, and drops rows that are
+// finishCommit releases readers that saw the transaction before it was synced, and drops rows that are
 // now in the file's index.
-func (s *Store) succeeded(g *group) {
-	s.disk.reached(g.id)
+func (s *Store) finishCommit(g *group) {
+	s.disk.markSynced(g.id)
 	if !g.flushed {
 		return
 	}
@@ -97,18 +97,18 @@ func (s *Store) succeeded(g *group) {
 	s.recent = map[store.Stream]recent{}
 }
 
-// failed rolls back a group that is not on disk. If its transaction is visible nevertheless, its
-// last sync failed. The state on disk is then unknown, and the store fails all calls until the file
+// rollBack rolls back a group that is not on disk. If its transaction is visible nevertheless, its
+// last sync rollBack. The state on disk is then unknown, and the store fails all calls until the file
 // is opened again. The same holds after a panic, because bbolt's lock may still be held.
-func (s *Store) failed(g *group, cause error) error {
+func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {
-		return s.disk.lost(cause)
+		return s.disk.markLost(cause)
 	}
 	if g == nil { // the transaction did not begin
 		return store.NotApplied(cause)
 	}
 	shown := true
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.readUnsynced(func(tx *bbolt.Tx) error {
 		shown = tx.ID() >= g.id
 		return nil
 	})
@@ -116,20 +116,20 @@ func (s *Store) failed(g *group, cause error) error {
 		s.unpublish(g)
 		return store.NotApplied(cause)
 	}
-	return s.disk.lost(cause)
+	return s.disk.markLost(cause)
 }
 
-func (s *Store) view(fn func(*bbolt.Tx) error) error {
-	return guarded(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
+func (s *Store) readUnsynced(fn func(*bbolt.Tx) error) error {
+	return recoverPanic(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
 }
 
 func (s *Store) unpublish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takenBack++
+	s.rollbackCount++
 	for name, r := range s.recent {
 		n := len(r.records)
-		for n > 0 && r.records[n-1] > g.before {
+		for n > 0 && r.records[n-1] > g.previousRecord {
 			n--
 		}
 		if n == 0 {

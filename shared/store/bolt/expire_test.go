@@ -19,7 +19,7 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 	key := func(name string) store.Key { return store.Key{Partition: "p", Sort: name} }
 	put := func(name string, version uint64, at time.Time) {
 		t.Helper()
-		p := store.Put{Key: key(name), If: version, WriteID: store.WriteID{1, byte(version)}, Index: store.Key{Partition: "i", Sort: name}, Expires: at}
+		p := store.Put{Key: key(name), IfVersion: version, WriteID: store.WriteID{1, byte(version)}, Index: store.Key{Partition: "i", Sort: name}, Expires: at}
 		if err := s.Commit(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}

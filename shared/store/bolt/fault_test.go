@@ -203,7 +203,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 		wantTip(t, s, "new", 0)
 		return fail
 	})
-	if err := s.failed(g, err); !errors.Is(err, store.ErrNotApplied) || !errors.Is(err, fail) {
+	if err := s.rollBack(g, err); !errors.Is(err, store.ErrNotApplied) || !errors.Is(err, fail) {
 		t.Errorf("failed() = %v, want ErrNotApplied with the cause", err)
 	}
 	wantTip(t, s, "stream", 3)
@@ -253,7 +253,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 		<-ctx.looked
 		return fail
 	})
-	if err := s.failed(g, err); !errors.Is(err, store.ErrNotApplied) {
+	if err := s.rollBack(g, err); !errors.Is(err, store.ErrNotApplied) {
 		t.Fatalf("failed() = %v, want ErrNotApplied", err)
 	}
 	// The next group's row gets the record number that the failed one had.
@@ -268,7 +268,7 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	s := openTest(t, Options{})
 	must(t, s.Commit(t.Context(), row("stream", 1)))
 	// A transaction is visible although its commit reported a failure.
-	err := s.failed(&group{id: int(s.disk.last.Load())}, errors.New("fsync: input/output error"))
+	err := s.rollBack(&group{id: int(s.disk.last.Load())}, errors.New("fsync: input/output error"))
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotApplied) {
 		t.Errorf("failed() = %v, want ErrUnavailable with an unknown outcome", err)
 	}
@@ -282,9 +282,9 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 }
 
 func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
-	var d disk
+	var d syncState
 	d.init()
-	d.reached(5)
+	d.markSynced(5)
 	if err := d.await(5); err != nil {
 		t.Errorf("await(5) = %v, want nil at once", err)
 	}
@@ -296,11 +296,11 @@ func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
 		t.Fatalf("await() = %v before it was reached", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	d.reached(6)
+	d.markSynced(6)
 	if err := <-done; err != nil {
 		t.Errorf("await(6) = %v, want nil", err)
 	}
-	lost := d.lost(errors.New("disk on fire"))
+	lost := d.markLost(errors.New("disk on fire"))
 	if err := <-done; !errors.Is(err, store.ErrUnavailable) || err != lost {
 		t.Errorf("await(7) = %v, want what lost returned", err)
 	}
@@ -326,7 +326,7 @@ func TestEveryReadWaitsForTheDisk(t *testing.T) {
 	if n := len(done); n > 0 {
 		t.Errorf("%d reads did not wait until the disk had what they saw", n)
 	}
-	s.disk.reached(last)
+	s.disk.markSynced(last)
 	for range reads {
 		if err := <-done; err != nil {
 			t.Errorf("a read = %v, want nil", err)
@@ -356,7 +356,7 @@ func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.disk.reached(1 << 30)
+	s.disk.markSynced(1 << 30)
 	for _, name := range []store.Stream{"gone", "swapped", "format"} {
 		rows, err := s.Rows(t.Context(), name, 1, 10, store.Ascending)
 		if !problem.Is(err, problem.Damaged) || len(rows) != 1 {
@@ -414,7 +414,7 @@ func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
 	waitTaken(s)
 	views := make(chan *view, 1)
 	go func() {
-		v, err := s.viewNow(t.Context())
+		v, err := s.newView(t.Context())
 		if err != nil {
 			t.Errorf("viewNow() = %v, want nil", err)
 		}
@@ -429,7 +429,7 @@ func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
 		t.Errorf("Commit() = %v, want nil", err)
 	}
 	v := <-views
-	defer s.forget(v)
+	defer s.removeView(v)
 	rows, err := v.Rows(t.Context(), "stream", 1, 10, store.Ascending)
 	if err != nil || len(rows) != 1 {
 		t.Errorf("Rows() = %d rows, %v, want the group's 1", len(rows), err)
@@ -443,7 +443,7 @@ func TestAViewOfALongStreamEndsWhereItWas(t *testing.T) {
 			must(t, s.Commit(t.Context(), row("stream", p), row(store.Stream(fmt.Sprint(p)), 1)))
 		}
 		for p := uint64(1); p <= 50; p++ {
-			v, err := s.viewNow(t.Context())
+			v, err := s.newView(t.Context())
 			must(t, err)
 			commit(p)
 			defer func() {
@@ -459,7 +459,7 @@ func TestAViewOfALongStreamEndsWhereItWas(t *testing.T) {
 				if want := int(min(p, 2*p-2)); err != nil || len(names) != want {
 					t.Errorf("view %d: Streams() = %d, %v, want %d", p, len(names), err, want)
 				}
-				s.forget(v)
+				s.removeView(v)
 			}()
 		}
 	}

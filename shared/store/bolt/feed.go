@@ -38,11 +38,11 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 		size := 0
 		for k, v := c.Seek(number(last + 1)); k != nil && len(rows) < n && size < pageBytes; k, v = c.Next() {
 			if len(v) < headerSize {
-				return damaged("record %x is cut short", k)
+				return damagedError("record %x is cut short", k)
 			}
 			stream := parseNumber(v[17:25])
-			name, known := names[stream]
-			if !known {
+			name, isCached := names[stream]
+			if !isCached {
 				if name, err = streamName(tx, stream); err != nil {
 					return err
 				}
@@ -70,7 +70,7 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 func streamName(tx *bbolt.Tx, n uint64) (store.Stream, error) {
 	name := tx.Bucket(numbersBucket).Get(number(n))
 	if name == nil {
-		return "", damaged("stream %d has no name", n)
+		return "", damagedError("stream %d has no name", n)
 	}
 	return store.Stream(name), nil
 }

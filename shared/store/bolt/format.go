@@ -79,13 +79,13 @@ func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record
 func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	switch {
 	case record == nil:
-		return store.Row{}, damaged("row %d of stream %d is gone", position, stream)
+		return store.Row{}, damagedError("row %d of stream %d is gone", position, stream)
 	case len(record) < headerSize:
-		return store.Row{}, damaged("row %d of stream %d is cut short", position, stream)
+		return store.Row{}, damagedError("row %d of stream %d is cut short", position, stream)
 	case record[0] != rowFormat:
-		return store.Row{}, damaged("row %d of stream %d has format %d", position, stream, record[0])
+		return store.Row{}, damagedError("row %d of stream %d has format %d", position, stream, record[0])
 	case parseNumber(record[17:25]) != stream || parseNumber(record[25:33]) != position:
-		return store.Row{}, damaged("row %d of stream %d is another's: row %d of stream %d", position, stream,
+		return store.Row{}, damagedError("row %d of stream %d is another's: row %d of stream %d", position, stream,
 			parseNumber(record[25:33]), parseNumber(record[17:25]))
 	}
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil // Data aliases record
@@ -107,7 +107,7 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 			return store.Key{Partition: string(b[2 : 2+n]), Sort: string(b[2+n:])}, nil
 		}
 	}
-	return store.Key{}, damaged("%q is not a document's key", b)
+	return store.Key{}, damagedError("%q is not a document's key", b)
 }
 
 // listedKey sorts by the index sort, then by the document's key. To keep that order, it encodes a
@@ -127,16 +127,16 @@ func listedSort(partition, sort string) []byte {
 }
 
 func parseListed(entry []byte, prefixSize int) (store.Key, error) {
-	for at := prefixSize; at+1 < len(entry); at++ {
-		if entry[at] != 0 {
+	for offset := prefixSize; offset+1 < len(entry); offset++ {
+		if entry[offset] != 0 {
 			continue
 		}
-		if entry[at+1] == 1 {
-			return parseDocumentKey(entry[at+2:])
+		if entry[offset+1] == 1 {
+			return parseDocumentKey(entry[offset+2:])
 		}
-		at++ // skip the 255 of an escaped zero byte
+		offset++ // skip the 255 of an escaped zero byte
 	}
-	return store.Key{}, damaged("%q is not an entry of the index", entry)
+	return store.Key{}, damagedError("%q is not an entry of the index", entry)
 }
 
 func expiringKey(d store.Doc) []byte {
@@ -169,11 +169,11 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 		return store.Doc{Key: k}, nil
 	}
 	if len(b) == 0 || b[0] != rowFormat {
-		return store.Doc{}, damaged("document %s has an unknown format", k)
+		return store.Doc{}, damagedError("document %s has an unknown format", k)
 	}
 	d, ok := parseDocumentBody(k, b[1:])
 	if !ok {
-		return store.Doc{}, damaged("document %s is cut short", k)
+		return store.Doc{}, damagedError("document %s is cut short", k)
 	}
 	return d, nil
 }
@@ -220,12 +220,12 @@ func cloneDoc(d store.Doc) store.Doc {
 	return d
 }
 
-func damaged(format string, args ...any) error {
+func damagedError(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
 }
 
 // checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, an
-// earlier format is an EarlierError. A later format is also an error.
+// earlier format is an OldFormatError. A later format is also an error.
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {
@@ -233,17 +233,17 @@ func checkFormat(db *bbolt.DB, u *Upgrade) error {
 		return err
 	case info.Format > Format:
 		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use a newer vacancy, or other data with --data OTHER", db.Path(), info.Format, Format)
-	case info.Format >= 0 && info.Format < earliest:
-		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: it upgrades format %d and later; use the vacancy that wrote the file, or other data with --data OTHER", db.Path(), info.Format, Format, earliest)
+	case info.Format >= 0 && info.Format < earliestFormat:
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: it upgrades format %d and later; use the vacancy that wrote the file, or other data with --data OTHER", db.Path(), info.Format, Format, earliestFormat)
 	case info.Format < 0:
 		if err := db.Update(makeBuckets); err != nil {
 			return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
 		}
 		return nil
 	case u == nil && info.Format == Format:
-		return Earlier("the upgrade of %s from format %d is incomplete: the next start of the host completes it", db.Path(), info.From)
+		return NewEarlierError("the upgrade of %s from format %d is incomplete: the next start of the host completes it", db.Path(), info.From)
 	case u == nil:
-		return Earlier("%s has format %d, this vacancy reads format %d: the next start of the host upgrades it", db.Path(), info.Format, Format)
+		return NewEarlierError("%s has format %d, this vacancy reads format %d: the next start of the host upgrades it", db.Path(), info.Format, Format)
 	}
 	return upgrade(db, info.Format, u)
 }

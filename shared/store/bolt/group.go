@@ -14,13 +14,13 @@ import (
 // group is a transaction of commits that are synced together.
 type group struct {
 	buckets
-	s       *Store
-	id      int    // transaction id
-	before  uint64 // last record of the previous transaction
-	record  uint64 // last record so far
-	ends    map[store.Stream]*end
-	applied bool
-	flushed bool
+	s              *Store
+	id             int    // transaction id
+	previousRecord uint64 // last record of the previous transaction
+	record         uint64 // last record so far
+	ends           map[store.Stream]*streamEnd
+	applied        bool
+	flushed        bool
 }
 
 type buckets struct{ meta, journal, names, numbers, index, documents, listed, expiring *bbolt.Bucket }
@@ -32,24 +32,24 @@ func openBuckets(tx *bbolt.Tx) buckets {
 	}
 }
 
-func (b buckets) indexed() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
+func (b buckets) indexedRecord() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
 
-// end describes the end of a stream: its number (0 for a new stream), its last position, and the
+// streamEnd describes the streamEnd of a stream: its number (0 for a new stream), its last position, and the
 // records that this group added.
-type end struct {
+type streamEnd struct {
 	number, last uint64
 	added        []uint64
 }
 
-// run returns the records that the group added to the stream.
-func (e *end) run() recent {
+// recentRecords returns the records that the group added to the stream.
+func (e *streamEnd) recentRecords() recent {
 	return recent{number: e.number, first: e.last - uint64(len(e.added)) + 1, records: e.added}
 }
 
 func newGroup(s *Store, tx *bbolt.Tx) *group {
-	g := &group{buckets: openBuckets(tx), s: s, id: tx.ID(), ends: map[store.Stream]*end{}}
-	g.before = g.journal.Sequence()
-	g.record = g.before
+	g := &group{buckets: openBuckets(tx), s: s, id: tx.ID(), ends: map[store.Stream]*streamEnd{}}
+	g.previousRecord = g.journal.Sequence()
+	g.record = g.previousRecord
 	// The journal grows only at its right edge, so pages can be filled completely.
 	g.journal.FillPercent = 1
 	return g
@@ -97,10 +97,10 @@ func isRefusal(err error) bool {
 
 // end returns the end of a stream, including this group. It reads recent without a lock, because
 // only this goroutine writes to recent.
-func (g *group) end(name store.Stream) *end {
+func (g *group) end(name store.Stream) *streamEnd {
 	e := g.ends[name]
 	if e == nil {
-		e = &end{}
+		e = &streamEnd{}
 		if r, ok := g.s.recent[name]; ok {
 			e.number, e.last = r.number, r.last()
 		} else if n := g.names.Get([]byte(name)); n != nil {
@@ -200,9 +200,9 @@ func (g *group) put(p store.Put, value []byte) error {
 	return g.documents.Put(documentKey(p.Key), value)
 }
 
-// expire changes the expiry entry of the document at k from old.Expires to at.
-func (g *group) expire(old store.Doc, k store.Key, at time.Time) error {
-	if old.Expires.Equal(at) {
+// expire changes the expiry entry of the document at k from old.Expires to expiry.
+func (g *group) expire(old store.Doc, k store.Key, expiry time.Time) error {
+	if old.Expires.Equal(expiry) {
 		return nil
 	}
 	if !old.Expires.IsZero() {
@@ -210,10 +210,10 @@ func (g *group) expire(old store.Doc, k store.Key, at time.Time) error {
 			return err
 		}
 	}
-	if at.IsZero() {
+	if expiry.IsZero() {
 		return nil
 	}
-	return g.expiring.Put(expiringKey(store.Doc{Key: k, Expires: at}), nil)
+	return g.expiring.Put(expiringKey(store.Doc{Key: k, Expires: expiry}), nil)
 }
 
 func (g *group) unlist(d store.Doc) error {
@@ -260,7 +260,7 @@ func (g *group) finish() error {
 	if err := g.journal.SetSequence(g.record); err != nil {
 		return err
 	}
-	if g.record-g.indexed() >= uint64(g.s.limit) {
+	if g.record-g.indexedRecord() >= uint64(g.s.recentLimit) {
 		if err := g.flush(); err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func (g *group) flush() error {
 	runs := slices.Collect(maps.Values(g.s.recent))
 	for _, e := range g.ends {
 		if len(e.added) > 0 {
-			runs = append(runs, e.run())
+			runs = append(runs, e.recentRecords())
 		}
 	}
 	slices.SortFunc(runs, func(a, b recent) int {
@@ -297,9 +297,9 @@ func (g *group) flush() error {
 func catchUp(tx *bbolt.Tx) error {
 	b := openBuckets(tx)
 	c := b.journal.Cursor()
-	for k, v := c.Seek(number(b.indexed() + 1)); k != nil; k, v = c.Next() {
+	for k, v := c.Seek(number(b.indexedRecord() + 1)); k != nil; k, v = c.Next() {
 		if len(v) < headerSize {
-			return damaged("record %x is cut short", k)
+			return damagedError("record %x is cut short", k)
 		}
 		if err := b.index.Put(slices.Clone(v[17:33]), slices.Clone(k)); err != nil {
 			return err

@@ -39,7 +39,7 @@ func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) 
 		c = tx.Bucket(listedBucket).Cursor()
 	}
 	size := 0
-	for k, v := l.seek(c); l.holds(k); k, v = c.Next() {
+	for k, v := l.seek(c); l.contains(k); k, v = c.Next() {
 		if len(docs) == l.n || size >= pageBytes {
 			last := docs[len(docs)-1]
 			return docs, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
@@ -50,7 +50,7 @@ func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) 
 		}
 		if l.r.Index {
 			if v = documents.Get(documentKey(key)); v == nil {
-				return docs, "", damaged("document %s is listed and not there", key)
+				return docs, "", damagedError("document %s is listed and not there", key)
 			}
 		}
 		d, err := parseDocument(key, v)
@@ -75,7 +75,7 @@ func (l *listing) seek(c *bbolt.Cursor) (k, v []byte) {
 	return k, v
 }
 
-func (l *listing) holds(k []byte) bool {
+func (l *listing) contains(k []byte) bool {
 	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.r.Last == "" || bytes.Compare(k, l.last) < 0)
 }
 

@@ -40,7 +40,7 @@ func newRequest(writes []store.Write) *request {
 			w.Data = nil
 			r.writes[i] = w
 		case store.Put:
-			r.values[i] = newDocument(store.Doc{Version: w.If + 1, WriteID: w.WriteID, Number: w.Number, Index: w.Index, Expires: w.Expires, Data: w.Data})
+			r.values[i] = newDocument(store.Doc{Version: w.IfVersion + 1, WriteID: w.WriteID, Number: w.Number, Index: w.Index, Expires: w.Expires, Data: w.Data})
 			w.Data = nil
 			r.writes[i] = w
 		default:

@@ -17,7 +17,7 @@ import (
 const pageBytes = 1 << 20
 
 func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err error) {
-	err = s.readStream(ctx, name, everything, func(st stream) error {
+	err = s.readStream(ctx, name, noRecordLimit, func(st stream) error {
 		if last := st.last(); last > 0 {
 			row, err = st.row(last)
 			row = store.CloneRow(row)
@@ -31,15 +31,15 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
-	err = s.readStream(ctx, name, everything, func(st stream) error {
+	err = s.readStream(ctx, name, noRecordLimit, func(st stream) error {
 		rows, err = st.page(from, n, d)
 		return err
 	})
 	return rows, err
 }
 
-// everything is the record limit of reads outside a walk.
-const everything = math.MaxUint64
+// noRecordLimit is the record limit of reads outside a walk.
+const noRecordLimit = math.MaxUint64
 
 // readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
 // stream's recent rows before the transaction begins. Rows leave memory only after the file's index
@@ -47,10 +47,10 @@ const everything = math.MaxUint64
 // copy may contain its records, whose numbers the next group reuses, and readStream starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
 	for {
-		r, takenBack := s.known(name)
+		r, takenBack := s.recentOf(name)
 		again := false
 		err := s.read(ctx, func(tx *bbolt.Tx) error {
-			if _, now := s.known(name); now != takenBack {
+			if _, now := s.recentOf(name); now != takenBack {
 				again = true
 				return nil
 			}
@@ -62,10 +62,10 @@ func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64,
 	}
 }
 
-func (s *Store) known(name store.Stream) (r recent, takenBack uint64) {
+func (s *Store) recentOf(name store.Stream) (r recent, takenBack uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.recent[name], s.takenBack
+	return s.recent[name], s.rollbackCount
 }
 
 // read runs fn in a read transaction whose data is on disk.
@@ -76,7 +76,7 @@ func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
 	}
 	// Rollback of a read transaction fails only if the transaction has ended.
 	defer func() { _ = tx.Rollback() }()
-	return guarded(func() error { return fn(tx) })
+	return recoverPanic(func() error { return fn(tx) })
 }
 
 func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
@@ -114,7 +114,7 @@ type stream struct {
 func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream {
 	st := stream{journal: tx.Bucket(journalBucket)}
 	st.limit = min(limit, st.journal.Sequence())
-	st.recent = r.upTo(st.limit)
+	st.recent = r.truncateAfter(st.limit)
 	if len(st.recent.records) > 0 {
 		st.number = r.number
 	} else {

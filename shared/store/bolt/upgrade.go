@@ -12,20 +12,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// EarlierError is the error of Open for a file of an earlier format or with an incomplete upgrade,
+// OldFormatError is the error of Open for a file of an earlier format or with an incomplete upgrade,
 // if Options.Upgrade is nil.
-type EarlierError struct{ problem *problem.Error }
+type OldFormatError struct{ problem *problem.Error }
 
-func (e *EarlierError) Error() string { return e.problem.Error() }
+func (e *OldFormatError) Error() string { return e.problem.Error() }
 
-func (e *EarlierError) Unwrap() error { return e.problem }
+func (e *OldFormatError) Unwrap() error { return e.problem }
 
-func Earlier(format string, args ...any) error {
-	return &EarlierError{problem.New(problem.Conflict, format, args...)}
+func NewEarlierError(format string, args ...any) error {
+	return &OldFormatError{problem.New(problem.Conflict, format, args...)}
 }
 
-// earliest is the earliest format that can be upgraded.
-const earliest = 2
+// earliestFormat is the earliestFormat format that can be upgraded.
+const earliestFormat = 2
 
 // Limits of a transaction of an upgrade.
 const (
@@ -81,7 +81,7 @@ func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
 			return err
 		}
 		if err := db.Update(func(tx *bbolt.Tx) error { return beginUpgrade(tx, from) }); err != nil {
-			return notUpgraded(db, err)
+			return upgradeError(db, err)
 		}
 	}
 	for entries, done := 0, false; !done; {
@@ -91,7 +91,7 @@ func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
 			return err
 		})
 		if err != nil {
-			return notUpgraded(db, err)
+			return upgradeError(db, err)
 		}
 		if entries += n; u.Progress != nil && n > 0 {
 			u.Progress(entries)
@@ -100,7 +100,7 @@ func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
 	return nil
 }
 
-func notUpgraded(db *bbolt.DB, err error) error {
+func upgradeError(db *bbolt.DB, err error) error {
 	return problem.Wrap(problem.Unavailable, err, "the upgrade of %s was interrupted: %v; the next start continues it", db.Path(), err)
 }
 
@@ -119,7 +119,7 @@ func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	b := openBuckets(tx)
 	m, ok := parseMark(b.meta.Get(upgradeKey))
 	if !ok {
-		return 0, true, damaged("the mark of its upgrade is incomplete")
+		return 0, true, damagedError("the mark of its upgrade is incomplete")
 	}
 	from, change := b.names, func(name, n []byte) error { return b.numbers.Put(n, name) }
 	switch m.phase {
@@ -192,12 +192,12 @@ func Inspect(path string) (info Info, err error) {
 	if err != nil {
 		return info, err
 	}
-	err = guarded(func() (err error) {
+	err = recoverPanic(func() (err error) {
 		info, err = readInfo(s.db)
 		return err
 	})
 	info.Size = stat.Size()
-	return info, errors.Join(atPath(err, path), s.closeFile(err))
+	return info, errors.Join(withPath(err, path), s.closeFile(err))
 }
 
 func (s *Store) Info() (Info, error) { return readInfo(s.db) }
@@ -215,15 +215,15 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 	return info, err
 }
 
-// Upgrading marks a file of the current format as being upgraded, for a caller that is going to
+// BeginUpgrade marks a file of the current format as being upgraded, for a caller that is going to
 // change the contents of documents.
-func (s *Store) Upgrading() error {
+func (s *Store) BeginUpgrade() error {
 	m := mark{from: Format, phase: phaseDone}
 	return s.setMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.bytes()) })
 }
 
-// Upgraded marks the upgrade as complete and stores about as Info.About.
-func (s *Store) Upgraded(about []byte) error {
+// FinishUpgrade marks the upgrade as complete and stores about as Info.About.
+func (s *Store) FinishUpgrade(about []byte) error {
 	return s.setMeta(func(meta *bbolt.Bucket) error {
 		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))
 	})
@@ -238,6 +238,6 @@ func (s *Store) setMeta(change func(meta *bbolt.Bucket) error) error {
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s: %v", s.db.Path(), err)
 	}
-	s.disk.reached(id)
+	s.disk.markSynced(id)
 	return syncFolder(filepath.Dir(s.db.Path()))
 }

@@ -105,7 +105,7 @@ func oldFile(t testing.TB, format, documents int) (path string, docs []store.Doc
 func allDocs(t testing.TB, s *Store) (docs []store.Doc) {
 	t.Helper()
 	for i := range 13 {
-		for d, err := range store.All(t.Context(), s, store.Range{Partition: fmt.Sprint("p", i)}) {
+		for d, err := range store.Documents(t.Context(), s, store.Range{Partition: fmt.Sprint("p", i)}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestAFileOfAnEarlierFormatIsUpgraded(t *testing.T) {
 		}
 		s, err = Open(path, Options{Upgrade: &Upgrade{Begin: func(int) error { return errors.New("begun twice") }}})
 		must(t, err)
-		must(t, errors.Join(s.Upgraded([]byte("about")), s.Close()))
+		must(t, errors.Join(s.FinishUpgrade([]byte("about")), s.Close()))
 		if info, err := Inspect(path); err != nil || info.From != 0 || string(info.About) != "about" {
 			t.Errorf("Inspect() = %+v, %v", info, err)
 		}

@@ -14,15 +14,15 @@ import (
 // Walk implements store.Walker. Its view never changes. It waits for one group of commits at its
 // start and for one at its end.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
-	v, err := s.viewNow(ctx)
+	v, err := s.newView(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.forget(v)
+	defer s.removeView(v)
 	return fn(v)
 }
 
-func (s *Store) viewNow(ctx context.Context) (*view, error) {
+func (s *Store) newView(ctx context.Context) (*view, error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
 	v := &view{s: s, before: map[store.Key][]byte{}}
@@ -38,7 +38,7 @@ func (s *Store) viewNow(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-func (s *Store) forget(v *view) {
+func (s *Store) removeView(v *view) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
 	s.views = slices.DeleteFunc(s.views, func(other *view) bool { return other == v })

@@ -17,7 +17,7 @@ import (
 // acknowledgement from a lost race, without a second read that could see a later state.
 const returnOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
-func (s *Store) action(w store.Write) types.TransactWriteItem {
+func (s *Store) actionOf(w store.Write) types.TransactWriteItem {
 	switch w := w.(type) {
 	case store.Append:
 		return types.TransactWriteItem{Put: &types.Put{
@@ -33,9 +33,9 @@ func (s *Store) action(w store.Write) types.TransactWriteItem {
 			ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
 			ReturnValuesOnConditionCheckFailure: returnOld,
 		}
-		if w.If > 0 {
+		if w.IfVersion > 0 {
 			put.ConditionExpression = aws.String("v = :if")
-			put.ExpressionAttributeValues = item{":if": num(w.If)}
+			put.ExpressionAttributeValues = item{":if": num(w.IfVersion)}
 		}
 		return types.TransactWriteItem{Put: put}
 	case store.Delete:
@@ -57,14 +57,14 @@ func (s *Store) action(w store.Write) types.TransactWriteItem {
 func (s *Store) update(a store.Add) *types.Update {
 	delta := big.NewInt(a.Delta)
 	least := new(big.Int).Sub(big.NewInt(a.Min), delta)
-	most := new(big.Int).Sub(big.NewInt(a.Max), delta)
+	greatest := new(big.Int).Sub(big.NewInt(a.Max), delta)
 	condition := "n BETWEEN :least AND :most"
-	if least.Sign() <= 0 && most.Sign() >= 0 {
+	if least.Sign() <= 0 && greatest.Sign() >= 0 {
 		condition = "attribute_not_exists(n) OR " + condition // a missing number means 0
 	}
 	set := "SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"
 	values := item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
-		":least": numText(least.String()), ":most": numText(most.String())}
+		":least": numText(least.String()), ":most": numText(greatest.String())}
 	if !a.Expires.IsZero() {
 		set += ", t = if_not_exists(t, :expires)"
 		values[":expires"] = num(uint64(a.Expires.Unix()))
@@ -99,7 +99,7 @@ func token(writes []store.Write) string {
 			part('a', string(w.Stream), string(w.WriteID[:]), fmt.Sprint(w.Position), string(w.Data))
 		case store.Put:
 			hasWriteID = true
-			part('p', w.Key.Partition, w.Key.Sort, string(w.WriteID[:]), fmt.Sprint(w.If, w.Number),
+			part('p', w.Key.Partition, w.Key.Sort, string(w.WriteID[:]), fmt.Sprint(w.IfVersion, w.Number),
 				string(w.Data), w.Index.Partition, w.Index.Sort, fmt.Sprint(w.Expires.Unix()))
 		case store.Delete:
 			part('d', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.If))

@@ -47,9 +47,9 @@ func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(shortestWait << min(attempt, 4)), nil
 }
 
-// Local configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
-// It disables response checksums, because those in error responses of DynamoDB Local are wrong.
-func Local(endpoint string) func(*dynamodb.Options) {
+// WithLocal configures a client for DynamoDB WithLocal, or a proxy in front of it, with dummy credentials.
+// It disables response checksums, because those in error responses of DynamoDB WithLocal are wrong.
+func WithLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint
 		o.Region = "us-east-1"

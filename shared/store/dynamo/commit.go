@@ -31,48 +31,48 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	}
 	actions, size := make([]types.TransactWriteItem, len(writes)), 0
 	for i, w := range writes {
-		actions[i] = s.action(w)
+		actions[i] = s.actionOf(w)
 		size += actionSize(actions[i])
 	}
 	if len(writes) > 1 && size > maxTransaction {
 		return fmt.Errorf("%w: a commit of %d bytes, at most %d", store.ErrTooLarge, size, maxTransaction)
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
-	if err := s.prove(ctx, writes); err != nil {
+	if err := s.checkPredecessors(ctx, writes); err != nil {
 		return err
 	}
 	// A plain request costs half as much as a transaction.
-	send := func() error { return s.one(ctx, actions[0]) }
+	send := func() error { return s.sendSingle(ctx, actions[0]) }
 	if len(writes) > 1 {
 		id := token(writes)
 		send = func() error { return s.transact(ctx, actions, id) }
 	}
-	return s.settle(ctx, writes, send)
+	return s.sendUntilKnown(ctx, writes, send)
 }
 
-// settle calls send until the outcome is known, and returns the refusal of the last try. A lost try
+// sendUntilKnown calls send until the outcome is known, and returns the refusal of the last try. A lost try
 // is a late write like any other, and is applied if its conditions still hold. The condition on a
 // taken position never holds again, but bounds may hold again.
-func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
+func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
 		err := send()
 		if err == nil {
-			s.remember(writes)
+			s.recordAppends(writes)
 			return nil
 		}
-		failed, certain := failures(err, len(writes))
-		if applied(writes, failed) {
-			s.remember(writes)
+		failed, certain := failedConditions(err, len(writes))
+		if isApplied(writes, failed) {
+			s.recordAppends(writes)
 			return nil
 		}
 		if certain {
-			return s.refusal(writes, failed)
+			return s.conditionError(writes, failed)
 		}
-		if !contended(err) || try == tries {
+		if !isContended(err) || try == tries {
 			return unavailable(ctx, "committing", err)
 		}
 		// Full jitter keeps colliding writers from colliding again.
@@ -87,10 +87,10 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 	}
 }
 
-func (s *Store) prove(ctx context.Context, writes []store.Write) error {
+func (s *Store) checkPredecessors(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		a, ok := w.(store.Append)
-		if !ok || s.lengths.reaches(a.Stream, a.Position-1) {
+		if !ok || s.lengths.isKnown(a.Stream, a.Position-1) {
 			continue
 		}
 		below, err := s.row(ctx, a.Stream, a.Position-1)
@@ -98,15 +98,15 @@ func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 			return err
 		}
 		if below.Position == 0 {
-			return s.beyond(ctx, writes[:i], a)
+			return s.predecessorError(ctx, writes[:i], a)
 		}
 	}
 	return nil
 }
 
-// beyond returns the error for an append whose predecessor is missing, or the error of an earlier
+// predecessorError returns the error for an append whose predecessor is missing, or the error of an earlier
 // append of the commit, which takes precedence.
-func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append) error {
+func (s *Store) predecessorError(ctx context.Context, before []store.Write, a store.Append) error {
 	for _, w := range before {
 		earlier, ok := w.(store.Append)
 		if !ok {
@@ -123,15 +123,15 @@ func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append
 	return &store.TakenError{Stream: a.Stream, Position: a.Position}
 }
 
-func (s *Store) remember(writes []store.Write) {
+func (s *Store) recordAppends(writes []store.Write) {
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
-			s.lengths.saw(a.Stream, a.Position)
+			s.lengths.record(a.Stream, a.Position)
 		}
 	}
 }
 
-func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
+func (s *Store) sendSingle(ctx context.Context, a types.TransactWriteItem) error {
 	var err error
 	switch {
 	case a.Put != nil:

@@ -35,9 +35,9 @@ func newFixture(tb testing.TB) (*fixture, storetest.Adapter) {
 			tables, _ := h.tables.Load(s)
 			return h.open(tb, tables.(dynamo.Tables))
 		},
-		Lag:    2 * time.Second,
-		Moving: true,
-		Load:   h.load,
+		IndexLag:      2 * time.Second,
+		HasMovingView: true,
+		Load:          h.load,
 	}
 }
 

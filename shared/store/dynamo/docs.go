@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return store.Doc{}, err
 	}
 	defer s.leave()
@@ -39,7 +39,7 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return nil, "", err
 	}
 	defer s.leave()

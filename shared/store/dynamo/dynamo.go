@@ -26,11 +26,11 @@ type Tables struct{ Rows, Docs string }
 type Store struct {
 	client  *dynamodb.Client
 	tables  Tables
-	lengths lengths
+	lengths knownTips
 
 	mu     sync.Mutex
 	closed bool
-	under  sync.WaitGroup // running calls
+	calls  sync.WaitGroup // running calls
 }
 
 var (
@@ -43,12 +43,12 @@ var (
 // DeleteItem on docs, Query on the index of docs, and Scan on rows for Walk, which only operators
 // use. Transactions need no further permissions.
 func New(client *dynamodb.Client, tables Tables) *Store {
-	return &Store{client: client, tables: tables, lengths: lengths{most: knownStreams}}
+	return &Store{client: client, tables: tables, lengths: knownTips{limit: knownStreams}}
 }
 
 func (s *Store) Forget() { s.lengths.forget() }
 
-func (s *Store) enter(ctx context.Context) error {
+func (s *Store) beginCall(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return store.NotApplied(err)
 	}
@@ -57,23 +57,23 @@ func (s *Store) enter(ctx context.Context) error {
 	if s.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	s.under.Add(1)
+	s.calls.Add(1)
 	return nil
 }
 
-func (s *Store) leave() { s.under.Done() }
+func (s *Store) leave() { s.calls.Done() }
 
 // Close implements store.Store. It does not close the client.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.under.Wait()
+	s.calls.Wait()
 	return nil
 }
 
 func unavailable(ctx context.Context, doing string, err error) error {
-	err = shortened(err)
+	err = shorten(err)
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		err = fmt.Errorf("%w: %w", end, err)
 	}

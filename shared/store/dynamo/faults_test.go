@@ -130,7 +130,7 @@ var acts = []act{
 		return seen{Rows: []string{"first", who}, Balance: 10, Changed: "before", Version: 1}
 	}},
 	{"put", "PutItem", func(p place, who string) []store.Write {
-		return []store.Write{store.Put{Key: p.changed, If: 1, WriteID: newAttempt(), Data: []byte(who)}}
+		return []store.Write{store.Put{Key: p.changed, IfVersion: 1, WriteID: newAttempt(), Data: []byte(who)}}
 	}, func(who string) seen {
 		return seen{Rows: []string{"first"}, Balance: 10, Changed: who, Version: 2}
 	}},
@@ -143,7 +143,7 @@ var acts = []act{
 		return []store.Write{
 			store.Append{Stream: p.stream, Position: 2, WriteID: newAttempt(), Data: []byte(who)},
 			store.Add{Key: p.balance, Delta: -6, Max: 100}, // a second time it would leave its bounds
-			store.Put{Key: p.changed, If: 1, WriteID: newAttempt(), Data: []byte(who)},
+			store.Put{Key: p.changed, IfVersion: 1, WriteID: newAttempt(), Data: []byte(who)},
 			store.Delete{Key: p.gone, If: 1},
 		}
 	}, func(who string) seen {
@@ -373,7 +373,7 @@ func TestAppliedTransactionIsKnownAfterItsDocumentsChanged(t *testing.T) {
 	p := l.newPlace(t)
 	s := l.faulty(1)
 	put := func(k store.Key, version uint64, data string) store.Put {
-		return store.Put{Key: k, If: version, WriteID: newAttempt(), Data: []byte(data)}
+		return store.Put{Key: k, IfVersion: version, WriteID: newAttempt(), Data: []byte(data)}
 	}
 	writes := []store.Write{put(p.changed, 1, "mine"), put(p.gone, 1, "mine")}
 	l.proxy.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 1, Fault: faultproxy.DropAnswer})

@@ -59,7 +59,7 @@ func docItemKey(k store.Key) item {
 
 func docItem(p store.Put) item {
 	it := docItemKey(p.Key)
-	it[attrVersion] = num(p.If + 1)
+	it[attrVersion] = num(p.IfVersion + 1)
 	it[attrWriteID] = bin(p.WriteID[:])
 	it[attrData] = bin(p.Data)
 	if p.Number != 0 {
@@ -76,7 +76,7 @@ func docItem(p store.Put) item {
 
 func readRow(it item) (store.Row, error) {
 	r := reader{item: it}
-	row := store.Row{Position: r.uint(attrSK), WriteID: r.attempt(), Data: r.bytes(attrData)}
+	row := store.Row{Position: r.uint(attrSK), WriteID: r.writeID(), Data: r.bytes(attrData)}
 	if row.Position == 0 {
 		r.fail(attrSK, "a position from 1")
 	}
@@ -101,7 +101,7 @@ func readDoc(it item) (store.Doc, error) {
 	}
 	// A document created by Add has neither attribute.
 	if r.has(attrWriteID) || r.has(attrData) {
-		doc.WriteID, doc.Data = r.attempt(), r.bytes(attrData)
+		doc.WriteID, doc.Data = r.writeID(), r.bytes(attrData)
 	}
 	if r.has(attrNumber) {
 		doc.Number = r.int(attrNumber)
@@ -148,7 +148,7 @@ func (r *reader) bytes(name string) []byte {
 	return v.Value
 }
 
-func (r *reader) attempt() (a store.WriteID) {
+func (r *reader) writeID() (a store.WriteID) {
 	if copy(a[:], r.bytes(attrWriteID)) != len(a) {
 		r.fail(attrWriteID, "16 bytes")
 	}

@@ -10,23 +10,23 @@ import (
 // stream costs one read at its next append, unless the caller reads its tip anyway.
 const knownStreams = 1 << 14
 
-// lengths records the highest known position of each stream. Rows are never deleted, so a recorded
+// knownTips records the highest known position of each stream. Rows are never deleted, so a recorded
 // position remains valid until the table is restored from a backup (Forget). It may lag behind the
 // tip but is never ahead. Two generations limit its size: a full young generation replaces the old
 // one, whose unused streams are dropped.
-type lengths struct {
+type knownTips struct {
 	mu         sync.Mutex
-	most       int
+	limit      int
 	young, old map[store.Stream]uint64
 }
 
-func (l *lengths) saw(s store.Stream, p uint64) {
+func (l *knownTips) record(s store.Stream, p uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(s, max(p, l.at(s)))
 }
 
-func (l *lengths) reaches(s store.Stream, p uint64) bool {
+func (l *knownTips) isKnown(s store.Stream, p uint64) bool {
 	if p == 0 {
 		return true
 	}
@@ -40,16 +40,16 @@ func (l *lengths) reaches(s store.Stream, p uint64) bool {
 	return true
 }
 
-func (l *lengths) forget() {
+func (l *knownTips) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.young, l.old = nil, nil
 }
 
-func (l *lengths) at(s store.Stream) uint64 { return max(l.young[s], l.old[s]) }
+func (l *knownTips) at(s store.Stream) uint64 { return max(l.young[s], l.old[s]) }
 
-func (l *lengths) note(s store.Stream, p uint64) {
-	if _, in := l.young[s]; !in && len(l.young) >= l.most {
+func (l *knownTips) note(s store.Stream, p uint64) {
+	if _, in := l.young[s]; !in && len(l.young) >= l.limit {
 		l.young, l.old = nil, l.young
 	}
 	if l.young == nil {

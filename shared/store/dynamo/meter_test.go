@@ -16,7 +16,7 @@ import (
 )
 
 func metered(t *testing.T) (context.Context, *obs.Usage) {
-	return obs.With(t.Context(), obs.Call{Now: time.Now})
+	return obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 }
 
 func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
 		return store.Append{Stream: stream, Position: p, WriteID: newAttempt(), Data: make([]byte, size)}
 	}
 	doc := store.Key{Partition: "p", Sort: "s"}
-	put := func(version uint64) store.Put { return store.Put{Key: doc, If: version, WriteID: newAttempt()} }
+	put := func(version uint64) store.Put { return store.Put{Key: doc, IfVersion: version, WriteID: newAttempt()} }
 	for _, step := range []struct {
 		fact string
 		do   func(context.Context)

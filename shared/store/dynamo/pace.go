@@ -20,10 +20,10 @@ const (
 	paceLongest = 20 * time.Second
 )
 
-// Pace limits a client to units read units per second, averaged over a second or two, based on the
+// WithReadRate limits a client to units read units per second, averaged over a second or two, based on the
 // cost in each response. A strongly consistent read of 4 KB costs one unit. wait sleeps, or returns
 // early if its context ends. A rate of 0 or less means no limit.
-func Pace(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
+func WithReadRate(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &pace{units: units, now: now}
 	return func(o *dynamodb.Options) {
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
@@ -54,7 +54,7 @@ func (p *pace) middleware(wait func(context.Context, time.Duration) error) middl
 	return middleware.InitializeMiddlewareFunc("pace", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 	) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
-		if due := p.due(); due > 0 {
+		if due := p.waitTime(); due > 0 {
 			if err := wait(ctx, due); err != nil {
 				return out, metadata, err
 			}
@@ -67,7 +67,7 @@ func (p *pace) middleware(wait func(context.Context, time.Duration) error) middl
 	})
 }
 
-func (p *pace) due() time.Duration {
+func (p *pace) waitTime() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.paid.Sub(p.now())

@@ -51,8 +51,8 @@ func TestAPacedReaderKeepsItsRate(t *testing.T) {
 	const rate = 10
 	began := time.Unix(1e9, 0)
 	clock := &slowed{at: began}
-	s := dynamo.New(dynamolocal.Client(endpoint, dynamo.Pace(rate, clock.now, clock.wait)), tables)
-	ctx, used := obs.With(t.Context(), obs.Call{Now: time.Now})
+	s := dynamo.New(dynamolocal.Client(endpoint, dynamo.WithReadRate(rate, clock.now, clock.wait)), tables)
+	ctx, used := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 	for range 5 {
 		err := s.Walk(ctx, func(v store.View) error {
 			if _, _, err := v.Streams(ctx, "", 10, ""); err != nil {
@@ -80,7 +80,7 @@ func TestAPacedReaderKeepsItsRate(t *testing.T) {
 func TestAPacedReaderWaitsWhileItIsThrottled(t *testing.T) {
 	l := newLine(t)
 	p := l.newPlace(t)
-	s := dynamo.New(dynamolocal.Client(l.proxy.URL, dynamo.Pace(1000, time.Now, retry.Sleep)), l.tables)
+	s := dynamo.New(dynamolocal.Client(l.proxy.URL, dynamo.WithReadRate(1000, time.Now, retry.Sleep)), l.tables)
 	for _, f := range []faultproxy.Fault{faultproxy.Throttle, faultproxy.Exceed, faultproxy.Internal, faultproxy.Drop} {
 		var rules []faultproxy.Rule
 		for nth := 1; nth <= 5; nth++ { // more than a caller's client tries
@@ -101,7 +101,7 @@ func TestAListOfStreamsReadsLittleOfLongOnes(t *testing.T) {
 	h.load(t, s, "long", 2000)
 	h.load(t, s, "longer", 4000)
 	h.load(t, s, "short", 1)
-	ctx, used := obs.With(t.Context(), obs.Call{Now: time.Now})
+	ctx, used := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 	var got []store.Stream
 	err := s.Walk(ctx, func(v store.View) error {
 		for cursor, more := "", true; more; more = cursor != "" {

@@ -11,28 +11,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// outcome is the result of a condition, with the existing item if the condition failed.
-type outcome struct {
+// conditionResult is the result of a condition, with the existing item if the condition failed.
+type conditionResult struct {
 	failed   bool
 	existing item
 }
 
-// failures extracts the failed conditions of n writes from err. If certain is true, failed
+// failedConditions extracts the failed conditions of n writes from err. If certain is true, failed
 // conditions are the only reason for err.
-func failures(err error, n int) (outcomes []outcome, certain bool) {
+func failedConditions(err error, n int) (outcomes []conditionResult, certain bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
-		return []outcome{{failed: true, existing: single.Item}}, true
+		return []conditionResult{{failed: true, existing: single.Item}}, true
 	}
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	if !ok || len(canceled.CancellationReasons) != n {
 		return nil, false
 	}
-	outcomes = make([]outcome, n)
+	outcomes = make([]conditionResult, n)
 	conditions, others := 0, 0
 	for i, reason := range canceled.CancellationReasons {
 		switch aws.ToString(reason.Code) {
 		case "ConditionalCheckFailed":
-			outcomes[i] = outcome{failed: true, existing: reason.Item}
+			outcomes[i] = conditionResult{failed: true, existing: reason.Item}
 			conditions++
 		case "None", "":
 		default:
@@ -42,9 +42,9 @@ func failures(err error, n int) (outcomes []outcome, certain bool) {
 	return outcomes, conditions > 0 && others == 0
 }
 
-// applied reports whether an existing row or document has the commit's WriteID, which proves that
-// an earlier try was applied completely.
-func applied(writes []store.Write, failed []outcome) bool {
+// isApplied reports whether an existing row or document has the commit's WriteID, which proves that
+// an earlier try was isApplied completely.
+func isApplied(writes []store.Write, failed []conditionResult) bool {
 	for i, f := range failed {
 		if f.existing[attrWriteID] == nil {
 			continue
@@ -52,11 +52,11 @@ func applied(writes []store.Write, failed []outcome) bool {
 		r := reader{item: f.existing}
 		switch w := writes[i].(type) {
 		case store.Append:
-			if r.attempt() == w.WriteID {
+			if r.writeID() == w.WriteID {
 				return true
 			}
 		case store.Put:
-			if r.attempt() == w.WriteID {
+			if r.writeID() == w.WriteID {
 				return true
 			}
 		}
@@ -64,9 +64,9 @@ func applied(writes []store.Write, failed []outcome) bool {
 	return false
 }
 
-// refusal converts failed conditions to an error: the first TakenError, otherwise the first
+// conditionError converts failed conditions to an error: the first TakenError, otherwise the first
 // BoundsError, otherwise the first ConflictError, as store.Store documents.
-func (s *Store) refusal(writes []store.Write, failed []outcome) error {
+func (s *Store) conditionError(writes []store.Write, failed []conditionResult) error {
 	var bounds, conflict error
 	for i, f := range failed {
 		if !f.failed {
@@ -78,7 +78,7 @@ func (s *Store) refusal(writes []store.Write, failed []outcome) error {
 			if err != nil {
 				return fmt.Errorf("the row in the way: %w", err)
 			}
-			s.lengths.saw(w.Stream, w.Position)
+			s.lengths.record(w.Stream, w.Position)
 			return &store.TakenError{Stream: w.Stream, Position: w.Position, Occupant: occupant}
 		case store.Add:
 			if bounds == nil {
@@ -124,10 +124,10 @@ func conflictError(k store.Key, met item) error {
 	return e
 }
 
-// contended reports whether a request failed because others use the same items or partition, in
+// isContended reports whether a request failed because others use the same items or partition, in
 // this Region or another, so that a retry may succeed soon. The SDK has already retried other
 // transient errors.
-func contended(err error) bool {
+func isContended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {
 			switch aws.ToString(reason.Code) {

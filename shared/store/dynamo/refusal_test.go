@@ -17,7 +17,7 @@ var (
 	mine, others = store.WriteID{1}, store.WriteID{2}
 
 	rowWrite = store.Append{Stream: "s", Position: 2, WriteID: mine}
-	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, If: 1, WriteID: mine}
+	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, IfVersion: 1, WriteID: mine}
 	addWrite = store.Add{Key: store.Key{Partition: "p", Sort: "add"}, Delta: 1, Max: 5}
 	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, If: 1}
 )
@@ -42,7 +42,7 @@ func canceled(reasons ...any) error {
 func TestRefusalsFollowTheContractsOrder(t *testing.T) {
 	row := func(a store.WriteID) item { return rowItem(store.Append{Stream: "s", Position: 2, WriteID: a}) }
 	doc := func(v uint64, a store.WriteID, n int64) item {
-		return docItem(store.Put{Key: putWrite.Key, If: v - 1, WriteID: a, Number: n})
+		return docItem(store.Put{Key: putWrite.Key, IfVersion: v - 1, WriteID: a, Number: n})
 	}
 	taken := &store.TakenError{Stream: "s", Position: 2, Occupant: store.Row{Position: 2, WriteID: others, Data: []byte{}}}
 	bounds := &store.BoundsError{Key: addWrite.Key, Number: 5}
@@ -73,14 +73,14 @@ func TestRefusalsFollowTheContractsOrder(t *testing.T) {
 		{"another error is none of ours", errors.New("reset by peer"), false, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			failed, certain := failures(tt.err, len(writes))
-			if got := applied(writes, failed); got != tt.applied || certain != tt.certain {
+			failed, certain := failedConditions(tt.err, len(writes))
+			if got := isApplied(writes, failed); got != tt.applied || certain != tt.certain {
 				t.Errorf("applied, certain = %v, %v, want %v, %v", got, certain, tt.applied, tt.certain)
 			}
 			if tt.want == nil {
 				return
 			}
-			if diff := cmp.Diff(tt.want, New(nil, Tables{}).refusal(writes, failed)); diff != "" {
+			if diff := cmp.Diff(tt.want, New(nil, Tables{}).conditionError(writes, failed)); diff != "" {
 				t.Errorf("refusal() (-want +got):\n%s", diff)
 			}
 		})
@@ -104,7 +104,7 @@ func TestOnlyContentionIsRetried(t *testing.T) {
 		{&types.IdempotentParameterMismatchException{}, false},
 		{errors.New("reset by peer"), false},
 	} {
-		if got := contended(tt.err); got != tt.want {
+		if got := isContended(tt.err); got != tt.want {
 			t.Errorf("contended(%v) = %v, want %v", tt.err, got, tt.want)
 		}
 	}
@@ -148,10 +148,10 @@ func TestTokenIsOfEverythingWritten(t *testing.T) {
 		{store.Append{Stream: "s", Position: 2, WriteID: others}, putWrite},
 		{store.Append{Stream: "s", Position: 3, WriteID: mine}, putWrite},
 		{store.Append{Stream: "s", Position: 2, WriteID: mine, Data: []byte("d")}, putWrite},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 2, WriteID: mine}},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 1, WriteID: mine, Number: 1}},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 1, WriteID: mine, Index: index}},
-		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, If: 1, WriteID: mine}},
+		{rowWrite, store.Put{Key: putWrite.Key, IfVersion: 2, WriteID: mine}},
+		{rowWrite, store.Put{Key: putWrite.Key, IfVersion: 1, WriteID: mine, Number: 1}},
+		{rowWrite, store.Put{Key: putWrite.Key, IfVersion: 1, WriteID: mine, Index: index}},
+		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, IfVersion: 1, WriteID: mine}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 1, Max: 6}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 2, Max: 5}},
 		{putWrite, store.Delete{Key: delWrite.Key, If: 2}},
@@ -168,23 +168,23 @@ func TestTokenIsOfEverythingWritten(t *testing.T) {
 }
 
 func TestLengthsForgetButNeverExaggerate(t *testing.T) {
-	l := lengths{most: 4}
+	l := knownTips{limit: 4}
 	name := func(i int) store.Stream { return store.Stream(fmt.Sprint(i)) }
-	if !l.reaches("unknown", 0) || l.reaches("unknown", 1) {
+	if !l.isKnown("unknown", 0) || l.isKnown("unknown", 1) {
 		t.Error("only position 0 of an unknown stream exists")
 	}
-	l.saw("kept", 7)
-	l.saw("kept", 3) // a read of what the row is
+	l.record("kept", 7)
+	l.record("kept", 3) // a read of what the row is
 	for i := range 100 {
-		l.saw(name(i), 1)
-		if !l.reaches("kept", 7) || l.reaches("kept", 8) {
+		l.record(name(i), 1)
+		if !l.isKnown("kept", 7) || l.isKnown("kept", 8) {
 			t.Fatalf("after %d other streams: the length of one in use is lost or wrong", i+1)
 		}
-		if n := len(l.young) + len(l.old); n > 2*l.most {
-			t.Fatalf("%d streams are remembered, at most %d", n, 2*l.most)
+		if n := len(l.young) + len(l.old); n > 2*l.limit {
+			t.Fatalf("%d streams are remembered, at most %d", n, 2*l.limit)
 		}
 	}
-	if l.reaches(name(0), 1) {
+	if l.isKnown(name(0), 1) {
 		t.Error("a stream long unused is still remembered")
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return store.Row{}, err
 	}
 	defer s.leave()
@@ -36,7 +36,7 @@ func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n in
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
@@ -47,7 +47,7 @@ func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n in
 	if err != nil {
 		return nil, err
 	}
-	return contiguous(rows, max(from, 1), d), nil
+	return truncateAtGap(rows, max(from, 1), d), nil
 }
 
 func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamodb.QueryInput {
@@ -74,15 +74,15 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 		if err != nil {
 			return nil, err
 		}
-		s.lengths.saw(stream, row.Position)
+		s.lengths.record(stream, row.Position)
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// contiguous truncates a page at its first gap. A query is not a snapshot: it may read position 7
+// truncateAtGap truncates a page at its first gap. A query is not a snapshot: it may read position 7
 // before row 7 is written, and still return row 8, written later.
-func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
+func truncateAtGap(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
 		whole := true
 		switch {
@@ -112,7 +112,7 @@ func (s *Store) row(ctx context.Context, stream store.Stream, p uint64) (store.R
 	}
 	row, err := readRow(out.Item)
 	if err == nil {
-		s.lengths.saw(stream, p)
+		s.lengths.record(stream, p)
 	}
 	return row, err
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// unit is the number of bytes of one write unit.
-const unit = 1 << 10
+// writeUnitBytes is the number of bytes of one write writeUnitBytes.
+const writeUnitBytes = 1 << 10
 
 // ItemSize returns the size by which DynamoDB charges and limits an item (Developer Guide,
 // "DynamoDB item sizes and formats"): the UTF-8 bytes of attribute names plus the sizes of values.
@@ -27,7 +27,7 @@ func ItemSize(it map[string]types.AttributeValue) int {
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {
-		units += max(1, (size+unit-1)/unit)
+		units += max(1, (size+writeUnitBytes-1)/writeUnitBytes)
 	}
 	if len(sizes) > 1 {
 		units *= 2

@@ -25,7 +25,7 @@ func (t *throttled) Error() string {
 
 func (t *throttled) Unwrap() error { return t.error }
 
-func shortened(err error) error {
+func shorten(err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return err

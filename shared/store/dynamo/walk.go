@@ -16,7 +16,7 @@ import (
 // must not Scan. It is not a snapshot: names, rows and documents are read in their current state. A
 // stream without its first row is listed as well, because a walk should find such damage.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
 	s.leave()
@@ -41,12 +41,12 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	return v.page(ctx, s, from, n, d, condition, values)
 }
 
-// scanned is the number of rows per Scan request. A larger number would read many rows of a long
+// scanLimit is the number of rows per Scan request. A larger number would read many rows of a long
 // stream only to find its name.
-const scanned = 128
+const scanLimit = 128
 
-// beyond is DynamoDB's largest number. It sorts after every row of a stream.
-const beyond = "9.9999999999999999999999999999999999999E+125"
+// largestNumber is DynamoDB's largest number. It sorts after every row of a stream.
+const largestNumber = "9.9999999999999999999999999999999999999E+125"
 
 // Streams implements store.View. It lists the streams in the order of their hashed keys, in which
 // the rows of a stream are adjacent. Each page starts after the last possible row of the previous
@@ -59,7 +59,7 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 	if err != nil {
 		return nil, "", err
 	}
-	if err := v.enter(ctx); err != nil {
+	if err := v.beginCall(ctx); err != nil {
 		return nil, "", err
 	}
 	defer v.leave()
@@ -67,10 +67,10 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 		TableName:            &v.tables.Rows,
 		ConsistentRead:       aws.Bool(true),
 		ProjectionExpression: aws.String(attrPK),
-		Limit:                aws.Int32(scanned),
+		Limit:                aws.Int32(scanLimit),
 	}
 	if last != "" {
-		in.ExclusiveStartKey = item{attrPK: bin([]byte(last)), attrSK: numText(beyond)}
+		in.ExclusiveStartKey = item{attrPK: bin([]byte(last)), attrSK: numText(largestNumber)}
 	}
 	if prefix != "" {
 		in.FilterExpression = aws.String("begins_with(pk, :prefix)")

@@ -24,7 +24,7 @@ const warmReads = 2
 // without a name. The error has kind Unavailable and describes the fault of each table. The store
 // remains usable, because every call tries the tables again.
 func (s *Store) Warm(ctx context.Context, key store.Key) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
@@ -36,18 +36,18 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 		tables = tables[1:]
 	}
 	errs := make([]error, len(tables)*warmReads)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range errs {
-		all.Go(func() {
+		wg.Go(func() {
 			t := &tables[i/warmReads]
 			_, errs[i] = s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: t.key})
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	var told []string
 	for i, t := range tables {
 		if err := errors.Join(errs[i*warmReads : (i+1)*warmReads]...); err != nil {
-			told = append(told, fmt.Sprintf("table %s: %s", t.name, diagnosis(err)))
+			told = append(told, fmt.Sprintf("table %s: %s", t.name, diagnose(err)))
 		}
 	}
 	if told == nil {
@@ -56,7 +56,7 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	return problem.Wrap(problem.Unavailable, errors.Join(errs...), "%s", strings.Join(told, "; "))
 }
 
-func diagnosis(err error) string {
+func diagnose(err error) string {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return "it is missing, or still being created"
 	}

@@ -96,10 +96,10 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 			err := s.Warm(t.Context(), somewhere)
 			got := ""
 			if err != nil {
-				got = problem.Of(err).Text()
+				got = problem.AsError(err).Text()
 			}
 			if got != tt.want || (err != nil && !problem.Is(err, problem.Unavailable)) {
-				t.Errorf("Warm() = %q of kind %v,\nwant %q", got, problem.Of(err), tt.want)
+				t.Errorf("Warm() = %q of kind %v,\nwant %q", got, problem.AsError(err), tt.want)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (d *documents) at(k store.Key) store.Doc {
 func (d *documents) apply(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
-		d.replace(store.Doc{Key: w.Key, Version: w.If + 1, WriteID: w.WriteID,
+		d.replace(store.Doc{Key: w.Key, Version: w.IfVersion + 1, WriteID: w.WriteID,
 			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index, Expires: w.Expires})
 	case store.Add:
 		doc := d.at(w.Key)
@@ -67,9 +67,9 @@ func (d *documents) remove(k store.Key) {
 		return
 	}
 	delete(d.byKey, k)
-	take(d.partitions, k.Partition, doc, byKey)
+	removeFrom(d.partitions, k.Partition, doc, byKey)
 	if doc.Index != (store.Key{}) {
-		take(d.index, doc.Index.Partition, doc, byIndex)
+		removeFrom(d.index, doc.Index.Partition, doc, byIndex)
 	}
 }
 
@@ -84,7 +84,7 @@ func insert(m map[string][]*store.Doc, partition string, doc *store.Doc, order f
 	m[partition] = slices.Insert(m[partition], i, doc)
 }
 
-func take(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
+func removeFrom(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
 	i, _ := slices.BinarySearchFunc(m[partition], doc, order)
 	if m[partition] = slices.Delete(m[partition], i, i+1); len(m[partition]) == 0 {
 		delete(m, partition)

@@ -133,7 +133,7 @@ func (sh *shard) append(a store.Append) error {
 	if sh.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	held, free := sh.held(a.Stream, a.Position)
+	held, free := sh.rowAt(a.Stream, a.Position)
 	switch {
 	case free:
 		sh.put(a.Stream, row)
@@ -143,8 +143,8 @@ func (sh *shard) append(a store.Append) error {
 	return nil
 }
 
-// held looks up a position like store.State.Held. The caller must hold the shard's lock.
-func (sh *shard) held(name store.Stream, position uint64) (row store.Row, free bool) {
+// rowAt looks up a position like store.State.Held. The caller must hold the shard's lock.
+func (sh *shard) rowAt(name store.Stream, position uint64) (row store.Row, free bool) {
 	var rows []store.Row
 	if st := sh.streams[name]; st != nil {
 		rows = st.rows
@@ -172,7 +172,7 @@ func (s *Store) commit(writes []store.Write) error {
 	if s.docs.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	own, err := store.Decide(writes, locked{s})
+	own, err := store.Decide(writes, lockedStore{s})
 	if own || err != nil {
 		return err
 	}
@@ -187,15 +187,15 @@ func (s *Store) commit(writes []store.Write) error {
 	return nil
 }
 
-// locked is a store whose locks the running commit holds.
-type locked struct{ *Store }
+// lockedStore is a store whose locks the running commit holds.
+type lockedStore struct{ *Store }
 
-func (l locked) Held(name store.Stream, position uint64) (store.Row, bool, error) {
-	row, free := l.shards[l.shardOf(name)].held(name, position)
+func (l lockedStore) Held(name store.Stream, position uint64) (store.Row, bool, error) {
+	row, free := l.shards[l.shardOf(name)].rowAt(name, position)
 	return row, free, nil
 }
 
-func (l locked) At(k store.Key) (store.Doc, error) { return l.docs.at(k), nil }
+func (l lockedStore) At(k store.Key) (store.Doc, error) { return l.docs.at(k), nil }
 
 // lock acquires the locks of the streams in the order of their shards, followed by the lock of the
 // documents. It returns the locked shards.

@@ -88,10 +88,10 @@ func proveNothing(t *testing.T, h Adapter) {
 		{"high", store.Add{Key: newKey(), Delta: 10, Max: 9}, func(err error) { wantBounds(t, err, 0) }},
 		{"put over nothing", newPut(newKey(), 1, ""), func(err error) { wantConflict(t, err, 0) }},
 	} {
-		for at := range 6 {
-			err := c.s.Commit(t.Context(), slices.Insert(c.writes(), at, bad.write)...)
+		for index := range 6 {
+			err := c.s.Commit(t.Context(), slices.Insert(c.writes(), index, bad.write)...)
 			if err == nil {
-				t.Fatalf("Commit(with %s at %d) = nil, want a refusal", bad.name, at)
+				t.Fatalf("Commit(with %s at %d) = nil, want a refusal", bad.name, index)
 			}
 			bad.check(err)
 			c.wantNothing(t, h)
@@ -99,9 +99,9 @@ func proveNothing(t *testing.T, h Adapter) {
 	}
 	stale := newPut(newKey(), 0, "")
 	commit(t, c.s, stale)
-	for at := range 6 {
-		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), at, store.Write(newPut(stale.Key, 0, "")))...), 1)
-		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), at, store.Write(store.Delete{Key: stale.Key, If: 2}))...), 1)
+	for index := range 6 {
+		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), index, store.Write(newPut(stale.Key, 0, "")))...), 1)
+		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), index, store.Write(store.Delete{Key: stale.Key, If: 2}))...), 1)
 		c.wantNothing(t, h)
 	}
 	// The refused commits had no effect, so the same writes still succeed.
@@ -156,10 +156,10 @@ func proveMaxWrites(t *testing.T, h Adapter) {
 	writes[0] = newRow(newStream(), 1, "row")
 	for i := 1; i < store.MaxWrites; i++ {
 		p := writes[i].(store.Put)
-		writes[i] = newPut(p.Key, p.If+1, "again")
+		writes[i] = newPut(p.Key, p.IfVersion+1, "again")
 	}
 	last := writes[store.MaxWrites-1].(store.Put)
-	last.If = 7
+	last.IfVersion = 7
 	writes[store.MaxWrites-1] = last
 	wantConflict(t, s.Commit(t.Context(), writes...), 1)
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})

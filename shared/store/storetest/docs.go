@@ -69,15 +69,15 @@ func proveAddExpires(t *testing.T, h Adapter) {
 
 func proveExpires(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
-	for v, at := range []time.Time{time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC(), {}, time.Unix(1<<33, 0).UTC()} {
+	for v, expiry := range []time.Time{time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC(), {}, time.Unix(1<<33, 0).UTC()} {
 		p := newPut(k, uint64(v), "text")
-		p.Expires = at
+		p.Expires = expiry
 		p.Index = store.Key{Partition: k.Partition, Sort: "listed"}
 		commit(t, s, p)
 		wantDoc(t, s, docOf(p))
 		listed, _, err := s.Docs(t.Context(), store.Range{Partition: k.Partition}, 10, "")
-		if err != nil || len(listed) != 1 || !listed[0].Expires.Equal(at) {
-			t.Fatalf("Docs() = %v, %v, want one that expires %v", listed, err, at)
+		if err != nil || len(listed) != 1 || !listed[0].Expires.Equal(expiry) {
+			t.Fatalf("Docs() = %v, %v, want one that expires %v", listed, err, expiry)
 		}
 	}
 	if err := s.Commit(t.Context(), newPut(newKey(), 0, "beside"), store.Add{Key: k, Delta: 1, Min: 0, Max: 1 << 40}); err != nil {
@@ -87,10 +87,10 @@ func proveExpires(t *testing.T, h Adapter) {
 		t.Fatalf("after an add the document expires %v, %v", d.Expires, err)
 	}
 	wrong := newPut(newKey(), 0, "text")
-	for _, at := range []time.Time{time.Unix(1<<33, 1).UTC(), time.Unix(1<<33, 0).In(time.FixedZone("", 60)), time.Unix(0, 0).UTC()} {
-		wrong.Expires = at
+	for _, expiry := range []time.Time{time.Unix(1<<33, 1).UTC(), time.Unix(1<<33, 0).In(time.FixedZone("", 60)), time.Unix(0, 0).UTC()} {
+		wrong.Expires = expiry
 		if err := s.Commit(t.Context(), wrong); err == nil || errors.Is(err, store.ErrUnavailable) {
-			t.Fatalf("Commit(expires %v) = %v, want a refusal", at, err)
+			t.Fatalf("Commit(expires %v) = %v, want a refusal", expiry, err)
 		}
 	}
 	wantAbsent(t, s, wrong.Key)
@@ -158,7 +158,7 @@ func proveAdds(t *testing.T, h Adapter) {
 	wantDoc(t, s, store.Doc{Key: k, Version: 5, Number: 7})
 
 	// An add keeps the data; a put sets the number.
-	p := store.Put{Key: k, If: 5, WriteID: newWriteID(), Data: []byte("data"), Number: -3, Index: newKey()}
+	p := store.Put{Key: k, IfVersion: 5, WriteID: newWriteID(), Data: []byte("data"), Number: -3, Index: newKey()}
 	commit(t, s, p)
 	if err := add(-4, math.MinInt64, math.MaxInt64); err != nil {
 		t.Fatalf("Add(-4) = %v, want nil", err)
@@ -207,22 +207,22 @@ func proveAddOverflow(t *testing.T, h Adapter) {
 	}
 }
 
-// strange holds sorts, in byte order, that break naive encodings.
-var strange = []string{
+// unusualSorts holds sorts, in byte order, that break naive encodings.
+var unusualSorts = []string{
 	"\x00", "\x00\x00", "\x00\x01", "\x01", " ", "#", "#a", "-", "/", "0", "00", "1", "A", "Z", "a", "a\x00", "a\x00b", "a#", "a#b", "aa", "b",
 	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
 }
 
 func proveKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
-	if !slices.IsSorted(strange) {
+	if !slices.IsSorted(unusualSorts) {
 		t.Fatal("the strange sorts are not in order")
 	}
 	partitions := []string{base, base + "\x00", base + "#", base + "\u00ff", strings.Repeat("p", store.MaxKey-len(base)) + base}
 	for _, partition := range partitions {
-		for i := range strange {
+		for i := range unusualSorts {
 			// Write order differs from sort order.
-			k := store.Key{Partition: partition, Sort: strange[(i*11)%len(strange)]}
+			k := store.Key{Partition: partition, Sort: unusualSorts[(i*11)%len(unusualSorts)]}
 			commit(t, s, newPut(k, 0, k.String()))
 		}
 	}
@@ -235,7 +235,7 @@ func proveKeys(t *testing.T, h Adapter) {
 			}
 			wantDoc(t, s, doc)
 		}
-		if diff := cmp.Diff(strange, sorts); diff != "" {
+		if diff := cmp.Diff(unusualSorts, sorts); diff != "" {
 			t.Errorf("Docs(%q) (-want +got):\n%s", partition, diff)
 		}
 	}
@@ -368,9 +368,9 @@ func proveKeyLimits(t *testing.T, h Adapter) {
 			t.Errorf("Commit(Put with index %q) = nil, want a refusal of the key", k.String())
 		}
 	}
-	most := store.Key{Partition: strings.Repeat("p", store.MaxKey-len(p)) + p, Sort: strings.Repeat("k", store.MaxKey)}
-	put := newPut(most, 0, "")
-	put.Index = most
+	longestKey := store.Key{Partition: strings.Repeat("p", store.MaxKey-len(p)) + p, Sort: strings.Repeat("k", store.MaxKey)}
+	put := newPut(longestKey, 0, "")
+	put.Index = longestKey
 	commit(t, s, put)
 	wantDoc(t, s, docOf(put))
 }

@@ -19,8 +19,8 @@ var faultFacts = []fact{
 
 var bad = FatesOf("Commit")
 
-// insist repeats the same writes until they are acknowledged.
-func insist(t *testing.T, s store.Store, writes ...store.Write) {
+// commitUntilAcknowledged repeats the same writes until they are acknowledged.
+func commitUntilAcknowledged(t *testing.T, s store.Store, writes ...store.Write) {
 	t.Helper()
 	for range 10 {
 		err := s.Commit(t.Context(), writes...)
@@ -34,11 +34,11 @@ func insist(t *testing.T, s store.Store, writes ...store.Write) {
 	t.Fatal("Commit() failed ten times")
 }
 
-// first applies these fates to the first tries of a commit. Later tries succeed.
-func first(s store.Store, fates ...Fate) *Lossy {
-	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fate {
+// faultsFirst applies these fates to the faultsFirst tries of a commit. Later tries succeed.
+func faultsFirst(s store.Store, fates ...Fault) *Lossy {
+	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fault {
 		if op != "Commit" || len(fates) == 0 {
-			return Fine
+			return NoFault
 		}
 		f := fates[0]
 		fates = fates[1:]
@@ -49,17 +49,17 @@ func first(s store.Store, fates ...Fate) *Lossy {
 func proveOnceSingle(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	k, position := newKey(), uint64(0)
-	for _, one := range bad {
-		for _, two := range append([]Fate{Fine}, bad...) {
-			l := first(s, one, two)
+	for _, firstFate := range bad {
+		for _, secondFate := range append([]Fault{NoFault}, bad...) {
+			l := faultsFirst(s, firstFate, secondFate)
 			position++
-			a := newRow(name, position, one.String()+two.String())
-			insist(t, l, a)
+			a := newRow(name, position, firstFate.String()+secondFate.String())
+			commitUntilAcknowledged(t, l, a)
 			wantTip(t, s, name, rowOf(a))
 
-			l = first(s, one, two)
-			p := newPut(k, position-1, one.String()+two.String())
-			insist(t, l, p)
+			l = faultsFirst(s, firstFate, secondFate)
+			p := newPut(k, position-1, firstFate.String()+secondFate.String())
+			commitUntilAcknowledged(t, l, p)
 			wantDoc(t, s, docOf(p))
 			l.AwaitPending(t.Context())
 			wantDoc(t, s, docOf(p))
@@ -68,8 +68,8 @@ func proveOnceSingle(t *testing.T, h Adapter) {
 	for _, fate := range bad {
 		p := newPut(newKey(), 0, "")
 		commit(t, s, p)
-		l := first(s, fate)
-		insist(t, l, store.Delete{Key: p.Key, If: 1})
+		l := faultsFirst(s, fate)
+		commitUntilAcknowledged(t, l, store.Delete{Key: p.Key, If: 1})
 		wantAbsent(t, s, p.Key)
 		l.AwaitPending(t.Context())
 		wantAbsent(t, s, p.Key)
@@ -77,11 +77,11 @@ func proveOnceSingle(t *testing.T, h Adapter) {
 }
 
 func proveOnceAll(t *testing.T, h Adapter) {
-	for _, one := range bad {
-		for _, two := range append([]Fate{Fine}, bad...) {
+	for _, firstFate := range bad {
+		for _, secondFate := range append([]Fault{NoFault}, bad...) {
 			c := newScene(t, h)
-			l := first(c.s, one, two)
-			insist(t, l, c.writes()...)
+			l := faultsFirst(c.s, firstFate, secondFate)
+			commitUntilAcknowledged(t, l, c.writes()...)
 			c.wantApplied(t, h)
 			for i, err := range l.AwaitPending(t.Context()) {
 				if err != nil {
@@ -95,8 +95,8 @@ func proveOnceAll(t *testing.T, h Adapter) {
 
 func proveLateAfter(t *testing.T, h Adapter) {
 	c := newScene(t, h)
-	l := first(c.s, Late, Late)
-	insist(t, l, c.writes()...)
+	l := faultsFirst(c.s, Delayed, Delayed)
+	commitUntilAcknowledged(t, l, c.writes()...)
 	commit(t, c.s, newRow(c.a.Stream, 2, "follows"))
 	commit(t, c.s, newRow(c.b.Stream, 2, "follows"))
 	before := [][]store.Row{all(t, c.s, c.a.Stream), all(t, c.s, c.b.Stream)}
@@ -111,7 +111,7 @@ func proveLateAfter(t *testing.T, h Adapter) {
 
 func proveLateLoser(t *testing.T, h Adapter) {
 	c := newScene(t, h)
-	l := first(c.s, Late)
+	l := faultsFirst(c.s, Delayed)
 	if err := l.Commit(t.Context(), c.writes()...); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("Commit() = %v, want ErrUnavailable", err)
 	}
@@ -130,7 +130,7 @@ func proveLateLoser(t *testing.T, h Adapter) {
 func proveLateAlone(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	a, b := newRow(name, 1, "late"), newRow(name, 2, "early")
-	l := first(s, Late, Late)
+	l := faultsFirst(s, Delayed, Delayed)
 	for _, w := range []store.Append{b, a} {
 		if err := l.Commit(t.Context(), w); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("Commit() = %v, want ErrUnavailable", err)

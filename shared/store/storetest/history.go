@@ -192,24 +192,24 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 99))
 	unknown := 0
-	return &Lossy{Store: s, Decide: func(op string, writes []store.Write) Fate {
+	return &Lossy{Store: s, Decide: func(op string, writes []store.Write) Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if op != "Commit" || rnd.IntN(5) > 0 {
-			return Fine
+			return NoFault
 		}
-		f := Fate(rnd.IntN(5))
+		f := Fault(rnd.IntN(5))
 		// The second delivery of a commit with only a put or delete may be refused because of the
 		// effect of the first; only rows are permanent. Besides, each unknown outcome doubles
 		// porcupine's search.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
-				return Fine
+				return NoFault
 			}
 			return Twice
 		}
 		if unknown++; unknown > 6 {
-			return Fine
+			return NoFault
 		}
 		return f
 	}}
@@ -220,7 +220,7 @@ func (p *play) client(id int, rnd *rand.Rand) {
 	var versions [2]uint64
 	var retry []worldWrite
 	for range opsPerClient {
-		of := rnd.IntN(2)
+		slot := rnd.IntN(2)
 		if retry != nil && rnd.IntN(3) > 0 {
 			if out := p.commit(id, retry); !out.unknown {
 				retry = nil
@@ -229,18 +229,18 @@ func (p *play) client(id int, rnd *rand.Rand) {
 		}
 		switch rnd.IntN(7) {
 		case 0:
-			tips[of] = p.tip(id, of)
+			tips[slot] = p.tip(id, slot)
 		case 1:
-			tips[of] = uint64(len(p.rows(id, of)))
+			tips[slot] = uint64(len(p.rows(id, slot)))
 		case 2:
-			versions[of] = p.doc(id, of).version
+			versions[slot] = p.doc(id, slot).version
 		case 3:
 			if rnd.IntN(3) == 0 {
 				p.s.AwaitPending(p.t.Context())
 			}
 			fallthrough
 		default:
-			writes := p.choose(rnd, of, tips, versions)
+			writes := p.choose(rnd, slot, tips, versions)
 			if out := p.commit(id, writes); out.unknown {
 				retry = writes
 			} else if out.outcome == "applied" && writes[0].kind == 'a' {
@@ -251,25 +251,25 @@ func (p *play) client(id int, rnd *rand.Rand) {
 }
 
 // choose builds a commit that usually matches what the client has read.
-func (p *play) choose(rnd *rand.Rand, of int, tips, versions [2]uint64) []worldWrite {
+func (p *play) choose(rnd *rand.Rand, slot int, tips, versions [2]uint64) []worldWrite {
 	p.mu.Lock()
 	p.attempts++
 	attempt := p.attempts
 	p.mu.Unlock()
-	row := worldWrite{kind: 'a', of: of, position: tips[of] + 1, attempt: attempt}
-	put := worldWrite{kind: 'p', of: of, position: versions[of], attempt: attempt, delta: int64(rnd.IntN(5))}
-	add := worldWrite{kind: '+', of: 1 - of, delta: int64(rnd.IntN(13) - 6)}
+	row := worldWrite{kind: 'a', of: slot, position: tips[slot] + 1, attempt: attempt}
+	put := worldWrite{kind: 'p', of: slot, position: versions[slot], attempt: attempt, delta: int64(rnd.IntN(5))}
+	add := worldWrite{kind: '+', of: 1 - slot, delta: int64(rnd.IntN(13) - 6)}
 	switch rnd.IntN(7) {
 	case 0:
 		return []worldWrite{put}
 	case 1:
-		return []worldWrite{{kind: 'd', of: of, position: max(versions[of], 1)}}
+		return []worldWrite{{kind: 'd', of: slot, position: max(versions[slot], 1)}}
 	case 2:
 		return []worldWrite{row, add, put}
 	case 3:
 		return []worldWrite{row, add}
 	case 4:
-		other := worldWrite{kind: 'a', of: 1 - of, position: tips[1-of] + 1, attempt: attempt}
+		other := worldWrite{kind: 'a', of: 1 - slot, position: tips[1-slot] + 1, attempt: attempt}
 		return []worldWrite{row, other}
 	}
 	return []worldWrite{row}
@@ -283,7 +283,7 @@ func (p *play) writes(writes []worldWrite) []store.Write {
 		case 'a':
 			out = append(out, store.Append{Stream: p.streams[w.of], Position: w.position, WriteID: writeID})
 		case 'p':
-			out = append(out, store.Put{Key: p.keys[w.of], If: w.position, WriteID: writeID, Number: w.delta})
+			out = append(out, store.Put{Key: p.keys[w.of], IfVersion: w.position, WriteID: writeID, Number: w.delta})
 		case 'd':
 			out = append(out, store.Delete{Key: p.keys[w.of], If: w.position})
 		case '+':
@@ -328,10 +328,10 @@ func (p *play) commit(client int, writes []worldWrite) opOut {
 	})
 }
 
-func (p *play) tip(client, of int) uint64 {
+func (p *play) tip(client, slot int) uint64 {
 	var tip store.Row
-	p.record(client, opIn{read: "tip", of: of}, func() (out opOut, err error) {
-		if tip, err = p.s.Tip(p.t.Context(), p.streams[of]); tip.Position > 0 {
+	p.record(client, opIn{read: "tip", of: slot}, func() (out opOut, err error) {
+		if tip, err = p.s.Tip(p.t.Context(), p.streams[slot]); tip.Position > 0 {
 			out.rows = string(tip.WriteID[:1])
 		}
 		return out, err
@@ -339,9 +339,9 @@ func (p *play) tip(client, of int) uint64 {
 	return tip.Position
 }
 
-func (p *play) rows(client, of int) string {
-	return p.record(client, opIn{read: "rows", of: of}, func() (out opOut, err error) {
-		rows, err := p.s.Rows(p.t.Context(), p.streams[of], 1, store.MaxPage, store.Ascending)
+func (p *play) rows(client, slot int) string {
+	return p.record(client, opIn{read: "rows", of: slot}, func() (out opOut, err error) {
+		rows, err := p.s.Rows(p.t.Context(), p.streams[slot], 1, store.MaxPage, store.Ascending)
 		for _, r := range rows {
 			out.rows += string(r.WriteID[:1])
 		}
@@ -349,17 +349,17 @@ func (p *play) rows(client, of int) string {
 	}).rows
 }
 
-func (p *play) doc(client, of int) worldDoc {
-	return p.record(client, opIn{read: "doc", of: of}, func() (opOut, error) {
-		d, err := p.s.Doc(p.t.Context(), p.keys[of])
+func (p *play) doc(client, slot int) worldDoc {
+	return p.record(client, opIn{read: "doc", of: slot}, func() (opOut, error) {
+		d, err := p.s.Doc(p.t.Context(), p.keys[slot])
 		return opOut{doc: worldDoc{d.Version, d.WriteID[0], d.Number}}, err
 	}).doc
 }
 
 // readAtTheEnd adds reads of the final state to the history.
 func (p *play) readAtTheEnd() {
-	for of := range 2 {
-		p.rows(clients, of)
-		p.doc(clients, of)
+	for slot := range 2 {
+		p.rows(clients, slot)
+		p.doc(clients, slot)
 	}
 }

@@ -48,7 +48,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: here}, 10, docOf(p))
 
 	move := func(data string, index store.Key) store.Doc {
-		p = newPut(p.Key, p.If+1, data)
+		p = newPut(p.Key, p.IfVersion+1, data)
 		p.Index = index
 		commit(t, s, p)
 		return docOf(p)
@@ -62,7 +62,7 @@ func proveListing(t *testing.T, h Adapter) {
 	// An add in a commit with an append also appears in the index.
 	commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 5, Max: 5})
 	moved.Version, moved.Number = moved.Version+1, 5
-	p.If++
+	p.IfVersion++
 	h.wantListed(t, s, store.Range{Partition: there}, 10, moved)
 
 	move("listed no more", store.Key{})
@@ -113,9 +113,9 @@ func proveIndexKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	for _, partition := range []string{base, base + "\x00", base + "#"} {
 		var want []store.Doc
-		for i := range strange {
+		for i := range unusualSorts {
 			p := newPut(newKey(), 0, partition)
-			p.Index = store.Key{Partition: partition, Sort: strange[(i*11)%len(strange)]}
+			p.Index = store.Key{Partition: partition, Sort: unusualSorts[(i*11)%len(unusualSorts)]}
 			commit(t, s, p)
 			want = append(want, docOf(p))
 		}

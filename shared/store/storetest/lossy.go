@@ -9,28 +9,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fate is the fault that Lossy applies to a call.
-type Fate int
+// Fault is the fault that Lossy applies to a call.
+type Fault int
 
 // The fates. For a read, Lost, Unheard and Late are equivalent.
 const (
-	Fine    Fate = iota // applied and acknowledged
-	Lost                // never applied; the writer gets an error
-	Unheard             // applied; the writer gets an error
-	Late                // the writer gets an error; AwaitPending applies the writes later
-	Twice               // applied twice, as by a retry of the network; the writer gets the second outcome
+	NoFault        Fault = iota // applied and acknowledged
+	Lost                        // never applied; the writer gets an error
+	Unacknowledged              // applied; the writer gets an error
+	Delayed                     // the writer gets an error; AwaitPending applies the writes later
+	Twice                       // applied twice, as by a retry of the network; the writer gets the second outcome
 )
 
-var fates = map[Fate]string{Fine: "fine", Lost: "lost", Unheard: "unheard", Late: "late", Twice: "twice"}
+var fates = map[Fault]string{NoFault: "fine", Lost: "lost", Unacknowledged: "unheard", Delayed: "late", Twice: "twice"}
 
-func (f Fate) String() string { return fates[f] }
+func (f Fault) String() string { return fates[f] }
 
 // Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide
 // before every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for
 // concurrent use.
 type Lossy struct {
 	store.Store
-	Decide func(op string, writes []store.Write) Fate
+	Decide func(op string, writes []store.Write) Fault
 
 	mu   sync.Mutex
 	late [][]store.Write
@@ -39,7 +39,7 @@ type Lossy struct {
 var errLost = errors.New("injected fault")
 
 func (l *Lossy) read(op string) error {
-	if f := l.Decide(op, nil); f != Fine && f != Twice {
+	if f := l.Decide(op, nil); f != NoFault && f != Twice {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 	}
 	return nil
@@ -76,10 +76,10 @@ func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	switch l.Decide("Commit", writes) {
 	case Lost:
-	case Unheard:
+	case Unacknowledged:
 		// The writer does not learn of a refusal either.
 		_ = l.Store.Commit(ctx, writes...)
-	case Late:
+	case Delayed:
 		l.mu.Lock()
 		l.late = append(l.late, writes)
 		l.mu.Unlock()

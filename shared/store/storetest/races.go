@@ -205,7 +205,7 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 		t.Errorf("read = %v, want nil", err)
 		return least
 	}
-	most := 0
+	last := 0
 	for i, r := range rows {
 		if string(r.Data) != fmt.Sprint(r.Position) {
 			t.Errorf("row %d holds %q", r.Position, r.Data)
@@ -214,12 +214,12 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 		if step != i && step != -i {
 			t.Errorf("row %d of a page is at position %d, its first at %d", i, r.Position, rows[0].Position)
 		}
-		most = max(most, int(r.Position))
+		last = max(last, int(r.Position))
 	}
-	if most < least {
-		t.Errorf("a read has the tip at %d, an earlier one at %d", most, least)
+	if last < least {
+		t.Errorf("a read has the tip at %d, an earlier one at %d", last, least)
 	}
-	return max(most, least)
+	return max(last, least)
 }
 
 // countedWrites appends rows until stop is closed, each in a commit that also adds 1 to a document.

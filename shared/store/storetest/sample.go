@@ -4,14 +4,14 @@ import "testing"
 
 // FatesOf lists the fates to test for an operation. For reads, Lost, Unheard and Late are
 // equivalent, so only one of them is listed.
-func FatesOf(op string) []Fate {
+func FatesOf(op string) []Fault {
 	if op != "Commit" {
-		return []Fate{Lost}
+		return []Fault{Lost}
 	}
-	return []Fate{Lost, Unheard, Late, Twice}
+	return []Fault{Lost, Unacknowledged, Delayed, Twice}
 }
 
-// Sampled reports whether a run tests case n of a long series of faults: all of them in a deep run,
+// InSample reports whether a run tests case n of a long series of faults: all of them in a deep run,
 // one of five in a default run (-short). Five is coprime to the number of fates, so that
 // neighboring calls get different fates.
-func Sampled(n int) bool { return !testing.Short() || n%5 == 0 }
+func InSample(n int) bool { return !testing.Short() || n%5 == 0 }

@@ -28,12 +28,12 @@ type Adapter struct {
 	Open func(tb testing.TB) store.Store
 	// Reopen closes a store and opens its data again. It is nil for an adapter without persistence.
 	Reopen func(tb testing.TB, s store.Store) store.Store
-	// Lag is the maximum delay of the sparse index.
-	Lag time.Duration
-	// Feed is set if the stores implement store.Feed.
-	Feed bool
-	// Moving is set if Walk's view is not a snapshot.
-	Moving bool
+	// IndexLag is the maximum delay of the sparse index.
+	IndexLag time.Duration
+	// HasFeed is set if the stores implement store.HasFeed.
+	HasFeed bool
+	// HasMovingView is set if Walk's view is not a snapshot.
+	HasMovingView bool
 	// Rounds is the number of rounds of each race. Zero means 1,000, or 50 with -short.
 	Rounds int
 	// Histories is the number of histories checked for linearizability. Zero means 30, or 5 with
@@ -65,10 +65,10 @@ func Run(t *testing.T, h Adapter) {
 	if h.Reopen != nil {
 		groups = append(groups, group{"durable", durableFacts})
 	}
-	if h.Feed {
+	if h.HasFeed {
 		groups = append(groups, group{"feed", feedFacts})
 	}
-	if !h.Moving {
+	if !h.HasMovingView {
 		groups = append(groups, group{"snapshot", snapshotFacts})
 	}
 	for _, group := range groups {
@@ -117,7 +117,7 @@ func (h Adapter) histories() int {
 // within polls until check returns no complaint, for at most the lag of the adapter's index.
 func (h Adapter) within(t *testing.T, check func() string) {
 	t.Helper()
-	for end := time.Now().Add(h.Lag); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(h.IndexLag); ; time.Sleep(20 * time.Millisecond) {
 		wrong := check()
 		if wrong == "" {
 			return
@@ -160,7 +160,7 @@ func newRow(name store.Stream, position uint64, data string) store.Append {
 }
 
 func newPut(k store.Key, version uint64, data string) store.Put {
-	return store.Put{Key: k, If: version, WriteID: newWriteID(), Data: []byte(data)}
+	return store.Put{Key: k, IfVersion: version, WriteID: newWriteID(), Data: []byte(data)}
 }
 
 func rowOf(a store.Append) store.Row {
@@ -168,7 +168,7 @@ func rowOf(a store.Append) store.Row {
 }
 
 func docOf(p store.Put) store.Doc {
-	return store.Doc{Key: p.Key, Version: p.If + 1, WriteID: p.WriteID, Data: p.Data, Number: p.Number, Index: p.Index, Expires: p.Expires}
+	return store.Doc{Key: p.Key, Version: p.IfVersion + 1, WriteID: p.WriteID, Data: p.Data, Number: p.Number, Index: p.Index, Expires: p.Expires}
 }
 
 func commit(t testing.TB, s store.Store, writes ...store.Write) {

@@ -65,11 +65,11 @@ func proveLossyUpdates(t *testing.T, h Adapter) {
 		for n := 1; n <= 3; n++ {
 			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
 				k, calls := newKey(), 0
-				l := &Lossy{Store: s, Decide: func(string, []store.Write) Fate {
+				l := &Lossy{Store: s, Decide: func(string, []store.Write) Fault {
 					if calls++; calls == n {
 						return fate
 					}
-					return Fine
+					return NoFault
 				}}
 				u := updater(l)
 				u.Wait = func(context.Context, time.Duration) error { return nil }
@@ -107,11 +107,11 @@ func proveCrashedUpdate(t *testing.T, h Adapter) {
 func proveEmptyUpdate(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	commits := 0
-	l := &Lossy{Store: s, Decide: func(_ string, writes []store.Write) Fate {
+	l := &Lossy{Store: s, Decide: func(_ string, writes []store.Write) Fault {
 		if writes != nil {
 			commits++
 		}
-		return Fine
+		return NoFault
 	}}
 	if err := updater(l).Update(t.Context(), func(context.Context, *store.Tx) error { return nil }); err != nil || commits != 0 {
 		t.Errorf("Update() = %v with %d commits, want none", err, commits)

@@ -89,8 +89,8 @@ func quotient(xy, x, y float64) (float64, error) {
 	return min(max(q, -1), 1), nil
 }
 
-// Ramp returns 0 for v up to the threshold. From there it rises linearly to 1 at v = 1.
-func Ramp(v, threshold float64) float64 {
+// Strength returns 0 for v up to the threshold. From there it rises linearly to 1 at v = 1.
+func Strength(v, threshold float64) float64 {
 	if v <= threshold {
 		return 0
 	}
@@ -103,16 +103,16 @@ type Signal struct {
 	Why      string  // explanation for the operator
 }
 
-// SameSubstrate compares the model families of a and b. Two unknown families are equal, so the
+// CompareSubstrates compares the model families of a and b. Two unknown families are equal, so the
 // caller must handle unknown families first.
-func SameSubstrate(a, b identity.ID, familyA, familyB string) Signal {
+func CompareSubstrates(a, b identity.ID, familyA, familyB string) Signal {
 	switch {
 	case a == b:
-		return self()
+		return selfPairSignal()
 	case familyA == familyB:
-		return Signal{1, "shared base_model_family " + canon.PythonString(familyA, 0)}
+		return Signal{1, "shared base_model_family " + canon.PythonReprString(familyA, 0)}
 	}
 	return Signal{0, fmt.Sprintf("distinct families (%s vs %s)", familyA, familyB)}
 }
 
-func self() Signal { return Signal{0, "self-pair (a == b)"} }
+func selfPairSignal() Signal { return Signal{0, "self-pair (a == b)"} }

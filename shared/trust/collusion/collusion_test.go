@@ -65,7 +65,7 @@ func TestDetectorsSayWhatTheReferencesSay(t *testing.T) {
 				Declared: in.Declared, Ancestor: in.Ancestor, ActivityA: in.HeartbeatA, ActivityB: in.HeartbeatB,
 				BehaviourA: in.BehaviourA, BehaviourB: in.BehaviourB})
 			compare(t, "SameController", controller, controllerErr, v.Expect.Controller)
-			substrate := collusion.SameSubstrate(in.A, in.B, in.FamilyA, in.FamilyB)
+			substrate := collusion.CompareSubstrates(in.A, in.B, in.FamilyA, in.FamilyB)
 			compare(t, "SameSubstrate", substrate, nil, v.Expect.Substrate)
 			stylo, styloErr := sameStylo(in.A, in.B, in.EmbeddingA, in.EmbeddingB)
 			compare(t, "SameStylo", stylo, styloErr, v.Expect.Stylo)
@@ -86,7 +86,7 @@ func TestDetectorsSayWhatTheReferencesSay(t *testing.T) {
 func compare(t *testing.T, op string, got collusion.Signal, err error, want said) {
 	t.Helper()
 	if want.Error != "" {
-		if !problem.Is(err, problem.Damaged) || problem.Of(err).Text() != want.Message {
+		if !problem.Is(err, problem.Damaged) || problem.AsError(err).Text() != want.Message {
 			t.Errorf("%s() = %v, want %s", op, err, want.Message)
 		}
 		return
@@ -101,7 +101,7 @@ func TestTheReferencePointsOfTheRamp(t *testing.T) {
 		{0.75, 0.70, 1.0 / 6}, {0.85, 0.70, 0.5}, {0.88, 0.70, 0.6}, {0.9, 0.70, 2.0 / 3}, {0.70, 0.70, 0}, {-1, 0.70, 0}, {1, 0.70, 1},
 		{0.90, 0.88, 1.0 / 6}, {0.94, 0.88, 0.5}, {0.952, 0.88, 0.6}, {0.96, 0.88, 2.0 / 3}, {1 + 1e-12, 0.88, 1}, {2, 1, 1},
 	} {
-		if got := collusion.Ramp(c.v, c.threshold); !near(got, c.want) {
+		if got := collusion.Strength(c.v, c.threshold); !near(got, c.want) {
 			t.Errorf("Ramp(%v, %v) = %v, want %v", c.v, c.threshold, got, c.want)
 		}
 	}

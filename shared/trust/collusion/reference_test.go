@@ -37,14 +37,14 @@ func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, e
 		if err != nil {
 			return collusion.Signal{}, err
 		}
-		layers = append(layers, collusion.Signal{Strength: collusion.Ramp(r, collusion.ActivityThreshold), Why: fmt.Sprintf("heartbeat corr %.2f > %.2f", r, collusion.ActivityThreshold)})
+		layers = append(layers, collusion.Signal{Strength: collusion.Strength(r, collusion.ActivityThreshold), Why: fmt.Sprintf("heartbeat corr %.2f > %.2f", r, collusion.ActivityThreshold)})
 	}
 	if e.BehaviourA != nil && e.BehaviourB != nil {
 		c, err := collusion.Cosine(e.BehaviourA, e.BehaviourB)
 		if err != nil {
 			return collusion.Signal{}, err
 		}
-		layers = append(layers, collusion.Signal{Strength: collusion.Ramp(c, collusion.StyleThreshold), Why: fmt.Sprintf("behaviour sim %.2f > %.2f", c, collusion.StyleThreshold)})
+		layers = append(layers, collusion.Signal{Strength: collusion.Strength(c, collusion.StyleThreshold), Why: fmt.Sprintf("behaviour sim %.2f > %.2f", c, collusion.StyleThreshold)})
 	}
 	return strongest(layers), nil
 }
@@ -74,7 +74,7 @@ func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, er
 	if err != nil {
 		return collusion.Signal{}, err
 	}
-	if s := collusion.Ramp(c, collusion.StyleThreshold); s > 0 {
+	if s := collusion.Strength(c, collusion.StyleThreshold); s > 0 {
 		return collusion.Signal{Strength: s, Why: fmt.Sprintf("STYLO sim %.2f > %.2f", c, collusion.StyleThreshold)}, nil
 	}
 	return collusion.Signal{Strength: 0, Why: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil

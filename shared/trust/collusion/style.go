@@ -31,8 +31,8 @@ const (
 	Features
 )
 
-// LastResponses limits the responses that a style vector is computed from.
-const LastResponses = 50
+// MaxResponses limits the responses that a style vector is computed from.
+const MaxResponses = 50
 
 // Response is an answer as the host has recorded it.
 type Response struct {
@@ -47,13 +47,13 @@ func StyleVector(responses []Response) ([]float64, error) {
 	if len(responses) == 0 {
 		return nil, nil
 	}
-	responses = responses[max(0, len(responses)-LastResponses):]
+	responses = responses[max(0, len(responses)-MaxResponses):]
 	v := make([]float64, Features)
 	var took, confidences []float64
 	for i := range responses {
 		r := &responses[i]
-		one := measure(r.Text)
-		for j, f := range one {
+		measures := measure(r.Text)
+		for j, f := range measures {
 			v[j] = clip(v[j] + f/float64(len(responses))) // because of rounding, the sum can exceed 1
 		}
 		took = append(took, r.Took.Seconds())
@@ -64,7 +64,7 @@ func StyleVector(responses []Response) ([]float64, error) {
 			confidences = append(confidences, clip(*c))
 		}
 	}
-	v[confidenceMean], v[confidenceSpread] = spread(confidences)
+	v[confidenceMean], v[confidenceSpread] = meanAndDeviation(confidences)
 	slices.Sort(took)
 	v[latencyMedian] = clip(percentile(took, 0.50) / 5)
 	v[latencyTail] = clip(percentile(took, 0.95) / 10)
@@ -73,7 +73,7 @@ func StyleVector(responses []Response) ([]float64, error) {
 
 func clip(f float64) float64 { return min(max(f, 0), 1) }
 
-func spread(list []float64) (m, deviation float64) {
+func meanAndDeviation(list []float64) (m, deviation float64) {
 	if len(list) == 0 {
 		return 0, 0
 	}
@@ -101,9 +101,9 @@ func baseline() (means, scales [Features]float64) {
 		}
 }
 
-// farthest limits the distance of a centred feature from the mean, in scales. Otherwise one extreme
+// maxDeviation limits the distance of a centred feature from the mean, in scales. Otherwise one extreme
 // feature that two vectors share would make them similar whatever their other features are.
-const farthest = 2
+const maxDeviation = 2
 
 // Centre returns the difference between a style and the style of ordinary answers. Vectors without
 // negative components all point in similar directions, but centred vectors do not. A missing
@@ -126,7 +126,7 @@ func Centre(v []float64) ([]float64, error) {
 		if scales[i] == 0 || untold && (i == confidenceMean || i == confidenceSpread) {
 			continue
 		}
-		out[i] = min(max((math.Sqrt(f)-means[i])/scales[i], -farthest), farthest)
+		out[i] = min(max((math.Sqrt(f)-means[i])/scales[i], -maxDeviation), maxDeviation)
 	}
 	return out, nil
 }

@@ -113,7 +113,7 @@ const refusing = 0.952
 func population(t *testing.T, r *rand.Rand, n int, draw func() author) alike {
 	t.Helper()
 	style := func(a author) (raw, centred []float64) {
-		raw, err := collusion.StyleVector(a.answers(r, collusion.LastResponses))
+		raw, err := collusion.StyleVector(a.answers(r, collusion.MaxResponses))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// most limits the bytes of a response that are analysed.
-const most = 64 << 10
+// maxAnalysedBytes limits the bytes of a response that are analysed.
+const maxAnalysedBytes = 64 << 10
 
 // topTokens is the number of most frequent tokens that the entropy is computed from.
 const topTokens = 10
 
 func measure(text string) (v [Features]float64) {
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
+	if len(text) > maxAnalysedBytes {
+		text = strings.ToValidUTF8(text[:maxAnalysedBytes], "")
 	}
 	// The features of latency and confidence stay 0, because they are not in the text.
 	words := tokenize(text)
 	n := float64(len(words))
 	v[tokens] = clip(n / 1000)
-	v[typeToken], v[entropy] = variety(words)
-	parts := split(text)
+	v[typeToken], v[entropy] = measureVariety(words)
+	parts := splitSentences(text)
 	count := float64(len(parts))
 	v[sentences] = clip(count / 30)
 	if count > 0 {
 		v[sentenceLength] = clip(n / count / 100)
 	}
 	v[punctuation] = punctuationShare(text)
-	v[lists], v[code] = layout(text)
+	v[lists], v[code] = measureLayout(text)
 	for _, s := range parts {
 		lower := strings.ToLower(s)
 		if strings.HasSuffix(s, "?") || strings.HasSuffix(s, "？") {
@@ -87,7 +87,7 @@ func tokenize(text string) []string {
 	return list
 }
 
-func variety(words []string) (ratio, even float64) {
+func measureVariety(words []string) (ratio, even float64) {
 	if len(words) == 0 {
 		return 0, 0
 	}
@@ -113,7 +113,7 @@ func variety(words []string) (ratio, even float64) {
 	return float64(len(counts)) / float64(len(words)), clip(even / math.Log2(topTokens))
 }
 
-func split(text string) []string {
+func splitSentences(text string) []string {
 	var list []string
 	start := 0
 	add := func(end int) {
@@ -135,23 +135,23 @@ func split(text string) []string {
 }
 
 func punctuationShare(text string) float64 {
-	marks, all := 0, 0
+	marks, total := 0, 0
 	for _, r := range text {
 		if unicode.IsSpace(r) {
 			continue
 		}
-		all++
+		total++
 		if unicode.IsPunct(r) || unicode.IsSymbol(r) {
 			marks++
 		}
 	}
-	if all == 0 {
+	if total == 0 {
 		return 0
 	}
-	return float64(marks) / float64(all)
+	return float64(marks) / float64(total)
 }
 
-func layout(text string) (items, coded float64) {
+func measureLayout(text string) (items, coded float64) {
 	lines, fenced := 0.0, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

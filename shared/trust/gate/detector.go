@@ -18,9 +18,9 @@ type Detector interface {
 
 func DetectorOf(p Policy) (Detector, error) {
 	switch p.Detector {
-	case ByObservation:
+	case DetectorObserved:
 		return Observed{}, nil
-	case ByZeros:
+	case DetectorZeros:
 		return Zeros{}, nil
 	}
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
@@ -31,7 +31,7 @@ func DetectorOf(p Policy) (Detector, error) {
 type Zeros struct{}
 
 func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
-	return FromStrengths(p, e.Parent, 0, 0, 0), nil
+	return FindingsFromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
 // Observed is the detector that compares the host's own observations. In mode Reference it ignores
@@ -41,14 +41,14 @@ type Observed struct{}
 func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
-		if p.Mode == Reference && pair.Role != Parent {
+		if p.Mode == ModeReference && pair.Role != Parent {
 			continue
 		}
-		if pair.A.ID != e.Child || pair.B.ID != pair.With || pair.With == e.Child {
+		if pair.Child.ID != e.Child || pair.Other.ID != pair.With || pair.With == e.Child {
 			return Findings{}, problem.New(problem.Damaged, "evidence of %s: expected the child %s beside another, got %s and %s",
-				e.Child.Short(), e.Child.Short(), pair.A.ID.Short(), pair.B.ID.Short())
+				e.Child.Short(), e.Child.Short(), pair.Child.ID.Short(), pair.Other.ID.Short())
 		}
-		found, err := weigh(&pair, p.Mode)
+		found, err := compare(&pair, p.Mode)
 		if err != nil {
 			return Findings{}, err
 		}
@@ -57,7 +57,7 @@ func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	return f, nil
 }
 
-func weigh(p *Pair, m Mode) (Finding, error) {
+func compare(p *Pair, m Mode) (Finding, error) {
 	activity, err := p.activity(m)
 	if err != nil {
 		return Finding{}, err
@@ -66,8 +66,8 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	signals := []Signal{p.declared(m), p.ancestor(m), activity, p.substrate(m), style}
-	if m == Reference {
+	signals := []Signal{p.declaredSignal(m), p.ancestor(m), activity, p.substrate(m), style}
+	if m == ModeReference {
 		// The reference uses the same vectors a second time, as a layer of same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
@@ -76,18 +76,18 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	return Finding{With: p.With, Role: p.Role, Signals: signals}, nil
 }
 
-func (p *Pair) declared(m Mode) Signal {
-	s := Signal{Name: Declared, State: SignalObserved, Blocks: m != Default}
-	tenants, owners := p.A.Tenant != "" && p.B.Tenant != "", p.A.Owner != "" && p.B.Owner != ""
+func (p *Pair) declaredSignal(m Mode) Signal {
+	s := Signal{Name: Declared, State: SignalObserved, CanRefuse: m != ModeDefault}
+	tenants, owners := p.Child.Tenant != "" && p.Other.Tenant != "", p.Child.Owner != "" && p.Other.Owner != ""
 	switch {
-	case tenants && p.A.Tenant == p.B.Tenant:
+	case tenants && p.Child.Tenant == p.Other.Tenant:
 		s.Strength, s.Why = 1, "one tenant"
-	case owners && p.A.Owner == p.B.Owner:
+	case owners && p.Child.Owner == p.Other.Owner:
 		s.Strength, s.Why = 1, "one owner in both listings"
 	case tenants || owners:
 		s.Why = "different tenants or owners"
 	default:
-		return p.missing(s, "no tenant and no owner is known of both")
+		return p.markMissing(s, "no tenant and no owner is known of both")
 	}
 	return s
 }
@@ -96,7 +96,7 @@ func (p *Pair) declared(m Mode) Signal {
 // Graduation removes the edge to the parent, so this edge is not evidence, and siblings have a
 // common parent by definition.
 func (p *Pair) ancestor(m Mode) Signal {
-	s := Signal{Name: Ancestor, State: SignalObserved, Blocks: m == Reference}
+	s := Signal{Name: Ancestor, State: SignalObserved, CanRefuse: m == ModeReference}
 	switch {
 	case p.Role == Sibling:
 		s.Strength, s.Why = 1, "siblings"
@@ -109,25 +109,25 @@ func (p *Pair) ancestor(m Mode) Signal {
 }
 
 func (p *Pair) activity(m Mode) (Signal, error) {
-	s := Signal{Name: Activity, State: SignalObserved, Blocks: true}
-	if p.A.Activity == nil || p.B.Activity == nil {
-		if m != Reference && (p.A.Closed && p.A.Activity == nil || p.B.Closed && p.B.Activity == nil) {
+	s := Signal{Name: Activity, State: SignalObserved, CanRefuse: true}
+	if p.Child.Activity == nil || p.Other.Activity == nil {
+		if m != ModeReference && (p.Child.Closed && p.Child.Activity == nil || p.Other.Closed && p.Other.Activity == nil) {
 			s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
 			return s, nil
 		}
-		return p.missing(s, "fewer than seven days are known of both"), nil
+		return p.markMissing(s, "fewer than seven days are known of both"), nil
 	}
-	for _, o := range []Observation{p.A, p.B} {
-		if len(o.Activity) != Buckets {
-			return Signal{}, p.damaged(Activity, problem.New(problem.Damaged, "expected %d hours of %s, got %d", Buckets, o.ID.Short(), len(o.Activity)))
+	for _, o := range []Observation{p.Child, p.Other} {
+		if len(o.Activity) != ActivityHours {
+			return Signal{}, p.damagedError(Activity, problem.New(problem.Damaged, "expected %d hours of %s, got %d", ActivityHours, o.ID.Short(), len(o.Activity)))
 		}
 	}
-	r, err := collusion.Pearson(p.A.Activity, p.B.Activity)
+	r, err := collusion.Pearson(p.Child.Activity, p.Other.Activity)
 	if err != nil {
-		return Signal{}, p.damaged(Activity, err)
+		return Signal{}, p.damagedError(Activity, err)
 	}
-	s.Strength = collusion.Ramp(r, collusion.ActivityThreshold)
-	s.Inputs = &Inputs{Similarity: r, SamplesA: len(p.A.Activity), SamplesB: len(p.B.Activity)}
+	s.Strength = collusion.Strength(r, collusion.ActivityThreshold)
+	s.Inputs = &Inputs{Similarity: r, SamplesA: len(p.Child.Activity), SamplesB: len(p.Other.Activity)}
 	return s, nil
 }
 
@@ -135,24 +135,24 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 // also have other families. A match with the parent refuses in all modes, but a match with a
 // sibling refuses only in mode Strict.
 func (p *Pair) substrate(m Mode) Signal {
-	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
-	a, b := p.A.known(), p.B.known()
+	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == Parent || m == ModeStrict}
+	a, b := p.Child.knownFamilies(), p.Other.knownFamilies()
 	if i := slices.IndexFunc(a, func(f string) bool { return slices.Contains(b, f) }); i >= 0 {
 		a, b = a[i:i+1], a[i:i+1]
-	} else if len(a) == 0 || len(b) == 0 || p.A.Why[Substrate] != "" || p.B.Why[Substrate] != "" {
-		return p.missing(s, "not known of both")
+	} else if len(a) == 0 || len(b) == 0 || p.Child.Why[Substrate] != "" || p.Other.Why[Substrate] != "" {
+		return p.markMissing(s, "not known of both")
 	}
-	s.Strength = collusion.SameSubstrate(p.A.ID, p.B.ID, a[0], b[0]).Strength
-	s.Inputs = &Inputs{A: shortened(a), B: shortened(b)}
+	s.Strength = collusion.CompareSubstrates(p.Child.ID, p.Other.ID, a[0], b[0]).Strength
+	s.Inputs = &Inputs{A: summarizeFamilies(a), B: summarizeFamilies(b)}
 	return s
 }
 
-func (o *Observation) known() []string {
+func (o *Observation) knownFamilies() []string {
 	// A composite answers in the words of its children, so its family is not evidence.
 	return slices.DeleteFunc(slices.Clone(o.Families), func(f string) bool { return f == "" || f == "unknown" || f == "composite" })
 }
 
-func shortened(families []string) string {
+func summarizeFamilies(families []string) string {
 	// Only the first family is named, to keep the findings small.
 	if n := len(families) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", families[0], n)
@@ -161,31 +161,31 @@ func shortened(families []string) string {
 }
 
 func (p *Pair) style(m Mode) (Signal, error) {
-	s := Signal{Name: Style, State: SignalObserved, Blocks: true}
-	if p.A.Style == nil || p.B.Style == nil || min(p.A.Responses, p.B.Responses) < MinResponses {
-		s.Inputs = &Inputs{SamplesA: p.A.Responses, SamplesB: p.B.Responses}
-		return p.missing(s, fmt.Sprintf("fewer than %d responses are known of both", MinResponses)), nil
+	s := Signal{Name: Style, State: SignalObserved, CanRefuse: true}
+	if p.Child.Style == nil || p.Other.Style == nil || min(p.Child.Responses, p.Other.Responses) < MinResponses {
+		s.Inputs = &Inputs{SamplesA: p.Child.Responses, SamplesB: p.Other.Responses}
+		return p.markMissing(s, fmt.Sprintf("fewer than %d responses are known of both", MinResponses)), nil
 	}
-	a, b := p.A.Style, p.B.Style
-	if m != Reference {
+	a, b := p.Child.Style, p.Other.Style
+	if m != ModeReference {
 		var err error
 		if a, err = collusion.Centre(a); err != nil {
-			return Signal{}, p.damaged(Style, err)
+			return Signal{}, p.damagedError(Style, err)
 		}
 		if b, err = collusion.Centre(b); err != nil {
-			return Signal{}, p.damaged(Style, err)
+			return Signal{}, p.damagedError(Style, err)
 		}
 	}
 	c, err := collusion.Cosine(a, b)
 	if err != nil {
-		return Signal{}, p.damaged(Style, err)
+		return Signal{}, p.damagedError(Style, err)
 	}
-	s.Strength = collusion.Ramp(c, collusion.StyleThreshold)
-	s.Inputs = &Inputs{Similarity: c, SamplesA: p.A.Responses, SamplesB: p.B.Responses, StyleA: rounded(p.A.Style), StyleB: rounded(p.B.Style)}
+	s.Strength = collusion.Strength(c, collusion.StyleThreshold)
+	s.Inputs = &Inputs{Similarity: c, SamplesA: p.Child.Responses, SamplesB: p.Other.Responses, StyleA: roundAll(p.Child.Style), StyleB: roundAll(p.Other.Style)}
 	return s, nil
 }
 
-func rounded(v []float64) []float64 {
+func roundAll(v []float64) []float64 {
 	out := make([]float64, len(v))
 	for i, f := range v {
 		out[i] = math.Round(f*1e4) / 1e4
@@ -193,11 +193,11 @@ func rounded(v []float64) []float64 {
 	return out
 }
 
-// missing marks s as a signal without evidence. The reason is the one in the observations,
+// markMissing marks s as a signal without evidence. The reason is the one in the observations,
 // otherwise why.
-func (p *Pair) missing(s Signal, why string) Signal {
+func (p *Pair) markMissing(s Signal, why string) Signal {
 	s.State, s.Strength, s.Why = SignalMissing, 0, why
-	for _, o := range []Observation{p.A, p.B} {
+	for _, o := range []Observation{p.Child, p.Other} {
 		if reason := o.Why[s.Name]; reason != "" {
 			s.Why = o.ID.Short() + ": " + reason
 			break
@@ -206,6 +206,6 @@ func (p *Pair) missing(s Signal, why string) Signal {
 	return s
 }
 
-func (p *Pair) damaged(n Name, err error) error {
-	return problem.Wrap(problem.Damaged, err, "signal %s against %s: %s", n, p.With.Short(), problem.Of(err).Text())
+func (p *Pair) damagedError(n Name, err error) error {
+	return problem.Wrap(problem.Damaged, err, "signal %s against %s: %s", n, p.With.Short(), problem.AsError(err).Text())
 }

@@ -20,8 +20,8 @@ const (
 // MinResponses is the minimum number of responses of each vacant for a comparison of styles.
 const MinResponses = 50
 
-// Buckets is the number of hours for which a comparison needs the activity: seven days.
-const Buckets = 7 * 24
+// ActivityHours is the number of hours for which a comparison needs the activity: seven days.
+const ActivityHours = 7 * 24
 
 // Observation is a host's own evidence about a vacant. If a part of the evidence is missing, it is
 // empty, and Why has the reason under the name of its signal. If Why has a reason for Substrate
@@ -39,9 +39,9 @@ type Observation struct {
 
 // Pair is a child together with a vacant that it is compared with.
 type Pair struct {
-	With identity.ID
-	Role Role
-	A, B Observation // evidence about the child, evidence about the other vacant
+	With         identity.ID
+	Role         Role
+	Child, Other Observation // evidence about the child, evidence about the other vacant
 	// Ancestor means that both have a common ancestor even if the edge between parent and child is
 	// ignored.
 	Ancestor bool
@@ -89,12 +89,12 @@ type Inputs struct {
 
 // Signal is one kind of similarity of a pair.
 type Signal struct {
-	Name     Name        `json:"name"`
-	State    SignalState `json:"state"`
-	Strength float64     `json:"strength"`
-	Blocks   bool        `json:"blocks"` // whether the signal can refuse under the policy
-	Why      string      `json:"why,omitempty"`
-	Inputs   *Inputs     `json:"inputs,omitempty"`
+	Name      Name        `json:"name"`
+	State     SignalState `json:"state"`
+	Strength  float64     `json:"strength"`
+	CanRefuse bool        `json:"blocks"` // whether the signal can refuse under the policy
+	Why       string      `json:"why,omitempty"`
+	Inputs    *Inputs     `json:"inputs,omitempty"`
 }
 
 // Finding is the result of a detector for one pair.
@@ -110,19 +110,19 @@ type Findings struct {
 	Pairs  []Finding `json:"pairs"`
 }
 
-// FromStrengths returns the findings of a detector that computes only the three strengths of the
+// FindingsFromStrengths returns the findings of a detector that computes only the three strengths of the
 // reference's interface.
-func FromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
+func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
-		{Name: Declared, State: SignalObserved, Strength: controller, Blocks: true},
-		{Name: Substrate, State: SignalObserved, Strength: substrate, Blocks: true},
-		{Name: Style, State: SignalObserved, Strength: stylo, Blocks: true},
+		{Name: Declared, State: SignalObserved, Strength: controller, CanRefuse: true},
+		{Name: Substrate, State: SignalObserved, Strength: substrate, CanRefuse: true},
+		{Name: Style, State: SignalObserved, Strength: stylo, CanRefuse: true},
 	}}}}
 }
 
 func (f Findings) Check() error {
 	if err := f.Policy.Check(); err != nil {
-		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.AsError(err).Text())
 	}
 	for _, pair := range f.Pairs {
 		for _, s := range pair.Signals {
@@ -146,7 +146,7 @@ func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo
 
 func (f *Finding) strengths() (s strengths) {
 	for _, g := range f.Signals {
-		if !g.Blocks || g.State != SignalObserved {
+		if !g.CanRefuse || g.State != SignalObserved {
 			continue
 		}
 		switch g.Name {
@@ -161,10 +161,10 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge performs the third check of the gate. It returns an error of kind Collusion, in the words
+// CheckCollusion performs the third check of the gate. It returns an error of kind Collusion, in the words
 // of the reference, if the most similar pair reaches the threshold. In mode Strict it also refuses
 // missing evidence and names the signal. If the findings are invalid, the error has kind Damaged.
-func (f Findings) Judge() error {
+func (f Findings) CheckCollusion() error {
 	if err := f.Check(); err != nil {
 		return err
 	}
@@ -185,12 +185,12 @@ func (f Findings) Judge() error {
 		return problem.New(problem.Collusion, "collusion signals too high for graduation: controller=%.2f, substrate=%.2f, stylo=%.2f (threshold %s)%s",
 			s.controller, s.substrate, s.stylo, canon.AppendFloat(nil, f.Policy.Threshold), against)
 	}
-	if f.Policy.Mode != Strict {
+	if f.Policy.Mode != ModeStrict {
 		return nil
 	}
 	for _, pair := range f.Pairs {
 		for _, s := range pair.Signals {
-			if s.State == SignalMissing && s.Blocks {
+			if s.State == SignalMissing && s.CanRefuse {
 				because := ""
 				if s.Why != "" {
 					because = " (" + s.Why + ")"

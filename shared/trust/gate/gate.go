@@ -33,8 +33,8 @@ type Step struct {
 	// Refuses lists the kinds of the step's refusals. An error of another kind is a failure of the
 	// store, the clock or the evidence.
 	Refuses []problem.Kind
-	// Says describes the step for people.
-	Says string
+	// Description describes the step for people.
+	Description string
 }
 
 // Steps returns the steps in their order. Only the last step changes stored data. It repeats the
@@ -69,8 +69,8 @@ func errorNames() []errorName {
 	}
 }
 
-// Failed is the name of all errors that errorNames does not list.
-const Failed = "Failed"
+// OtherErrorName is the name of all errors that errorNames does not list.
+const OtherErrorName = "Failed"
 
 func ErrorName(k problem.Kind) string {
 	for _, e := range errorNames() {
@@ -78,10 +78,10 @@ func ErrorName(k problem.Kind) string {
 			return e.name
 		}
 	}
-	return Failed
+	return OtherErrorName
 }
 
-func KindOf(name string) (problem.Kind, bool) {
+func ParseErrorName(name string) (problem.Kind, bool) {
 	for _, e := range errorNames() {
 		if e.name == name {
 			return e.kind, true
@@ -90,8 +90,8 @@ func KindOf(name string) (problem.Kind, bool) {
 	return problem.Internal, false
 }
 
-// Refuses reports whether an error of kind k is a refusal by the step and not a failure.
-func Refuses(name StepName, k problem.Kind) bool {
+// IsRefusal reports whether an error of kind k is a refusal by the step and not a failure.
+func IsRefusal(name StepName, k problem.Kind) bool {
 	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
 	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
 }
@@ -99,7 +99,7 @@ func Refuses(name StepName, k problem.Kind) bool {
 // CheckConsent performs the first check. It returns an error unless both parties have signed the
 // request and the child's manifest names the parent. m is the child's stored manifest, or nil if
 // the child is unknown.
-func CheckConsent(r *composite.Request, m *composite.Manifest) error {
+func CheckConsent(r *composite.GraduationRequest, m *composite.Manifest) error {
 	switch {
 	case m == nil || m.ChildID != r.ChildID:
 		return problem.New(problem.NotFound, "unknown child %s", r.ChildID.Short())
@@ -109,14 +109,14 @@ func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	return r.Verify()
 }
 
-func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
-	if taken := len(w.Within(now)); taken >= p.Limit {
+func CheckRateLimit(parent identity.ID, w Window, now time.Time, p Policy) error {
+	if taken := len(w.Recent(now)); taken >= p.Limit {
 		return problem.New(problem.GraduationRate, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), taken, p.Limit)
 	}
 	return nil
 }
 
-// CheckStillClosed returns an error if the child is already open. It runs after CheckRate, so a
+// CheckStillClosed returns an error if the child is already open. It runs after CheckRateLimit, so a
 // replayed request has no effect (PROTOCOL §23 E2).
 func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
@@ -125,21 +125,21 @@ func CheckStillClosed(m *composite.Manifest) error {
 	return problem.New(problem.Graduated, "child %s is open already", m.ChildID.Short())
 }
 
-// Day is the period in which a graduation counts towards the limit of its parent.
-const Day = 24 * time.Hour
+// RateWindow is the period in which a graduation counts towards the limit of its parent.
+const RateWindow = 24 * time.Hour
 
 // Window contains the times at which children of one parent graduated, in microseconds since 1970.
 // The times may be out of order, because a clock can go back.
 type Window []int64
 
-// Within returns the times of w that still count towards the limit. A time that is exactly one day
+// Recent returns the times of w that still count towards the limit. A time that is exactly one day
 // old no longer counts.
-func (w Window) Within(now time.Time) Window {
-	floor := now.Add(-Day).UnixMicro()
+func (w Window) Recent(now time.Time) Window {
+	floor := now.Add(-RateWindow).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= floor })
 }
 
-func (w Window) Take(now time.Time) Window { return append(w.Within(now), now.UnixMicro()) }
+func (w Window) Add(now time.Time) Window { return append(w.Recent(now), now.UnixMicro()) }
 
 func (w Window) Check() error {
 	if len(w) > MaxLimit {

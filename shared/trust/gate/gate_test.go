@@ -28,28 +28,28 @@ func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
 		line := string(s.Name) + ":"
 		for _, k := range s.Refuses {
 			line += " " + gate.ErrorName(k)
-			if back, ok := gate.KindOf(gate.ErrorName(k)); !ok || back != k {
+			if back, ok := gate.ParseErrorName(gate.ErrorName(k)); !ok || back != k {
 				t.Errorf("KindOf(%s) = %v, %v, want %v", gate.ErrorName(k), back, ok, k)
 			}
-			if !gate.Refuses(s.Name, k) {
+			if !gate.IsRefusal(s.Name, k) {
 				t.Errorf("Refuses(%s, %v) = false, want true", s.Name, k)
 			}
 		}
 		got = append(got, line)
-		if s.Says == "" {
+		if s.Description == "" {
 			t.Errorf("step %s says nothing", s.Name)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Steps() (-want +got):\n%s", diff)
 	}
-	if gate.Refuses(gate.Collusion, problem.Damaged) || gate.Refuses("another", problem.Consent) {
+	if gate.IsRefusal(gate.Collusion, problem.Damaged) || gate.IsRefusal("another", problem.Consent) {
 		t.Error("Refuses() = true for a failure, or for no step, want false")
 	}
-	if gate.ErrorName(problem.Internal) != gate.Failed {
-		t.Errorf("ErrorName(Internal) = %s, want %s", gate.ErrorName(problem.Internal), gate.Failed)
+	if gate.ErrorName(problem.Internal) != gate.OtherErrorName {
+		t.Errorf("ErrorName(Internal) = %s, want %s", gate.ErrorName(problem.Internal), gate.OtherErrorName)
 	}
-	if _, ok := gate.KindOf(gate.Failed); ok {
+	if _, ok := gate.ParseErrorName(gate.OtherErrorName); ok {
 		t.Error("KindOf(Failed) is a kind, want none")
 	}
 }
@@ -63,10 +63,10 @@ func key(t *testing.T, b byte) *identity.Key {
 	return k
 }
 
-func request(t *testing.T) (composite.Request, composite.Manifest) {
+func request(t *testing.T) (composite.GraduationRequest, composite.Manifest) {
 	t.Helper()
 	parent, child := key(t, 'p'), key(t, 'c')
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
 	if err := r.SignParent(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestEachCheckPrecedesTheNext(t *testing.T) {
 				r.SignatureChild = nil
 			}
 			m.ClosedByDefault = !c.open
-			err := walk(&r, stored, c.window, now, p, gate.FromStrengths(p, r.ParentID, c.signals, 0, 0))
+			err := walk(&r, stored, c.window, now, p, gate.FindingsFromStrengths(p, r.ParentID, c.signals, 0, 0))
 			if got, _ := refusal(err); got != c.want {
 				t.Errorf("walk() = %v, want %s", err, c.want)
 			}
@@ -125,15 +125,15 @@ func TestAManifestOfAnotherChildIsNone(t *testing.T) {
 func TestTheBoundariesOfTheWindow(t *testing.T) {
 	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	micro := func(d time.Duration) int64 { return now.Add(d).UnixMicro() }
-	w := gate.Window{micro(time.Hour), micro(-gate.Day), micro(-gate.Day + time.Microsecond), micro(-gate.Day - time.Hour), micro(0)}
-	want := gate.Window{micro(time.Hour), micro(-gate.Day + time.Microsecond), micro(0)}
-	if diff := cmp.Diff(want, w.Within(now)); diff != "" {
+	w := gate.Window{micro(time.Hour), micro(-gate.RateWindow), micro(-gate.RateWindow + time.Microsecond), micro(-gate.RateWindow - time.Hour), micro(0)}
+	want := gate.Window{micro(time.Hour), micro(-gate.RateWindow + time.Microsecond), micro(0)}
+	if diff := cmp.Diff(want, w.Recent(now)); diff != "" {
 		t.Errorf("Within() (-want +got):\n%s", diff)
 	}
-	if len(w) != 5 || w[1] != micro(-gate.Day) {
+	if len(w) != 5 || w[1] != micro(-gate.RateWindow) {
 		t.Errorf("Within() changed the window to %v", w)
 	}
-	if diff := cmp.Diff(append(want, micro(0)), w.Take(now)); diff != "" {
+	if diff := cmp.Diff(append(want, micro(0)), w.Add(now)); diff != "" {
 		t.Errorf("Take() (-want +got):\n%s", diff)
 	}
 	if err := make(gate.Window, gate.MaxLimit+1).Check(); err == nil {
@@ -154,7 +154,7 @@ func TestPolicies(t *testing.T) {
 	} {
 		p := gate.DefaultPolicy()
 		change(&p)
-		if err := p.Check(); err == nil || !strings.HasPrefix(problem.Of(err).Text(), want) {
+		if err := p.Check(); err == nil || !strings.HasPrefix(problem.AsError(err).Text(), want) {
 			t.Errorf("Check() = %v, want a refusal of %s", err, want)
 		}
 		if b, err := p.Marshal(); err == nil {
@@ -163,8 +163,8 @@ func TestPolicies(t *testing.T) {
 	}
 	for text, want := range map[string]gate.Policy{
 		`{}`: gate.DefaultPolicy(),
-		`{"version":"1","limit":1,"threshold":1,"mode":"strict","detector":"zeros"}`: {Version: "1", Limit: 1, Threshold: 1, Mode: gate.Strict, Detector: gate.ByZeros},
-		`{"threshold":0,"mode":"reference"}`:                                         {Version: "1", Limit: 3, Threshold: 0, Mode: gate.Reference, Detector: gate.ByObservation},
+		`{"version":"1","limit":1,"threshold":1,"mode":"strict","detector":"zeros"}`: {Version: "1", Limit: 1, Threshold: 1, Mode: gate.ModeStrict, Detector: gate.DetectorZeros},
+		`{"threshold":0,"mode":"reference"}`:                                         {Version: "1", Limit: 3, Threshold: 0, Mode: gate.ModeReference, Detector: gate.DetectorObserved},
 	} {
 		if got, err := gate.ParsePolicy([]byte(text)); err != nil || got != want {
 			t.Errorf("ParsePolicy(%s) = %+v, %v, want %+v", text, got, err, want)
@@ -202,7 +202,7 @@ func FuzzAPolicyThatIsReadIsWrittenAgain(f *testing.F) {
 }
 
 func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
-	b, err := json.Marshal(gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.1, 0.2, 0.3))
+	b, err := json.Marshal(gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.1, 0.2, 0.3))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func siblings(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
 		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Families: []string{"http:" + string(rune(b))},
-			Responses: gate.MinResponses, Activity: make([]float64, gate.Buckets), Style: make([]float64, collusion.Features)}
+			Responses: gate.MinResponses, Activity: make([]float64, gate.ActivityHours), Style: make([]float64, collusion.Features)}
 		for i := range o.Activity {
 			o.Activity[i] = float64(i * i * int(b) % 29)
 		}
@@ -241,8 +241,8 @@ func siblings(t *testing.T) gate.Evidence {
 	}
 	child, parent, sibling := observe('c'), observe('p'), observe('s')
 	return gate.Evidence{Child: child.ID, Parent: parent.ID, Pairs: []gate.Pair{
-		{With: parent.ID, Role: gate.Parent, A: child, B: parent},
-		{With: sibling.ID, Role: gate.Sibling, A: child, B: sibling},
+		{With: parent.ID, Role: gate.Parent, Child: child, Other: parent},
+		{With: sibling.ID, Role: gate.Sibling, Child: child, Other: sibling},
 	}}
 }
 
@@ -250,42 +250,42 @@ func siblings(t *testing.T) gate.Evidence {
 func share(p *gate.Pair, n gate.Name) {
 	switch n {
 	case gate.Declared:
-		p.A.Tenant = p.B.Tenant
+		p.Child.Tenant = p.Other.Tenant
 	case gate.Substrate:
-		p.A.Families = append([]string{"http:of the child alone"}, p.B.Families...)
+		p.Child.Families = append([]string{"http:of the child alone"}, p.Other.Families...)
 	case gate.Activity:
-		p.A.Activity = p.B.Activity
+		p.Child.Activity = p.Other.Activity
 	case gate.Style:
-		p.A.Style = p.B.Style
+		p.Child.Style = p.Other.Style
 	case gate.Ancestor:
 		p.Ancestor = true
 	}
 }
 
 func TestSignalsRefusedByMode(t *testing.T) {
-	all := []gate.Mode{gate.Default, gate.Strict, gate.Reference}
+	all := []gate.Mode{gate.ModeDefault, gate.ModeStrict, gate.ModeReference}
 	for _, c := range []struct {
 		signal gate.Name
 		with   gate.Role
 		refuse []gate.Mode
 	}{
-		{gate.Declared, gate.Parent, []gate.Mode{gate.Strict, gate.Reference}},
-		{gate.Declared, gate.Sibling, []gate.Mode{gate.Strict}},
-		{gate.Ancestor, gate.Parent, []gate.Mode{gate.Reference}},
+		{gate.Declared, gate.Parent, []gate.Mode{gate.ModeStrict, gate.ModeReference}},
+		{gate.Declared, gate.Sibling, []gate.Mode{gate.ModeStrict}},
+		{gate.Ancestor, gate.Parent, []gate.Mode{gate.ModeReference}},
 		{gate.Ancestor, gate.Sibling, nil},
 		{gate.Activity, gate.Parent, all},
-		{gate.Activity, gate.Sibling, []gate.Mode{gate.Default, gate.Strict}},
+		{gate.Activity, gate.Sibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
 		{gate.Substrate, gate.Parent, all},
-		{gate.Substrate, gate.Sibling, []gate.Mode{gate.Strict}},
+		{gate.Substrate, gate.Sibling, []gate.Mode{gate.ModeStrict}},
 		{gate.Style, gate.Parent, all},
-		{gate.Style, gate.Sibling, []gate.Mode{gate.Default, gate.Strict}},
+		{gate.Style, gate.Sibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
 	} {
 		for _, mode := range all {
 			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
 				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
-				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.Judge() != nil && mode != gate.Reference {
-					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.Judge())
+				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.CheckCollusion() != nil && mode != gate.ModeReference {
+					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.CheckCollusion())
 				}
 				i := slices.IndexFunc(e.Pairs, func(p gate.Pair) bool { return p.Role == c.with })
 				share(&e.Pairs[i], c.signal)
@@ -294,15 +294,15 @@ func TestSignalsRefusedByMode(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := slices.Contains(c.refuse, mode)
-				judged := f.Judge()
+				judged := f.CheckCollusion()
 				if want != problem.Is(judged, problem.Collusion) || !want && judged != nil {
 					t.Errorf("Judge() = %v, want a refusal: %v", judged, want)
 				}
-				if want && c.with == gate.Sibling && !strings.HasSuffix(problem.Of(judged).Text(), " against sibling "+e.Pairs[i].With.Short()) {
+				if want && c.with == gate.Sibling && !strings.HasSuffix(problem.AsError(judged).Text(), " against sibling "+e.Pairs[i].With.Short()) {
 					t.Errorf("Judge() = %v, want one that names the sibling", judged)
 				}
 				back := stored(t, f)
-				if got, _ := refusal(back.Judge()); want != (got != "") {
+				if got, _ := refusal(back.CheckCollusion()); want != (got != "") {
 					t.Errorf("Judge() of what was stored = %q, want a refusal: %v", got, want)
 				}
 			})
@@ -347,13 +347,13 @@ func withhold(o *gate.Observation, n gate.Name) {
 
 func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 	for _, n := range []gate.Name{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
-		for _, mode := range []gate.Mode{gate.Default, gate.Strict, gate.Reference} {
+		for _, mode := range []gate.Mode{gate.ModeDefault, gate.ModeStrict, gate.ModeReference} {
 			t.Run(string(n)+" in "+string(mode), func(t *testing.T) {
 				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
 				for i := range e.Pairs {
-					withhold(&e.Pairs[i].A, n)
-					e.Pairs[i].A.Why = map[gate.Name]string{n: "withheld"}
+					withhold(&e.Pairs[i].Child, n)
+					e.Pairs[i].Child.Why = map[gate.Name]string{n: "withheld"}
 				}
 				f, err := (gate.Observed{}).Detect(e, p)
 				if err != nil {
@@ -363,11 +363,11 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 				if want := e.Child.Short() + ": withheld"; s.State != gate.SignalMissing || s.Strength != 0 || s.Why != want {
 					t.Errorf("signal = %+v, want one that is missing: %s", s, want)
 				}
-				err = f.Judge()
-				if mode != gate.Strict && problem.Is(err, problem.Collusion) && strings.Contains(err.Error(), "missing") {
+				err = f.CheckCollusion()
+				if mode != gate.ModeStrict && problem.Is(err, problem.Collusion) && strings.Contains(err.Error(), "missing") {
 					t.Errorf("Judge() = %v, want no refusal of what is missing", err)
 				}
-				if mode == gate.Strict && (!problem.Is(err, problem.Collusion) || !strings.Contains(problem.Of(err).Text(), "evidence is missing for graduation: "+string(n))) {
+				if mode == gate.ModeStrict && (!problem.Is(err, problem.Collusion) || !strings.Contains(problem.AsError(err).Text(), "evidence is missing for graduation: "+string(n))) {
 					t.Errorf("Judge() = %v, want a refusal that names %s", err, n)
 				}
 			})
@@ -386,30 +386,30 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 
 func TestUnusedSignals(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
-	p.Mode = gate.Strict
+	p.Mode = gate.ModeStrict
 	// A closed child is called only from within its tree, so its hours are not evidence and do not
 	// refuse.
 	for i := range e.Pairs {
-		e.Pairs[i].A.Closed, e.Pairs[i].A.Activity = true, nil
+		e.Pairs[i].Child.Closed, e.Pairs[i].Child.Activity = true, nil
 	}
 	f, err := (gate.Observed{}).Detect(e, p)
-	if err != nil || f.Judge() != nil {
-		t.Fatalf("Detect(), Judge() = %v, %v, want nil", err, f.Judge())
+	if err != nil || f.CheckCollusion() != nil {
+		t.Fatalf("Detect(), Judge() = %v, %v, want nil", err, f.CheckCollusion())
 	}
 	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
 	// If a child was called before it was closed, the detector compares these earlier calls.
 	share(&e.Pairs[1], gate.Activity)
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
-		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.Judge())
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.Collusion) {
+		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
-	e.Pairs[1].A.Activity = nil
+	e.Pairs[1].Child.Activity = nil
 	if s := signal(t, &f, 0, gate.Ancestor); s.State != gate.SignalExcluded {
 		t.Errorf("the parent's own edge = %+v, want it excluded", s)
 	}
 	// A composite answers in the words of its children, and 49 answers are too few.
-	e.Pairs[0].B.Families, e.Pairs[1].B.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.Default
+	e.Pairs[0].Other.Families, e.Pairs[1].Other.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.ModeDefault
 	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 1, gate.Style); s.State != gate.SignalMissing || s.Inputs.SamplesB != gate.MinResponses-1 {
 		t.Errorf("the style of 49 answers = %+v, want it missing", s)
 	}
-	p.Mode = gate.Reference
+	p.Mode = gate.ModeReference
 	if f, err = (gate.Observed{}).Detect(e, p); err != nil || len(f.Pairs) != 1 || f.Pairs[0].Role != gate.Parent {
 		t.Errorf("Detect() in reference mode = %+v, %v, want the parent alone", f.Pairs, err)
 	}
@@ -427,23 +427,23 @@ func TestUnusedSignals(t *testing.T) {
 
 func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
-	p.Mode = gate.Strict
-	e.Pairs[0].A.Owner = e.Pairs[0].B.Owner
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
-		t.Errorf("Detect(), Judge() = %v, %v, want a refusal", err, f.Judge())
+	p.Mode = gate.ModeStrict
+	e.Pairs[0].Child.Owner = e.Pairs[0].Other.Owner
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.Collusion) {
+		t.Errorf("Detect(), Judge() = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
 }
 
 func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 	for name, change := range map[string]func(*gate.Evidence){
-		"a NaN in a style":         func(e *gate.Evidence) { e.Pairs[1].A.Style[3] = math.NaN() },
-		"a style out of range":     func(e *gate.Evidence) { e.Pairs[0].B.Style[3] = 1.5 },
-		"a short style":            func(e *gate.Evidence) { e.Pairs[0].B.Style = e.Pairs[0].B.Style[:15] },
-		"infinite activity":        func(e *gate.Evidence) { e.Pairs[0].B.Activity[0] = math.Inf(1) },
-		"a short activity":         func(e *gate.Evidence) { e.Pairs[0].B.Activity = e.Pairs[0].B.Activity[:3] },
-		"of another child":         func(e *gate.Evidence) { e.Pairs[0].A.ID = e.Pairs[1].With },
-		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].B.ID = e.Pairs[1].With },
-		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].B.ID = e.Child, e.Child },
+		"a NaN in a style":         func(e *gate.Evidence) { e.Pairs[1].Child.Style[3] = math.NaN() },
+		"a style out of range":     func(e *gate.Evidence) { e.Pairs[0].Other.Style[3] = 1.5 },
+		"a short style":            func(e *gate.Evidence) { e.Pairs[0].Other.Style = e.Pairs[0].Other.Style[:15] },
+		"infinite activity":        func(e *gate.Evidence) { e.Pairs[0].Other.Activity[0] = math.Inf(1) },
+		"a short activity":         func(e *gate.Evidence) { e.Pairs[0].Other.Activity = e.Pairs[0].Other.Activity[:3] },
+		"of another child":         func(e *gate.Evidence) { e.Pairs[0].Child.ID = e.Pairs[1].With },
+		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].Other.ID = e.Pairs[1].With },
+		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].Other.ID = e.Child, e.Child },
 	} {
 		e := siblings(t)
 		change(&e)
@@ -452,20 +452,20 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), -0.01, 1.01} {
-		f := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0, bad, 0)
-		if err := f.Judge(); !problem.Is(err, problem.Damaged) {
+		f := gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0, bad, 0)
+		if err := f.CheckCollusion(); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Judge() of a strength of %v = %v, want Damaged", bad, err)
 		}
 	}
 	none := gate.Findings{Policy: gate.DefaultPolicy()}
-	if err := none.Judge(); !problem.Is(err, problem.Damaged) {
+	if err := none.CheckCollusion(); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Judge() of nothing = %v, want Damaged", err)
 	}
-	if f, err := (gate.Observed{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.Judge() == nil {
-		t.Errorf("Detect(), Judge() of no pair = %v, %v, want a failure", err, f.Judge())
+	if f, err := (gate.Observed{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.CheckCollusion() == nil {
+		t.Errorf("Detect(), Judge() of no pair = %v, %v, want a failure", err, f.CheckCollusion())
 	}
-	none = gate.FromStrengths(gate.Policy{}, identity.ID{1}, 0, 0, 0)
-	if err := none.Judge(); !problem.Is(err, problem.Damaged) {
+	none = gate.FindingsFromStrengths(gate.Policy{}, identity.ID{1}, 0, 0, 0)
+	if err := none.CheckCollusion(); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Judge() without a policy = %v, want Damaged", err)
 	}
 	for _, text := range []string{``, `{}`, `{"policy":{},"pairs":[],"verdict":1}`, `{"policy":{}} {}`, `{"policy":{},"pairs":[{"with":"00"}]}`,
@@ -477,18 +477,18 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 }
 
 func TestTheWorstPairIsNamed(t *testing.T) {
-	f := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
+	f := gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
 	f.Pairs = append(f.Pairs, gate.Finding{With: identity.ID{2}, Role: gate.Sibling, Signals: []gate.Signal{
-		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true},
-		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                 // does not block
-		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, Blocks: true}, // missing
+		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true},
+		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                    // does not block
+		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, CanRefuse: true}, // missing
 	}})
 	want := "collusion signals too high for graduation: controller=0.00, substrate=0.00, stylo=0.90 (threshold 0.6) against sibling 020000000000"
-	if got := problem.Of(f.Judge()).Text(); got != want {
+	if got := problem.AsError(f.CheckCollusion()).Text(); got != want {
 		t.Errorf("Judge() = %s, want %s", got, want)
 	}
 	f.Policy.Threshold = 1
-	if err := f.Judge(); err != nil {
+	if err := f.CheckCollusion(); err != nil {
 		t.Errorf("Judge() under a threshold of 1 = %v, want nil", err)
 	}
 }
@@ -498,13 +498,13 @@ func TestDetectorsAreChosenByName(t *testing.T) {
 	if d, err := gate.DetectorOf(p); err != nil || d != (gate.Observed{}) {
 		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
 	}
-	p.Detector = gate.ByZeros
+	p.Detector = gate.DetectorZeros
 	d, err := gate.DetectorOf(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Pairs[0].A.Style = e.Pairs[0].B.Style
-	if f, err := d.Detect(e, p); err != nil || f.Judge() != nil || f.Pairs[0].With != e.Parent {
+	e.Pairs[0].Child.Style = e.Pairs[0].Other.Style
+	if f, err := d.Detect(e, p); err != nil || f.CheckCollusion() != nil || f.Pairs[0].With != e.Parent {
 		t.Errorf("Detect() of zeros = %+v, %v, want nothing found", f, err)
 	}
 	p.Detector = "none"
@@ -547,9 +547,9 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		"what says nothing in common":      {[]string{"unknown", "composite", ""}, []string{"unknown", "composite", ""}, false, gate.SignalMissing, 0, nil},
 	} {
 		e, p := siblings(t), gate.DefaultPolicy()
-		e.Pairs[0].A.Families, e.Pairs[0].B.Families = tt.child, tt.parent
+		e.Pairs[0].Child.Families, e.Pairs[0].Other.Families = tt.child, tt.parent
 		if tt.others {
-			e.Pairs[0].A.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}
+			e.Pairs[0].Child.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}
 		}
 		f, err := (gate.Observed{}).Detect(e, p)
 		if err != nil {
@@ -559,7 +559,7 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		if diff := cmp.Diff(tt.inputs, s.Inputs); diff != "" || s.State != tt.state || s.Strength != tt.strength {
 			t.Errorf("%s: %+v, want it %s at %v (-want +got):\n%s", name, s, tt.state, tt.strength, diff)
 		}
-		if err := f.Judge(); (tt.strength == 1) != problem.Is(err, problem.Collusion) {
+		if err := f.CheckCollusion(); (tt.strength == 1) != problem.Is(err, problem.Collusion) {
 			t.Errorf("%s: Judge() = %v", name, err)
 		}
 	}

@@ -17,21 +17,21 @@ import (
 type Mode string
 
 const (
-	// Default does not refuse because of a shared tenant or owner, a substrate family shared with a
+	// ModeDefault does not refuse because of a shared tenant or owner, a substrate family shared with a
 	// sibling, or missing evidence.
-	Default Mode = "default"
-	// Strict also refuses because of a shared tenant or owner, a substrate family shared with a
+	ModeDefault Mode = "default"
+	// ModeStrict also refuses because of a shared tenant or owner, a substrate family shared with a
 	// sibling, and missing evidence.
-	Strict Mode = "strict"
-	// Reference compares the child only with its parent, as the reference would with real evidence:
+	ModeStrict Mode = "strict"
+	// ModeReference compares the child only with its parent, as the reference would with real evidence:
 	// style vectors are not centred, and signals without evidence are ignored.
-	Reference Mode = "reference"
+	ModeReference Mode = "reference"
 )
 
 // A policy names its detector by one of these constants.
 const (
-	ByObservation = "observed" // detector Observed
-	ByZeros       = "zeros"    // detector Zeros, which finds no similarity and refuses no child
+	DetectorObserved = "observed" // detector Observed
+	DetectorZeros    = "zeros"    // detector Zeros, which finds no similarity and refuses no child
 )
 
 // The version and the limits of a policy.
@@ -52,7 +52,7 @@ type Policy struct {
 }
 
 func DefaultPolicy() Policy {
-	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: Default, Detector: ByObservation}
+	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: ModeDefault, Detector: DetectorObserved}
 }
 
 func (p Policy) Check() error {
@@ -63,9 +63,9 @@ func (p Policy) Check() error {
 		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxLimit), strconv.Itoa(p.Limit))
 	case math.IsNaN(p.Threshold) || p.Threshold < 0 || p.Threshold > 1:
 		return problem.Invalid("threshold", "0 to 1", fmt.Sprint(p.Threshold))
-	case p.Mode != Default && p.Mode != Strict && p.Mode != Reference:
+	case p.Mode != ModeDefault && p.Mode != ModeStrict && p.Mode != ModeReference:
 		return problem.Invalid("mode", "default, strict or reference", fmt.Sprintf("%.20q", string(p.Mode)))
-	case p.Detector != ByObservation && p.Detector != ByZeros:
+	case p.Detector != DetectorObserved && p.Detector != DetectorZeros:
 		return problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 	}
 	return nil
@@ -85,7 +85,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 		err = p.Check()
 	}
 	if err != nil {
-		return Policy{}, problem.Within(problem.Malformed, "policy", err)
+		return Policy{}, problem.WithPlace(problem.Malformed, "policy", err)
 	}
 	return p, nil
 }

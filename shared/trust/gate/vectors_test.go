@@ -65,38 +65,38 @@ type graduation struct {
 }
 
 // walk runs the checks in the order of the steps.
-func walk(r *composite.Request, m *composite.Manifest, w gate.Window, now time.Time, p gate.Policy, f gate.Findings) error {
+func walk(r *composite.GraduationRequest, m *composite.Manifest, w gate.Window, now time.Time, p gate.Policy, f gate.Findings) error {
 	if err := gate.CheckConsent(r, m); err != nil {
 		return err
 	}
-	if err := gate.CheckRate(r.ParentID, w, now, p); err != nil {
+	if err := gate.CheckRateLimit(r.ParentID, w, now, p); err != nil {
 		return err
 	}
 	if err := gate.CheckStillClosed(m); err != nil {
 		return err
 	}
-	return f.Judge()
+	return f.CheckCollusion()
 }
 
 func refusal(err error) (name, text string) {
 	if err == nil {
 		return "", ""
 	}
-	return gate.ErrorName(problem.Of(err).Kind), problem.Of(err).Text()
+	return gate.ErrorName(problem.AsError(err).Kind), problem.AsError(err).Text()
 }
 
 func TestTheGateRefusesWhatTheReferenceRefuses(t *testing.T) {
 	for _, v := range load[graduation](t, "graduation.json", 40) {
 		t.Run(v.Name, func(t *testing.T) {
 			in := v.Input
-			r := composite.Request{ParentID: in.Request.ParentID, ChildID: in.Request.ChildID, CapabilityText: in.Request.Capability,
+			r := composite.GraduationRequest{ParentID: in.Request.ParentID, ChildID: in.Request.ChildID, CapabilityText: in.Request.Capability,
 				SignatureParent: unhex(t, in.Request.SigParent), SignatureChild: unhex(t, in.Request.SigChild)}
 			var m *composite.Manifest
 			if in.Manifest != nil && !strings.HasPrefix(v.Name, "unknown child") {
 				m = &composite.Manifest{ParentID: in.Manifest.ParentID, ChildID: in.Manifest.ChildID, ClosedByDefault: in.Manifest.Closed}
 			}
 			p := gate.DefaultPolicy()
-			err := walk(&r, m, nil, time.Now(), p, gate.FromStrengths(p, r.ParentID, in.Signals.Controller, in.Signals.Substrate, in.Signals.Stylo))
+			err := walk(&r, m, nil, time.Now(), p, gate.FindingsFromStrengths(p, r.ParentID, in.Signals.Controller, in.Signals.Substrate, in.Signals.Stylo))
 			if name, text := refusal(err); name != v.Expect.Refused || text != v.Expect.Message {
 				t.Errorf("walk() = %s %q, want %s %q", name, text, v.Expect.Refused, v.Expect.Message)
 			}
@@ -137,8 +137,8 @@ func TestTheWindowOfAParentIsTheReferences(t *testing.T) {
 				err := error(nil)
 				if !s.Consent {
 					err = problem.New(problem.Consent, "graduation request signatures did not verify")
-				} else if err = gate.CheckRate(v.Input.ParentID, w, now, p); err == nil {
-					w = w.Take(now)
+				} else if err = gate.CheckRateLimit(v.Input.ParentID, w, now, p); err == nil {
+					w = w.Add(now)
 				}
 				if name, text := refusal(err); name != s.Refused || text != s.Message || s.Accepted != (err == nil) {
 					t.Fatalf("attempt %d = %s %q, want %s %q", i, name, text, s.Refused, s.Message)

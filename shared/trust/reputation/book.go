@@ -41,7 +41,7 @@ func (a Allowance) decay(t time.Time) Allowance {
 	if !t.After(a.At) {
 		return a
 	}
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		a.Ever[d] *= math.Exp(-math.Ln2 * t.Sub(a.At).Hours() / 24 / priors[d].halfLife)
 	}
 	if t.UTC().Truncate(24*time.Hour) != a.At.UTC().Truncate(24*time.Hour) {
@@ -61,7 +61,7 @@ func (b *Book) State() *State {
 
 func (b *Book) Weigh(ratings review.Ratings, class review.Class, f Factors, t time.Time) review.Ratings {
 	used, weights := b.Quarter.decay(t), review.Ratings{}
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		if _, rated := ratings[d.String()]; !rated {
 			continue
 		}
@@ -95,7 +95,7 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 		s = NewState(row.At)
 	}
 	used := b.Quarter.decay(row.At)
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		signal, rated := row.Record.Ratings[d.String()]
 		if !rated {
 			continue
@@ -137,8 +137,8 @@ func (b *Book) CheckEqual(recounted *Book) error {
 		exact[i] = fmt.Sprint(book.Rows, book.Tip, book.Current, book.Answered.UnixMicro(), book.Quarter.At.UnixMicro(), substrates)
 		for _, name := range substrates {
 			s := book.States[name]
-			for _, d := range All() {
-				p := s.In(d)
+			for _, d := range Dimensions() {
+				p := s.Posterior(d)
 				numbers[i] = append(numbers[i], p.Alpha, p.Beta, p.Alpha0, p.Beta0, p.Evidence, p.Updated, p.HalfLife)
 			}
 		}

@@ -20,13 +20,13 @@ type Posterior struct {
 
 func Prior(d Dimension, t time.Time) Posterior {
 	p := priors[d]
-	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: seconds(t), HalfLife: p.halfLife}
+	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: unixSeconds(t), HalfLife: p.halfLife}
 }
 
-func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // Unix seconds, as in the reference
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // Unix seconds, as in the reference
 
 func (p Posterior) Decay(t time.Time) Posterior {
-	days := (seconds(t) - p.Updated) / 86400
+	days := (unixSeconds(t) - p.Updated) / 86400
 	if days <= 0 {
 		return p
 	}
@@ -34,7 +34,7 @@ func (p Posterior) Decay(t time.Time) Posterior {
 	p.Alpha = p.Alpha0 + left*(p.Alpha-p.Alpha0)
 	p.Beta = p.Beta0 + left*(p.Beta-p.Beta0)
 	p.Evidence *= left
-	p.Updated = seconds(t)
+	p.Updated = unixSeconds(t)
 	return p
 }
 
@@ -43,10 +43,10 @@ func (p Posterior) Decay(t time.Time) Posterior {
 func (p Posterior) Update(signal, weight float64, t time.Time) (Posterior, error) {
 	// The comparison is false for NaN, so NaN is also refused.
 	if !(signal >= 0 && signal <= 1) {
-		return p, problem.New(problem.Malformed, "signal must be in [0, 1], got %s", number(signal))
+		return p, problem.New(problem.Malformed, "signal must be in [0, 1], got %s", formatFloat(signal))
 	}
 	if !(weight >= 0) || math.IsInf(weight, 1) {
-		return p, problem.New(problem.Malformed, "weight must be >= 0, got %s", number(weight))
+		return p, problem.New(problem.Malformed, "weight must be >= 0, got %s", formatFloat(weight))
 	}
 	p = p.Decay(t)
 	p.Alpha += weight * signal
@@ -70,13 +70,13 @@ func (p Posterior) check(d Dimension) error {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):
 		return problem.Invalid(d.String(), "finite numbers", "others")
 	case p.Alpha0 <= 0 || p.Beta0 <= 0 || !isFinite(p.Alpha0) || !isFinite(p.Beta0):
-		return problem.Invalid(d.String(), "a prior above 0", number(p.Alpha0)+", "+number(p.Beta0))
+		return problem.Invalid(d.String(), "a prior above 0", formatFloat(p.Alpha0)+", "+formatFloat(p.Beta0))
 	case p.Alpha < p.Alpha0 || p.Beta < p.Beta0:
-		return problem.Invalid(d.String(), "alpha and beta not below the prior's", number(p.Alpha)+", "+number(p.Beta))
+		return problem.Invalid(d.String(), "alpha and beta not below the prior's", formatFloat(p.Alpha)+", "+formatFloat(p.Beta))
 	case p.Evidence < 0:
-		return problem.Invalid(d.String(), "n_eff >= 0", number(p.Evidence))
+		return problem.Invalid(d.String(), "n_eff >= 0", formatFloat(p.Evidence))
 	case p.HalfLife <= 0 || !isFinite(p.HalfLife):
-		return problem.Invalid(d.String(), "a half-life above 0", number(p.HalfLife))
+		return problem.Invalid(d.String(), "a half-life above 0", formatFloat(p.HalfLife))
 	}
 	return nil
 }

@@ -27,17 +27,17 @@ const (
 	dimensions = iota
 )
 
-var words = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
+var dimensionNames = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
 
 func (d Dimension) String() string {
-	if int(d) < len(words) {
-		return words[d]
+	if int(d) < len(dimensionNames) {
+		return dimensionNames[d]
 	}
 	return fmt.Sprintf("dimension %d", uint8(d))
 }
 
 func ParseDimension(word string) (Dimension, error) {
-	for i, w := range words {
+	for i, w := range dimensionNames {
 		if w == word {
 			return Dimension(i), nil
 		}
@@ -45,7 +45,7 @@ func ParseDimension(word string) (Dimension, error) {
 	return 0, problem.Invalid("dimension", "factual, logical, relevance, honesty or adoption", fmt.Sprintf("%.40q", word))
 }
 
-func All() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
+func Dimensions() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
 // SearchDimensions returns the dimensions by which a registry ranks search results. The other two
 // describe conduct, not the quality of answers. Clients rank by all dimensions.
@@ -68,7 +68,7 @@ type State struct {
 
 func NewState(t time.Time) State {
 	var s State
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		*s.posterior(d) = Prior(d, t)
 	}
 	return s
@@ -78,13 +78,13 @@ func (s *State) posterior(d Dimension) *Posterior {
 	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
 }
 
-func (s *State) In(d Dimension) Posterior { return *s.posterior(d) }
+func (s *State) Posterior(d Dimension) Posterior { return *s.posterior(d) }
 
 func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, error) {
 	if int(d) >= dimensions {
 		return s, problem.Invalid("dimension", "one of the five", d.String())
 	}
-	p, err := s.In(d).Update(signal, weight, t)
+	p, err := s.Posterior(d).Update(signal, weight, t)
 	if err != nil {
 		return s, err
 	}
@@ -93,8 +93,8 @@ func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, 
 }
 
 func (s State) Decay(t time.Time) State {
-	for _, d := range All() {
-		*s.posterior(d) = s.In(d).Decay(t)
+	for _, d := range Dimensions() {
+		*s.posterior(d) = s.Posterior(d).Decay(t)
 	}
 	return s
 }
@@ -102,8 +102,8 @@ func (s State) Decay(t time.Time) State {
 // Check returns an error if a posterior of s is invalid. Callers must check states from other hosts
 // and from documents that may be damaged.
 func (s *State) Check() error {
-	for _, d := range All() {
-		if err := s.In(d).check(d); err != nil {
+	for _, d := range Dimensions() {
+		if err := s.Posterior(d).check(d); err != nil {
 			return err
 		}
 	}
@@ -111,8 +111,8 @@ func (s *State) Check() error {
 }
 
 func (s *State) HasEvidence() bool {
-	for _, d := range All() {
-		if s.In(d).Evidence > 0 {
+	for _, d := range Dimensions() {
+		if s.Posterior(d).Evidence > 0 {
 			return true
 		}
 	}
@@ -127,15 +127,15 @@ func (s *State) Score(dims ...Dimension) float64 {
 		return 0
 	}
 	if len(dims) == 0 {
-		dims = All()
+		dims = Dimensions()
 	}
 	var sum float64
 	for _, d := range dims {
-		sum += s.In(d).Mean()
+		sum += s.Posterior(d).Mean()
 	}
 	return sum / float64(len(dims))
 }
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-func number(f float64) string { return string(canon.AppendFloat(nil, f)) } // the reference prints floats in this form
+func formatFloat(f float64) string { return string(canon.AppendFloat(nil, f)) } // the reference prints floats in this form

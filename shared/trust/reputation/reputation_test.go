@@ -72,17 +72,17 @@ func TestPosteriorsMoveAndFadeAsTheReferences(t *testing.T) {
 					if next != s {
 						t.Fatal("Update() changed a state that it refused to")
 					}
-					got = append(got, outcome{Message: problem.Of(err).Text()})
+					got = append(got, outcome{Message: problem.AsError(err).Text()})
 					continue
 				}
 				s = next
-				got = append(got, outcomeOf(s.In(d)))
+				got = append(got, outcomeOf(s.Posterior(d)))
 			}
 			if diff := cmp.Diff(v.Expect.After, got, near, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Update() (-want +got):\n%s", diff)
 			}
 			faded := s.Decay(instant(v.Input.DecayTo))
-			if diff := cmp.Diff(v.Expect.Decayed, outcomeOf(faded.In(d)), near); diff != "" {
+			if diff := cmp.Diff(v.Expect.Decayed, outcomeOf(faded.Posterior(d)), near); diff != "" {
 				t.Errorf("Decay() (-want +got):\n%s", diff)
 			}
 			if err := faded.Check(); err != nil {

@@ -14,10 +14,10 @@ type Weights map[Dimension]float64
 func (w Weights) normalize() ([dimensions]float64, error) {
 	var out [dimensions]float64
 	var sum float64
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		v := w[d]
 		if !(v >= 0) || math.IsInf(v, 1) {
-			return out, problem.New(problem.Malformed, "weight for %s must be >= 0; got %s", d, number(v))
+			return out, problem.New(problem.Malformed, "weight for %s must be >= 0; got %s", d, formatFloat(v))
 		}
 		out[d] = v
 		sum += v
@@ -40,9 +40,9 @@ const (
 	minEvidence          = 0.001 // lower bound of the combined evidence
 )
 
-func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
-	for _, d := range All() {
-		p := s.In(d)
+func weightedMoments(s *State, w [dimensions]float64) (mean, deviation float64) {
+	for _, d := range Dimensions() {
+		p := s.Posterior(d)
 		mean += w[d] * p.Mean()
 		deviation += w[d] * w[d] * p.Variance()
 	}
@@ -51,10 +51,10 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 
 func weighEvidence(s *State, w [dimensions]float64) float64 {
 	var n, inverse float64
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		if w[d] > minCountedWeight {
 			n++
-			inverse += 1 / math.Max(s.In(d).Evidence, minDimensionEvidence)
+			inverse += 1 / math.Max(s.Posterior(d).Evidence, minDimensionEvidence)
 		}
 	}
 	return n / inverse
@@ -74,7 +74,7 @@ func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	mean, deviation := belief(s, weights)
+	mean, deviation := weightedMoments(s, weights)
 	n := math.Max(weighEvidence(s, weights), minEvidence)
 	return mean + deviationWeight*deviation + explorationBonus(n, vacantCount), nil
 }
@@ -105,8 +105,8 @@ func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
 		s = priorState()
 	}
 	live := make(Weights, dimensions)
-	for _, d := range All() {
-		if s.In(d).Evidence > 0 && weights[d] > 0 {
+	for _, d := range Dimensions() {
+		if s.Posterior(d).Evidence > 0 && weights[d] > 0 {
 			live[d] = weights[d]
 		}
 	}
@@ -115,7 +115,7 @@ func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
 			return 0, err
 		}
 	}
-	mean, deviation := belief(s, weights)
+	mean, deviation := weightedMoments(s, weights)
 	return mean + deviationWeight*deviation + s.Exploration(vacantCount), nil
 }
 
@@ -125,7 +125,7 @@ func (s *State) Exploration(vacantCount int) float64 {
 
 func priorState() *State {
 	var s State
-	for _, d := range All() {
+	for _, d := range Dimensions() {
 		p := priors[d]
 		*s.posterior(d) = Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, HalfLife: p.halfLife}
 	}
@@ -160,7 +160,7 @@ func CallScore(s *State, w Weights, vacantCount int, b Standing) (float64, error
 		return 0, err
 	}
 	if !(b.Stake >= 0) {
-		return 0, problem.Invalid("stake_amount", "0 or more", number(b.Stake))
+		return 0, problem.Invalid("stake_amount", "0 or more", formatFloat(b.Stake))
 	}
 	return score + 0.1*math.Log1p(b.Stake/100) + 0.05*float64(b.Level) + math.Min(b.Portability, maxPortability), nil
 }

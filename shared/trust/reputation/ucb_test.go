@@ -70,7 +70,7 @@ func TestScoresAreTheReferences(t *testing.T) {
 			got, err := UCB(&v.Input.Reputation, w, v.Input.Known)
 			call, callErr := CallScore(&v.Input.Reputation, w, v.Input.Known, Standing{level, v.Input.Stake, v.Input.Portability})
 			if v.Expect.Message != "" {
-				if problem.Of(err).Text() != v.Expect.Message || problem.Of(callErr).Text() != v.Expect.Message {
+				if problem.AsError(err).Text() != v.Expect.Message || problem.AsError(callErr).Text() != v.Expect.Message {
 					t.Errorf("UCB(), CallScore() = %v, %v, want %s", err, callErr, v.Expect.Message)
 				}
 				return
@@ -92,7 +92,7 @@ func TestTheOrderOfChoiceIsTheReferences(t *testing.T) {
 			winner, best := "", math.Inf(-1)
 			for _, one := range v.Input.Vacants {
 				s := &one.Reputation
-				got := []float64{s.Score(SearchDimensions()...), s.Score(All()...), s.Score()}
+				got := []float64{s.Score(SearchDimensions()...), s.Score(Dimensions()...), s.Score()}
 				want := v.Expect.Scores[one.ID]
 				if diff := cmp.Diff([]float64{want.FLR, want.All, want.Empty}, got, near); diff != "" {
 					t.Errorf("Score() of %s (-want +got):\n%s", one.ID, diff)
@@ -155,7 +155,7 @@ func TestTamedLetsAProvenVacantWin(t *testing.T) {
 				reviewed(t, 100, 0.8, flr...),
 				nil,
 				reviewed(t, 100, 0.7, flr...),
-				reviewed(t, 100, 0.2, All()...),
+				reviewed(t, 100, 0.2, Dimensions()...),
 			}
 			scores := make([]float64, len(order))
 			for i, s := range order {

@@ -35,7 +35,7 @@ func (f *Factors) Weight(d Dimension) float64 {
 	w /= 1 + 0.4*float64(max(f.Nth, 1)-1)
 	credibility := 0.3
 	if f.Reviewer != nil {
-		credibility += 0.7 * f.Reviewer.In(d).Mean()
+		credibility += 0.7 * f.Reviewer.Posterior(d).Mean()
 	}
 	if f.Source == GroundTruth && d == Factual {
 		w *= 1.5
@@ -54,7 +54,7 @@ func (s *State) Evidence() float64 {
 	}
 	var inverse float64
 	for _, d := range SearchDimensions() {
-		inverse += 1 / s.In(d).Evidence
+		inverse += 1 / s.Posterior(d).Evidence
 	}
 	return float64(len(SearchDimensions())) / inverse
 }
@@ -68,8 +68,8 @@ func (s *State) EarnedScore() float64 {
 
 func (s *State) Text() string {
 	var parts []string
-	for _, d := range All() {
-		if p := s.In(d); p.Evidence > 0 {
+	for _, d := range Dimensions() {
+		if p := s.Posterior(d); p.Evidence > 0 {
 			parts = append(parts, fmt.Sprintf("%s %.2f by %.2f", d, p.Mean(), p.Evidence))
 		}
 	}

@@ -61,7 +61,7 @@ func TestReviewsAreWeightedAsTheReferences(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					got := s.In(d)
+					got := s.Posterior(d)
 					if diff := cmp.Diff(posterior{p.Alpha, p.Beta, p.Evidence}, posterior{got.Alpha, got.Beta, got.Evidence}, near); diff != "" {
 						t.Fatalf("review %d, %s (-want +got):\n%s", i, name, diff)
 					}

@@ -32,8 +32,8 @@ const (
 	Expired        State = "expired"
 )
 
-// next maps each state to the states that may follow it.
-var next = map[State][]State{
+// nextStates maps each state to the states that may follow it.
+var nextStates = map[State][]State{
 	Pending:        {Dispatched, Expired},
 	Dispatched:     {Accepted, Rejected, DispatchFailed},
 	DispatchFailed: {Dispatched},
@@ -49,7 +49,7 @@ func States() []State {
 }
 
 func ParseState(s string) (State, error) {
-	if _, ok := next[State(s)]; !ok {
+	if _, ok := nextStates[State(s)]; !ok {
 		return "", &problem.Error{Kind: problem.Schema, Field: "to", Want: "one of " + join(States()), Got: fmt.Sprintf("%.40q", s)}
 	}
 	return State(s), nil
@@ -63,9 +63,9 @@ func join(states []State) string {
 	return strings.Join(words, ", ")
 }
 
-func (s State) Terminal() bool { return len(next[s]) == 0 }
+func (s State) IsTerminal() bool { return len(nextStates[s]) == 0 }
 
-func (s State) Allowed() []State { return slices.Clone(next[s]) }
+func (s State) NextStates() []State { return slices.Clone(nextStates[s]) }
 
 // IllegalError is the error for a transition that is not allowed.
 type IllegalError struct {
@@ -80,12 +80,12 @@ func (e *IllegalError) Error() string {
 	return fmt.Sprintf("after %s comes %s, got %s", e.From, join(e.Allowed), e.To)
 }
 
-// Transition returns an *IllegalError unless to may follow from.
-func Transition(from, to State) error {
-	if slices.Contains(next[from], to) {
+// CheckTransition returns an *IllegalError unless to may follow from.
+func CheckTransition(from, to State) error {
+	if slices.Contains(nextStates[from], to) {
 		return nil
 	}
-	return &IllegalError{from, to, from.Allowed()}
+	return &IllegalError{from, to, from.NextStates()}
 }
 
 // Status is a booking's status as its guest sees it.
@@ -115,9 +115,9 @@ func (s State) Status() Status {
 	return StatusPending
 }
 
-// Claim is a host's signed statement that an envelope of a guest carries one of the host's
+// Statement is a host's signed statement that an envelope of a guest carries one of the host's
 // bookings. The host created the guest's key, so the venue cannot recognize the guest by that key.
-type Claim struct {
+type Statement struct {
 	Host, Guest, Venue identity.ID
 	Booking            string
 	Time               time.Time // whole microseconds
@@ -128,25 +128,25 @@ type Claim struct {
 // domain separates the signed bytes of bookings from all other bytes that are signed for a host.
 const domain = "vacancy:booking:v2\x1f"
 
-func (c *Claim) Sign(ctx context.Context, s certificate.Signer) (err error) {
+func (c *Statement) Sign(ctx context.Context, s certificate.Signer) (err error) {
 	c.Host, c.Certificate = s.Certificate.Host, s.Certificate
-	c.Signature, err = s.Sign(ctx, c.signed())
+	c.Signature, err = s.Sign(ctx, c.signedBytes())
 	return err
 }
 
 // Verify returns an error of kind BadSignature unless c is signed by a key that its host certified
 // for the claim's time. The venue must decide whether that time is recent.
-func (c *Claim) Verify() error {
+func (c *Statement) Verify() error {
 	if err := c.Certificate.Verify(c.Host, c.Time); err != nil {
 		return err
 	}
-	if !identity.Verify(c.Certificate.Key, c.signed(), c.Signature) {
+	if !identity.Verify(c.Certificate.Key, c.signedBytes(), c.Signature) {
 		return problem.New(problem.BadSignature, "claim: signature did not verify for key %s", c.Certificate.Key.Short())
 	}
 	return nil
 }
 
-func (c *Claim) signed() []byte {
+func (c *Statement) signedBytes() []byte {
 	b := canon.AppendString([]byte(domain+`{"booking_id":`), c.Booking)
 	b = append(c.Guest.AppendHex(append(b, `,"guest_id":"`...)), `","host_id":"`...)
 	b = append(c.Host.AppendHex(b), `","key_id":"`...)

@@ -24,7 +24,7 @@ func TestEightOf64PairsAreLegal(t *testing.T) {
 	ok := 0
 	for _, from := range booking.States() {
 		for _, to := range booking.States() {
-			err := booking.Transition(from, to)
+			err := booking.CheckTransition(from, to)
 			want := slices.Contains(legal, [2]booking.State{from, to})
 			if want != (err == nil) {
 				t.Errorf("Transition(%s, %s) = %v, want legal: %t", from, to, err, want)
@@ -52,8 +52,8 @@ func TestStatesAndStatuses(t *testing.T) {
 		"rejected": {true, "cancelled"}, "expired": {true, "cancelled"}, "completed": {true, "completed"}, "no_show": {true, "no_show"},
 	} {
 		got, err := booking.ParseState(string(state))
-		if err != nil || got.Terminal() != want.terminal || got.Status() != want.status {
-			t.Errorf("%s: terminal %t, status %s, %v, want %+v", state, got.Terminal(), got.Status(), err, want)
+		if err != nil || got.IsTerminal() != want.terminal || got.Status() != want.status {
+			t.Errorf("%s: terminal %t, status %s, %v, want %+v", state, got.IsTerminal(), got.Status(), err, want)
 		}
 	}
 	for _, s := range []string{"", "Pending", "cancelled", "confirmed"} {
@@ -78,7 +78,7 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 		t.Fatal(err)
 	}
 	by := certificate.Signer{Signer: keys[3], Certificate: certified}
-	c := booking.Claim{Guest: keys[1].ID(), Venue: keys[2].ID(), Booking: "b1", Time: at}
+	c := booking.Statement{Guest: keys[1].ID(), Venue: keys[2].ID(), Booking: "b1", Time: at}
 	if err := c.Sign(t.Context(), by); err != nil || c.Verify() != nil || c.Host != keys[0].ID() {
 		t.Fatalf("Sign() = %v, Verify() = %v", err, c.Verify())
 	}
@@ -88,12 +88,12 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 	if !identity.Verify(keys[3].ID(), []byte(signed), c.Signature) {
 		t.Errorf("the key did not sign %q", signed)
 	}
-	for name, change := range map[string]func(*booking.Claim){
-		"guest": func(c *booking.Claim) { c.Guest = keys[2].ID() }, "venue": func(c *booking.Claim) { c.Venue = keys[1].ID() },
-		"host": func(c *booking.Claim) { c.Host = keys[1].ID() }, "booking": func(c *booking.Claim) { c.Booking = "b2" },
-		"time": func(c *booking.Claim) { c.Time = c.Time.Add(time.Second) }, "key": func(c *booking.Claim) { c.Certificate.Key = keys[1].ID() },
-		"certificate's host": func(c *booking.Claim) { c.Certificate.Host = keys[1].ID() },
-		"certificate's end":  func(c *booking.Claim) { c.Certificate.Until = canon.FormatTime(at.Add(2 * time.Hour)) },
+	for name, change := range map[string]func(*booking.Statement){
+		"guest": func(c *booking.Statement) { c.Guest = keys[2].ID() }, "venue": func(c *booking.Statement) { c.Venue = keys[1].ID() },
+		"host": func(c *booking.Statement) { c.Host = keys[1].ID() }, "booking": func(c *booking.Statement) { c.Booking = "b2" },
+		"time": func(c *booking.Statement) { c.Time = c.Time.Add(time.Second) }, "key": func(c *booking.Statement) { c.Certificate.Key = keys[1].ID() },
+		"certificate's host": func(c *booking.Statement) { c.Certificate.Host = keys[1].ID() },
+		"certificate's end":  func(c *booking.Statement) { c.Certificate.Until = canon.FormatTime(at.Add(2 * time.Hour)) },
 	} {
 		other := c
 		change(&other)
@@ -101,7 +101,7 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 			t.Errorf("Verify() after a change of %s = %v, want a bad signature", name, err)
 		}
 	}
-	for name, claim := range map[string]booking.Claim{
+	for name, claim := range map[string]booking.Statement{
 		"after the certificate's time": {Time: at.Add(time.Hour)}, "before it": {Time: at.Add(-time.Hour - time.Microsecond)},
 	} {
 		if err := claim.Sign(t.Context(), by); err != nil || claim.Verify() == nil {

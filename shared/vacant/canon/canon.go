@@ -22,17 +22,17 @@ type Limits struct {
 	// Unmarshal treats null for an optional member as absent. Signed bytes and stored documents
 	// must be decoded strictly.
 	Lenient bool
-	// If Open is true, Unmarshal skips unknown members, which newer programs may have written.
-	Open bool
+	// If SkipUnknown is true, Unmarshal skips unknown members, which newer programs may have written.
+	SkipUnknown bool
 }
 
 // ByteOrderMark is the UTF-8 encoding of U+FEFF, which some editors and shells write at the start
 // of a file.
 const ByteOrderMark = "\uFEFF"
 
-// TrimMark returns b without a leading byte order mark. It is for local input and answers of
+// TrimByteOrderMark returns b without a leading byte order mark. It is for local input and answers of
 // agents, because decoders refuse the mark.
-func TrimMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(ByteOrderMark)) }
+func TrimByteOrderMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(ByteOrderMark)) }
 
 // maxDigits limits a number literal, in bytes without its sign. Python, the language of the
 // reference implementation, has the same limit for integers.

@@ -27,9 +27,9 @@ type Decoder struct {
 	keys   []string // keys read so far in the open objects, outermost object first
 	err    error    // error of the complete document, set by Reset
 
-	unchecked int        // above zero while a lenient Skip reads a value
+	skipDepth int        // above zero while a lenient Skip reads a value
 	skipped   int        // end of the last value that a lenient Skip read
-	room      [24]string // first backing array of keys
+	keyBuffer [24]string // first backing array of keys
 }
 
 // NewDecoder returns a decoder of data. The caller must not change data while it uses the decoder
@@ -42,7 +42,7 @@ func NewDecoder(data []byte, l Limits) *Decoder {
 
 func (d *Decoder) Reset(data []byte, l Limits) {
 	*d = Decoder{limits: l}
-	d.keys = d.room[:0]
+	d.keys = d.keyBuffer[:0]
 	switch {
 	case len(data) > l.Bytes:
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
@@ -50,24 +50,24 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 	case !utf8.Valid(data):
 		// Overlong forms and encoded surrogates are also invalid. Other readers decode them
 		// differently (PROTOCOL §6.2).
-		d.err = unparsable("it is not UTF-8")
+		d.err = unparsableError("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
-		d.err = unparsable("it begins with a byte order mark")
+		d.err = unparsableError("it begins with a byte order mark")
 	case len(data) >= 2 && (data[0] == 0 || data[1] == 0):
-		d.err = unparsable("it is UTF-16 or UTF-32")
+		d.err = unparsableError("it is UTF-16 or UTF-32")
 	default:
 		// One copy that all strings alias is cheaper than an allocation per string.
 		d.src, d.text = data, string(data)
 	}
 }
 
-// unparsable returns the error for a body that the reference cannot decode either, in the words of
+// unparsableError returns the error for a body that the reference cannot decode either, in the words of
 // the reference (PROTOCOL §6.2).
-func unparsable(reason string) error {
+func unparsableError(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
 
-func (d *Decoder) next() byte {
+func (d *Decoder) peek() byte {
 	for ; d.pos < len(d.text); d.pos++ {
 		switch c := d.text[d.pos]; c {
 		case ' ', '\t', '\n', '\r':
@@ -80,7 +80,7 @@ func (d *Decoder) next() byte {
 
 // Kind returns the kind of the next value without reading it.
 func (d *Decoder) Kind() Kind {
-	switch c := d.next(); c {
+	switch c := d.peek(); c {
 	case '{':
 		return Object
 	case '[':
@@ -118,7 +118,7 @@ func numberKind(s string) Kind {
 func (d *Decoder) Document(f func(key string) error) error {
 	if k := d.Kind(); k != Object {
 		if k == Invalid {
-			return d.noValue()
+			return d.noValueError()
 		}
 		return problem.New(problem.NotJSON, "body: expected one JSON object, got %s", k)
 	}
@@ -132,34 +132,34 @@ func (d *Decoder) Document(f func(key string) error) error {
 // end of the object, after it may have called f for both.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
-		return d.Mismatch(Object.String())
+		return d.MismatchError(Object.String())
 	}
 	if err := d.enter(); err != nil {
 		return err
 	}
 	base := len(d.keys)
-	for more := d.next() != '}'; more; {
-		key, err := d.key()
+	for more := d.peek() != '}'; more; {
+		key, err := d.readKey()
 		if err != nil {
 			return err
 		}
 		if len(d.keys)-base == d.limits.Keys {
-			return problem.Invalid(d.outer(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
+			return problem.Invalid(d.memberNameAt(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
 		}
 		d.keys = append(d.keys, key)
 		if err := f(key); err != nil {
 			return err
 		}
-		if d.unchecked > 0 || d.skipped == d.pos {
+		if d.skipDepth > 0 || d.skipped == d.pos {
 			d.keys = d.keys[:len(d.keys)-1] // a key whose value was skipped may occur again
 		}
-		if more, err = d.another('}'); err != nil {
+		if more, err = d.hasNext('}'); err != nil {
 			return err
 		}
 	}
-	if key, found := twice(d.keys[base:]); found {
+	if key, found := findDuplicate(d.keys[base:]); found {
 		// Readers differ in which of the two values they use (PROTOCOL §23 D4).
-		return problem.Invalid(name(key), onlyOnce, "it twice")
+		return problem.Invalid(quoteName(key), onlyOnce, "it twice")
 	}
 	d.keys = d.keys[:base]
 	d.leave()
@@ -170,7 +170,7 @@ func (d *Decoder) Object(f func(key string) error) error {
 // by it.
 const onlyOnce = "the key once"
 
-func twice(keys []string) (string, bool) {
+func findDuplicate(keys []string) (string, bool) {
 	const few = 16
 	if len(keys) > few {
 		// Comparing all pairs would take quadratic time for an attacker's input. The order may
@@ -195,17 +195,17 @@ func twice(keys []string) (string, bool) {
 
 func (d *Decoder) Array(f func(i int) error) error {
 	if d.Kind() != Array {
-		return d.Mismatch(Array.String())
+		return d.MismatchError(Array.String())
 	}
 	if err := d.enter(); err != nil {
 		return err
 	}
 	var err error
-	for i, more := 0, d.next() != ']'; more; i++ {
+	for i, more := 0, d.peek() != ']'; more; i++ {
 		if err := f(i); err != nil {
 			return err
 		}
-		if more, err = d.another(']'); err != nil {
+		if more, err = d.hasNext(']'); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (d *Decoder) Array(f func(i int) error) error {
 
 func (d *Decoder) enter() error {
 	if d.depth == d.limits.Depth {
-		return unparsable(fmt.Sprintf("%s: expected nesting of at most %d, got more", d.field(), d.limits.Depth))
+		return unparsableError(fmt.Sprintf("%s: expected nesting of at most %d, got more", d.memberName(), d.limits.Depth))
 	}
 	d.depth++
 	d.pos++
@@ -227,27 +227,27 @@ func (d *Decoder) leave() {
 	d.pos++
 }
 
-func (d *Decoder) another(end byte) (bool, error) {
-	switch d.next() {
+func (d *Decoder) hasNext(end byte) (bool, error) {
+	switch d.peek() {
 	case ',':
 		d.pos++
 		return true, nil
 	case end:
 		return false, nil
 	}
-	return false, d.syntax("a comma or " + strconv.QuoteRune(rune(end)))
+	return false, d.syntaxError("a comma or " + strconv.QuoteRune(rune(end)))
 }
 
-func (d *Decoder) key() (string, error) {
-	if d.next() != '"' {
-		return "", d.syntax("a key in quotes")
+func (d *Decoder) readKey() (string, error) {
+	if d.peek() != '"' {
+		return "", d.syntaxError("a key in quotes")
 	}
-	key, err := d.quoted()
+	key, err := d.readString()
 	if err != nil {
 		return "", err
 	}
-	if d.next() != ':' {
-		return "", d.syntax("a colon")
+	if d.peek() != ':' {
+		return "", d.syntaxError("a colon")
 	}
 	d.pos++
 	return key, nil
@@ -255,9 +255,9 @@ func (d *Decoder) key() (string, error) {
 
 func (d *Decoder) String() (string, error) {
 	if d.Kind() != String {
-		return "", d.Mismatch(String.String())
+		return "", d.MismatchError(String.String())
 	}
-	return d.quoted()
+	return d.readString()
 }
 
 func (d *Decoder) isInteger() bool {
@@ -269,10 +269,10 @@ func (d *Decoder) isInteger() bool {
 // It refuses values outside int64.
 func (d *Decoder) Int64() (int64, error) {
 	if !d.isInteger() {
-		return 0, d.Mismatch(Int.String())
+		return 0, d.MismatchError(Int.String())
 	}
 	isFloat := d.Kind() == Float
-	lit, err := d.numberText()
+	lit, err := d.readNumber()
 	if err != nil {
 		return 0, err
 	}
@@ -282,12 +282,12 @@ func (d *Decoder) Int64() (int64, error) {
 			return int64(f), nil
 		}
 		d.pos -= len(lit)
-		return 0, d.Mismatch(Int.String())
+		return 0, d.MismatchError(Int.String())
 	}
 	n, err := strconv.ParseInt(lit, 10, 64)
 	if err != nil {
 		d.pos -= len(lit)
-		return 0, d.Mismatch("an integer of at most 64 bits")
+		return 0, d.MismatchError("an integer of at most 64 bits")
 	}
 	return n, nil
 }
@@ -295,16 +295,16 @@ func (d *Decoder) Int64() (int64, error) {
 func (d *Decoder) Float64() (float64, error) {
 	k := d.Kind()
 	if k != Int && k != Float {
-		return 0, d.Mismatch(Float.String())
+		return 0, d.MismatchError(Float.String())
 	}
-	lit, err := d.numberText()
+	lit, err := d.readNumber()
 	if err != nil {
 		return 0, err
 	}
 	f, err := strconv.ParseFloat(lit, 64)
 	if err != nil {
 		d.pos -= len(lit)
-		return 0, d.Mismatch("a number that a float64 holds")
+		return 0, d.MismatchError("a number that a float64 holds")
 	}
 	if k == Int && f == 0 {
 		return 0, nil // -0 is the integer 0
@@ -314,19 +314,19 @@ func (d *Decoder) Float64() (float64, error) {
 
 func (d *Decoder) Bool() (bool, error) {
 	if d.Kind() != Bool {
-		return false, d.Mismatch(Bool.String())
+		return false, d.MismatchError(Bool.String())
 	}
 	if d.text[d.pos] == 't' {
-		return true, d.word("true")
+		return true, d.readLiteral("true")
 	}
-	return false, d.word("false")
+	return false, d.readLiteral("false")
 }
 
 func (d *Decoder) Null() error {
 	if d.Kind() != Null {
-		return d.Mismatch(Null.String())
+		return d.MismatchError(Null.String())
 	}
-	return d.word("null")
+	return d.readLiteral("null")
 }
 
 // Skip reads the next value of any kind and checks it as strictly as the other methods do. A
@@ -335,9 +335,9 @@ func (d *Decoder) Skip() error {
 	if !d.limits.Lenient {
 		return d.skip()
 	}
-	d.unchecked++
+	d.skipDepth++
 	err := d.skip()
-	d.unchecked--
+	d.skipDepth--
 	d.skipped = d.pos
 	return err
 }
@@ -349,33 +349,33 @@ func (d *Decoder) skip() (err error) {
 	case Array:
 		return d.Array(func(int) error { return d.skip() })
 	case String:
-		_, err = d.quoted()
+		_, err = d.readString()
 	case Int, Float:
-		_, err = d.numberText()
+		_, err = d.readNumber()
 	case Bool:
 		_, err = d.Bool()
 	case Null:
 		err = d.Null()
 	default:
-		err = d.noValue()
+		err = d.noValueError()
 	}
 	return err
 }
 
 // Raw reads the next value and returns its bytes, which alias the document. It checks the value
 // strictly, even in a lenient decoder.
-func (d *Decoder) Raw() ([]byte, error) { return d.bytesOf(d.skip) }
+func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skip) }
 
-// Span works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
+// SkipRaw works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
 // value. It is for values that another decoder reads, or that are passed on.
-func (d *Decoder) Span() ([]byte, error) {
-	raw, err := d.bytesOf(d.Skip)
+func (d *Decoder) SkipRaw() ([]byte, error) {
+	raw, err := d.readRaw(d.Skip)
 	d.skipped = 0 // unlike a skipped member, a member read by Span must not occur twice
 	return raw, err
 }
 
-func (d *Decoder) bytesOf(read func() error) ([]byte, error) {
-	d.next()
+func (d *Decoder) readRaw(read func() error) ([]byte, error) {
+	d.peek()
 	start := d.pos
 	if err := read(); err != nil {
 		return nil, err
@@ -387,15 +387,15 @@ func (d *Decoder) End() error {
 	if d.err != nil {
 		return d.err
 	}
-	if d.next(); d.pos < len(d.text) {
-		return d.syntax("the end")
+	if d.peek(); d.pos < len(d.text) {
+		return d.syntaxError("the end")
 	}
 	return nil
 }
 
-func (d *Decoder) word(w string) error {
+func (d *Decoder) readLiteral(w string) error {
 	if !strings.HasPrefix(d.text[d.pos:], w) {
-		return d.syntax(w)
+		return d.syntaxError(w)
 	}
 	d.pos += len(w)
 	return nil

@@ -100,8 +100,8 @@ func TestRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := canon.Parse([]byte(tt.doc), small)
-			if !problem.Is(err, tt.kind) || problem.Of(err).Text() != tt.text {
-				t.Errorf("Parse(%.60q) = %v (%s), want %s (%s)", tt.doc, err, problem.Of(err).Kind, tt.text, tt.kind)
+			if !problem.Is(err, tt.kind) || problem.AsError(err).Text() != tt.text {
+				t.Errorf("Parse(%.60q) = %v (%s), want %s (%s)", tt.doc, err, problem.AsError(err).Kind, tt.text, tt.kind)
 			}
 			d := canon.NewDecoder([]byte(tt.doc), small)
 			if skipped := firstOf(d.Skip(), d.End); !problem.Is(skipped, tt.kind) || skipped.Error() != err.Error() {

@@ -13,7 +13,7 @@ const hexDigits = "0123456789abcdef"
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; ; {
-		end := special(s, i)
+		end := indexEscaped(s, i)
 		dst = append(dst, s[i:end]...)
 		if end == len(s) {
 			return append(dst, '"')
@@ -23,9 +23,9 @@ func AppendString(dst []byte, s string) []byte {
 	}
 }
 
-// AppendStringA appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E are
+// AppendStringASCII appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E are
 // escaped too (PROTOCOL §2). s must be valid UTF-8.
-func AppendStringA(dst []byte, s string) []byte {
+func AppendStringASCII(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
 		switch {

@@ -45,7 +45,7 @@ func TestStringsOfBothForms(t *testing.T) {
 		if got := string(canon.AppendString(nil, tt.in)); got != tt.cj {
 			t.Errorf("AppendString(%q) = %s, want %s", tt.in, got, tt.cj)
 		}
-		if got := string(canon.AppendStringA([]byte("x"), tt.in)); got != "x"+tt.cja {
+		if got := string(canon.AppendStringASCII([]byte("x"), tt.in)); got != "x"+tt.cja {
 			t.Errorf("AppendStringA(%q) = %s, want x%s", tt.in, got, tt.cja)
 		}
 	}
@@ -90,7 +90,7 @@ func escapeLen(c rune) int {
 func TestStringsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
-		for _, form := range []func([]byte, string) []byte{canon.AppendString, canon.AppendStringA} {
+		for _, form := range []func([]byte, string) []byte{canon.AppendString, canon.AppendStringASCII} {
 			b := form(nil, s)
 			got, err := canon.NewDecoder(b, canon.DefaultLimits()).String()
 			if err != nil || got != s || !utf8.Valid(b) {
@@ -123,7 +123,7 @@ func value(depth int) *rapid.Generator[string] {
 		str := rapid.Custom(func(t *rapid.T) string {
 			s := rapid.String().Draw(t, "s")
 			if rapid.Bool().Draw(t, "ascii") {
-				return string(canon.AppendStringA(nil, s))
+				return string(canon.AppendStringASCII(nil, s))
 			}
 			return string(canon.AppendString(nil, s))
 		})
@@ -170,7 +170,7 @@ func TestTheCanonicalFormIsItsOwn(t *testing.T) {
 			t.Fatalf("Parse(%s) = %v", doc, err)
 		}
 		cj := v.AppendCJ(nil)
-		for _, form := range [][]byte{cj, v.AppendCJA(nil)} {
+		for _, form := range [][]byte{cj, v.AppendASCII(nil)} {
 			again, err := canon.Parse(form, canon.DefaultLimits())
 			if err != nil {
 				t.Fatalf("Parse(%s) = %v", form, err)

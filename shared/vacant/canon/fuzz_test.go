@@ -25,7 +25,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("Skip() = %v, Parse() = %v of %q", skipped, err, doc)
 		}
 		if err != nil {
-			if k := problem.Of(err).Kind; k != problem.NotJSON && k != problem.Malformed && k != problem.TooLarge {
+			if k := problem.AsError(err).Kind; k != problem.NotJSON && k != problem.Malformed && k != problem.TooLarge {
 				t.Errorf("Parse(%q) = %v of kind %s", doc, err, k)
 			}
 			return
@@ -34,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("Parse(%q) = %s, which encoding/json refuses", doc, v.AppendCJ(nil))
 		}
 		cj := v.AppendCJ(nil)
-		for _, form := range [][]byte{cj, v.AppendCJA(nil)} {
+		for _, form := range [][]byte{cj, v.AppendASCII(nil)} {
 			// The canonical form can be longer than the document, because it escapes control
 			// characters.
 			again, err := canon.Parse(form, canon.AnswerLimits())

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// Python formats v like Python's repr, with the keys of objects in CJ order. Some error messages
+// PythonRepr formats v like PythonRepr's repr, with the keys of objects in CJ order. Some error messages
 // that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
-func Python(v Value) string {
+func PythonRepr(v Value) string {
 	switch v.Kind() {
 	case Null:
 		return "None"
@@ -16,27 +16,27 @@ func Python(v Value) string {
 		b := v.AppendCJ(nil)
 		return strings.ToUpper(string(b[:1])) + string(b[1:])
 	case String:
-		return PythonString(v.Text(), 0)
+		return PythonReprString(v.Text(), 0)
 	case Array:
 		items := make([]string, len(v.Items()))
 		for i, e := range v.Items() {
-			items[i] = Python(e)
+			items[i] = PythonRepr(e)
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	case Object:
 		members := make([]string, len(v.Members()))
 		for i, m := range v.Members() {
-			members[i] = PythonString(m.Key, 0) + ": " + Python(m.Value)
+			members[i] = PythonReprString(m.Key, 0) + ": " + PythonRepr(m.Value)
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}
 	return string(v.AppendCJ(nil))
 }
 
-// PythonString formats s like Python's repr, in double quotes if s contains a single quote and no
-// double quote, otherwise in single quotes. If most is positive, the result is truncated after
-// about most bytes and ends with "…" and the quote.
-func PythonString(s string, most int) string {
+// PythonReprString formats s like Python's repr, in double quotes if s contains a single quote and no
+// double quote, otherwise in single quotes. If limit is positive, the result is truncated after
+// about limit bytes and ends with "…" and the quote.
+func PythonReprString(s string, limit int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {
 		quote = '"'
@@ -44,7 +44,7 @@ func PythonString(s string, most int) string {
 	var b strings.Builder
 	b.WriteRune(quote)
 	for _, r := range s {
-		if most > 0 && b.Len() > most {
+		if limit > 0 && b.Len() > limit {
 			b.WriteString("…")
 			break
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// special returns the index at or after i of the first byte of s that a JSON string must escape:
+// indexEscaped returns the index at or after i of the first byte of s that a JSON string must escape:
 // '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes at a
 // time, because most of a message is text.
-func special(s string, i int) int {
+func indexEscaped(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
@@ -36,21 +36,21 @@ func special(s string, i int) int {
 	return i
 }
 
-// quoted reads the string whose opening quote is at d.pos. If the string has no escapes, the result
+// readString reads the string whose opening quote is at d.pos. If the string has no escapes, the result
 // aliases the document.
-func (d *Decoder) quoted() (string, error) {
+func (d *Decoder) readString() (string, error) {
 	start := d.pos + 1
-	end := special(d.text, start)
+	end := indexEscaped(d.text, start)
 	switch {
 	case end == len(d.text):
-		return "", d.syntaxAt(end, "the end of a string")
+		return "", d.syntaxErrorAt(end, "the end of a string")
 	case d.text[end] == '"':
 		d.pos = end + 1
 		return d.text[start:end], nil
 	case d.text[end] == '\\':
 		return d.unescape(start, end)
 	}
-	return "", d.syntaxAt(end, "no raw control character in a string")
+	return "", d.syntaxErrorAt(end, "no raw control character in a string")
 }
 
 func (d *Decoder) unescape(start, i int) (string, error) {
@@ -65,9 +65,9 @@ func (d *Decoder) unescape(start, i int) (string, error) {
 			d.pos = i + 1
 			return out.String(), nil
 		case c < 0x20:
-			return "", d.syntaxAt(i, "no raw control character in a string")
+			return "", d.syntaxErrorAt(i, "no raw control character in a string")
 		case c != '\\':
-			end := special(s, i)
+			end := indexEscaped(s, i)
 			out.WriteString(s[i:end])
 			i = end
 		case i+1 < len(s) && s[i+1] == 'u':
@@ -78,18 +78,18 @@ func (d *Decoder) unescape(start, i int) (string, error) {
 			out.WriteRune(r)
 			i += n
 		default:
-			if i+1 >= len(s) || short[s[i+1]] == 0 {
-				return "", d.syntaxAt(i, "an escape of JSON")
+			if i+1 >= len(s) || escapeValues[s[i+1]] == 0 {
+				return "", d.syntaxErrorAt(i, "an escape of JSON")
 			}
-			out.WriteByte(short[s[i+1]])
+			out.WriteByte(escapeValues[s[i+1]])
 			i += 2
 		}
 	}
-	return "", d.syntaxAt(len(s), "the end of a string")
+	return "", d.syntaxErrorAt(len(s), "the end of a string")
 }
 
-// short maps the letter of a two-character escape to the byte that the escape represents.
-var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+// escapeValues maps the letter of a two-character escape to the byte that the escape represents.
+var escapeValues = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unicodeEscape reads \uXXXX or a surrogate pair at i and returns the character and the length of
 // the escape in bytes. It refuses a lone surrogate unless a lenient decoder skips it. A lone
@@ -97,7 +97,7 @@ var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n':
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	r, ok := hex4(d.text, i+2)
 	if !ok {
-		return 0, 0, d.syntaxAt(i, "four hexadecimal digits after \\u")
+		return 0, 0, d.syntaxErrorAt(i, "four hexadecimal digits after \\u")
 	}
 	if !utf16.IsSurrogate(r) {
 		return r, 6, nil
@@ -109,17 +109,17 @@ func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 			}
 		}
 	}
-	if d.unchecked > 0 {
+	if d.skipDepth > 0 {
 		return utf8.RuneError, 6, nil
 	}
-	return 0, 0, problem.Invalid(d.field(), "whole characters", "the lone surrogate "+d.text[i:i+6])
+	return 0, 0, problem.Invalid(d.memberName(), "whole characters", "the lone surrogate "+d.text[i:i+6])
 }
 
-func hex4(s string, at int) (r rune, ok bool) {
-	if at+4 > len(s) {
+func hex4(s string, offset int) (r rune, ok bool) {
+	if offset+4 > len(s) {
 		return 0, false
 	}
-	for _, c := range []byte(s[at : at+4]) {
+	for _, c := range []byte(s[offset : offset+4]) {
 		switch {
 		case c >= '0' && c <= '9':
 			r = r<<4 | rune(c-'0')
@@ -134,7 +134,7 @@ func hex4(s string, at int) (r rune, ok bool) {
 	return r, true
 }
 
-func (d *Decoder) numberText() (string, error) {
+func (d *Decoder) readNumber() (string, error) {
 	s, i := d.text, d.pos
 	if s[i] == '-' {
 		i++
@@ -147,7 +147,7 @@ func (d *Decoder) numberText() (string, error) {
 	}
 	end := digits(i)
 	if end == i {
-		return "", d.syntaxAt(i, "a digit")
+		return "", d.syntaxErrorAt(i, "a digit")
 	}
 	if s[i] == '0' {
 		end = i + 1 // only the zero of 01 is read, so the caller refuses the 1
@@ -156,7 +156,7 @@ func (d *Decoder) numberText() (string, error) {
 	if end < len(s) && s[end] == '.' {
 		i, end = end+1, digits(end+1)
 		if end == i {
-			return "", d.syntaxAt(i, "a digit")
+			return "", d.syntaxErrorAt(i, "a digit")
 		}
 	}
 	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
@@ -165,33 +165,33 @@ func (d *Decoder) numberText() (string, error) {
 			i++
 		}
 		if end = digits(i); end == i {
-			return "", d.syntaxAt(i, "a digit")
+			return "", d.syntaxErrorAt(i, "a digit")
 		}
 	}
 	lit := s[d.pos:end]
-	if d.unchecked > 0 {
+	if d.skipDepth > 0 {
 		d.pos = end
 		return lit, nil
 	}
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
-		return "", unparsable(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.field(), maxDigits))
+		return "", unparsableError(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.memberName(), maxDigits))
 	}
 	// A Float that exceeds float64 is refused, because the reference would read it as Infinity.
 	// Such a Float has an exponent or more than 300 digits. Integers may exceed float64.
 	if exponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
-			return "", problem.Invalid(d.field(), "a number that a float64 holds", excerpt(lit))
+			return "", problem.Invalid(d.memberName(), "a number that a float64 holds", truncate(lit))
 		}
 	}
 	d.pos = end
 	return lit, nil
 }
 
-// Mismatch returns an error that says that want was expected and that describes the next value.
-func (d *Decoder) Mismatch(want string) error {
+// MismatchError returns an error that says that want was expected and that describes the next value.
+func (d *Decoder) MismatchError(want string) error {
 	k := d.Kind()
 	if k == Invalid {
-		return d.noValue()
+		return d.noValueError()
 	}
 	got := k.String()
 	switch k {
@@ -199,69 +199,69 @@ func (d *Decoder) Mismatch(want string) error {
 		// Only characters of a number or a literal are quoted, because the text after them may
 		// contain terminal escape sequences. The fixed length bounds the work.
 		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
-		got = excerpt(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
+		got = truncate(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:
 		if s, err := d.peekString(); err == nil {
-			got = strconv.Quote(excerpt(s))
+			got = strconv.Quote(truncate(s))
 		}
 	}
-	return problem.Invalid(d.field(), want, got)
+	return problem.Invalid(d.memberName(), want, got)
 }
 
 func (d *Decoder) peekString() (string, error) {
-	at := d.pos
-	s, err := d.quoted()
-	d.pos = at
+	start := d.pos
+	s, err := d.readString()
+	d.pos = start
 	return s, err
 }
 
-func (d *Decoder) noValue() error {
+func (d *Decoder) noValueError() error {
 	if d.err != nil {
 		return d.err
 	}
-	d.next()
+	d.peek()
 	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
 		// Python's JSON decoder accepts these words, which are not JSON (PROTOCOL §2).
 		if strings.HasPrefix(d.text[d.pos:], w) {
-			return unparsable(fmt.Sprintf("%s: expected a value of JSON, got %s", d.field(), w))
+			return unparsableError(fmt.Sprintf("%s: expected a value of JSON, got %s", d.memberName(), w))
 		}
 	}
-	return d.syntax("a value")
+	return d.syntaxError("a value")
 }
 
-func (d *Decoder) syntax(want string) error { return d.syntaxAt(d.pos, want) }
+func (d *Decoder) syntaxError(want string) error { return d.syntaxErrorAt(d.pos, want) }
 
-func (d *Decoder) syntaxAt(at int, want string) error {
+func (d *Decoder) syntaxErrorAt(offset int, want string) error {
 	got := "the end"
-	if at < len(d.text) {
-		r, _ := utf8.DecodeRuneInString(d.text[at:])
+	if offset < len(d.text) {
+		r, _ := utf8.DecodeRuneInString(d.text[offset:])
 		got = strconv.QuoteRune(r)
 	}
-	return problem.New(problem.NotJSON, "body: not JSON: expected %s at byte %d, got %s", want, at, got)
+	return problem.New(problem.NotJSON, "body: not JSON: expected %s at byte %d, got %s", want, offset, got)
 }
 
-func (d *Decoder) field() string { return d.outer(len(d.keys)) }
+func (d *Decoder) memberName() string { return d.memberNameAt(len(d.keys)) }
 
-func (d *Decoder) outer(base int) string {
+func (d *Decoder) memberNameAt(base int) string {
 	if base == 0 {
 		return "body"
 	}
-	return name(d.keys[base-1])
+	return quoteName(d.keys[base-1])
 }
 
-func name(key string) string {
+func quoteName(key string) string {
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return strconv.Quote(excerpt(key))
+			return strconv.Quote(truncate(key))
 		}
 	}
 	if key == "" {
 		return `""`
 	}
-	return excerpt(key)
+	return truncate(key)
 }
 
-func excerpt(s string) string {
+func truncate(s string) string {
 	const most = 40
 	if len(s) <= most {
 		return s

@@ -19,7 +19,7 @@ func TestCheckTextRefusesWhatSplitsOrHidesText(t *testing.T) {
 		"\xed\xa0\x80":  "f: expected UTF-8, got other bytes",
 	}
 	for s, want := range tests {
-		err := CheckText("f", s)
+		err := CheckSignedText("f", s)
 		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Malformed) || err.Error() != want) {
 			t.Errorf("CheckText(%q) = %v, want %q", s, err, want)
 		}

@@ -29,11 +29,11 @@ func AppendTime(dst []byte, t time.Time) []byte {
 }
 
 func appendDigits(dst []byte, n, width int) []byte {
-	at := len(dst)
+	start := len(dst)
 	for range width {
 		dst = append(dst, '0')
 	}
-	for i := at + width - 1; i >= at; i-- {
+	for i := start + width - 1; i >= start; i-- {
 		dst[i] = byte('0' + n%10)
 		n /= 10
 	}
@@ -51,11 +51,11 @@ func ParseTime(s string) (time.Time, error) {
 	day, ok := parseDate(date)
 	if ok && clock != "" {
 		var since time.Duration
-		since, ok = parseClock(clock)
+		since, ok = parseTimeOfDay(clock)
 		day = day.Add(since)
 	}
 	if !ok || day.Year() < 1 || day.Year() > 9999 {
-		return time.Time{}, problem.New(problem.Malformed, "expected an ISO 8601 time of the years 1 to 9999, got %q", excerpt(s))
+		return time.Time{}, problem.New(problem.Malformed, "expected an ISO 8601 time of the years 1 to 9999, got %q", truncate(s))
 	}
 	return day, nil
 }
@@ -95,7 +95,7 @@ func splitTime(s string) (date, clock string) {
 }
 
 func parseDate(s string) (time.Time, bool) {
-	year, s, ok := number(s, 4)
+	year, s, ok := cutDigits(s, 4)
 	s, extended := strings.CutPrefix(s, "-")
 	if !ok || year < 1 {
 		return time.Time{}, false
@@ -103,21 +103,21 @@ func parseDate(s string) (time.Time, bool) {
 	if s, week := strings.CutPrefix(s, "W"); week {
 		return parseWeek(year, s, extended)
 	}
-	month, s, ok1 := number(s, 2)
-	s, ok2 := separator(s, '-', extended)
-	day, s, ok3 := number(s, 2)
+	month, s, ok1 := cutDigits(s, 2)
+	s, ok2 := cutSeparator(s, '-', extended)
+	day, s, ok3 := cutDigits(s, 2)
 	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
 	// time.Date converts a month or day that is out of range to another date.
 	return t, ok1 && ok2 && ok3 && s == "" && t.Day() == day && t.Month() == time.Month(month)
 }
 
 func parseWeek(year int, s string, extended bool) (time.Time, bool) {
-	week, s, ok := number(s, 2)
+	week, s, ok := cutDigits(s, 2)
 	day := 1
 	if s != "" {
 		var ok1, ok2 bool
-		s, ok1 = separator(s, '-', extended)
-		day, s, ok2 = number(s, 1)
+		s, ok1 = cutSeparator(s, '-', extended)
+		day, s, ok2 = cutDigits(s, 1)
 		ok = ok && ok1 && ok2
 	}
 	if !ok || s != "" || day < 1 || day > 7 {
@@ -130,7 +130,7 @@ func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	return t, y == year && w == week && t.Year() >= 1 && t.Year() <= 9999
 }
 
-func parseClock(s string) (time.Duration, bool) {
+func parseTimeOfDay(s string) (time.Duration, bool) {
 	zone := ""
 	if i := strings.IndexAny(s, "+-Z"); i >= 0 {
 		s, zone = s[:i], s[i:]
@@ -149,18 +149,18 @@ func parseClock(s string) (time.Duration, bool) {
 }
 
 func parseHours(s string, openPoint bool) (time.Duration, bool) {
-	hour, s, ok := number(s, 2)
+	hour, s, ok := cutDigits(s, 2)
 	var minute, second, micro int
 	var ok1, ok2 bool
 	extended := strings.HasPrefix(s, ":")
 	if s != "" {
-		s, ok1 = separator(s, ':', extended)
-		minute, s, ok2 = number(s, 2)
+		s, ok1 = cutSeparator(s, ':', extended)
+		minute, s, ok2 = cutDigits(s, 2)
 		ok = ok && ok1 && ok2
 	}
 	if s != "" {
-		s, ok1 = separator(s, ':', extended)
-		second, s, ok2 = number(s, 2)
+		s, ok1 = cutSeparator(s, ':', extended)
+		second, s, ok2 = cutDigits(s, 2)
 		ok = ok && ok1 && ok2
 	}
 	if s != "" {
@@ -186,7 +186,7 @@ func parseFraction(s string, open bool) (int, bool) {
 	return micro, true
 }
 
-func number(s string, n int) (v int, rest string, ok bool) {
+func cutDigits(s string, n int) (v int, rest string, ok bool) {
 	if len(s) < n {
 		return 0, s, false
 	}
@@ -199,7 +199,7 @@ func number(s string, n int) (v int, rest string, ok bool) {
 	return v, s[n:], true
 }
 
-func separator(s string, c byte, extended bool) (string, bool) {
+func cutSeparator(s string, c byte, extended bool) (string, bool) {
 	if !extended {
 		return s, true
 	}

@@ -41,7 +41,7 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	u := &unmarshaler{d: NewDecoder(data, l)}
 	if k := u.d.Kind(); k != Object {
 		if k == Invalid {
-			return u.d.noValue()
+			return u.d.noValueError()
 		}
 		return problem.New(problem.NotJSON, "body: expected one JSON object, got %s", k)
 	}
@@ -64,7 +64,7 @@ func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if err == nil {
 		return nil
 	}
-	p := *problem.Of(err)
+	p := *problem.AsError(err)
 	switch p.Got {
 	case unknownMember:
 		if strings.HasPrefix(p.Field, `"`) {
@@ -77,7 +77,7 @@ func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if p.Kind != problem.NotJSON {
 		p.Kind = problem.Malformed
 	}
-	return problem.Within(p.Kind, document, &p)
+	return problem.WithPlace(p.Kind, document, &p)
 }
 
 // Got has these values in Unmarshal's errors about unknown and missing members.
@@ -121,16 +121,16 @@ type step struct {
 	index   int
 }
 
-func (u *unmarshaler) at() string {
+func (u *unmarshaler) currentPath() string {
 	var b strings.Builder
 	for _, s := range u.path {
 		switch {
 		case s.element:
 			fmt.Fprintf(&b, "[%d]", s.index)
 		case b.Len() > 0:
-			b.WriteString("." + name(s.key))
+			b.WriteString("." + quoteName(s.key))
 		default:
-			b.WriteString(name(s.key))
+			b.WriteString(quoteName(s.key))
 		}
 	}
 	if b.Len() == 0 {
@@ -140,24 +140,24 @@ func (u *unmarshaler) at() string {
 }
 
 func (u *unmarshaler) fail(want, got string) error {
-	u.err = problem.Invalid(u.at(), want, got)
+	u.err = problem.Invalid(u.currentPath(), want, got)
 	return u.err
 }
 
-func (u *unmarshaler) within(err error) error {
-	if problem.Of(err).Kind != problem.Malformed {
+func (u *unmarshaler) addPath(err error) error {
+	if problem.AsError(err).Kind != problem.Malformed {
 		return err // the error is about the complete document
 	}
-	u.err = problem.Below(u.at(), err)
+	u.err = problem.AtPath(u.currentPath(), err)
 	return u.err
 }
 
-func (u *unmarshaler) mismatch(o options, want string) error {
+func (u *unmarshaler) mismatchError(o options, want string) error {
 	if o.secret && u.d.Kind() != Invalid {
 		return u.fail(want, u.d.Kind().String())
 	}
-	err := u.d.Mismatch(want)
-	if e := problem.Of(err); e.Want == want {
+	err := u.d.MismatchError(want)
+	if e := problem.AsError(err); e.Want == want {
 		return u.fail(want, e.Got)
 	}
 	return err
@@ -168,12 +168,12 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	had := make([]bool, len(fields.all))
 	err := u.d.Object(func(key string) error {
 		u.path = append(u.path, step{key: key})
-		i, known := fields.byName[key]
-		if !known && u.d.limits.Open {
+		i, isKnown := fields.byName[key]
+		if !isKnown && u.d.limits.SkipUnknown {
 			u.path = u.path[:len(u.path)-1]
 			return u.d.Skip()
 		}
-		if !known {
+		if !isKnown {
 			return u.fail(fields.names, unknownMember)
 		}
 		f := &fields.all[i]
@@ -183,15 +183,15 @@ func (u *unmarshaler) object(to reflect.Value) error {
 		return err
 	})
 	if err != nil {
-		if err != u.err && problem.Of(err).Want == onlyOnce {
-			return u.within(err) // the decoder's error names only the key
+		if err != u.err && problem.AsError(err).Want == onlyOnce {
+			return u.addPath(err) // the decoder's error names only the key
 		}
 		return err
 	}
 	for i := range fields.all {
 		if f := &fields.all[i]; f.required && !had[i] {
 			u.path = append(u.path, step{key: f.name})
-			return u.fail(wanted(to.FieldByIndex(f.index).Type()), missingMember)
+			return u.fail(describeType(to.FieldByIndex(f.index).Type()), missingMember)
 		}
 	}
 	return nil
@@ -218,22 +218,22 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		return u.value(to.Elem(), o)
 	}
 	if r, ok := to.Addr().Interface().(Unmarshaler); ok {
-		return u.apart(r.UnmarshalCanon)
+		return u.readRelative(r.UnmarshalCanon)
 	}
 	switch to.Type() {
 	case rawType:
 		if u.d.Kind() == Null {
-			return u.mismatch(o, wanted(rawType))
+			return u.mismatchError(o, describeType(rawType))
 		}
-		return u.apart(func(d *Decoder) error {
+		return u.readRelative(func(d *Decoder) error {
 			raw, err := d.Raw()
 			to.SetBytes(append([]byte(nil), raw...))
 			return err
 		})
 	case timeType:
 		return u.text(o, "a time such as 2026-12-31T00:00:00Z", func(s string) error {
-			at, err := time.Parse(time.RFC3339, s)
-			to.Set(reflect.ValueOf(at))
+			timestamp, err := time.Parse(time.RFC3339, s)
+			to.Set(reflect.ValueOf(timestamp))
 			return err
 		})
 	}
@@ -245,13 +245,13 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		return u.text(o, String.String(), func(s string) error { to.SetString(s); return nil })
 	case reflect.Bool:
 		if u.d.Kind() != Bool {
-			return u.mismatch(o, Bool.String())
+			return u.mismatchError(o, Bool.String())
 		}
 		b, err := u.d.Bool()
 		to.SetBool(b)
 		return err
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		n, err := u.integer(o, wanted(to.Type()))
+		n, err := u.integer(o, describeType(to.Type()))
 		if err == nil && o.min != nil && n < int64(*o.min) {
 			return u.fail(fmt.Sprintf("at least %d", *o.min), strconv.FormatInt(n, 10))
 		}
@@ -262,38 +262,38 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		return err
 	case reflect.Float64:
 		if k := u.d.Kind(); k != Int && k != Float {
-			return u.mismatch(o, Float.String())
+			return u.mismatchError(o, Float.String())
 		}
 		f, err := u.d.Float64()
 		to.SetFloat(f)
-		return u.outOfRange(o, err)
+		return u.rangeError(o, err)
 	case reflect.Struct:
 		if u.d.Kind() != Object {
-			return u.mismatch(o, Object.String())
+			return u.mismatchError(o, Object.String())
 		}
 		return u.object(to)
 	case reflect.Slice:
 		return u.list(to, o)
 	case reflect.Map:
-		return u.table(to, o)
+		return u.mapValue(to, o)
 	}
 	panic(fmt.Sprintf("canon: Unmarshal into a field of type %s", to.Type()))
 }
 
-func (u *unmarshaler) apart(read func(*Decoder) error) error {
+func (u *unmarshaler) readRelative(read func(*Decoder) error) error {
 	keys := u.d.keys
 	u.d.keys = keys[len(keys):] // errors of read then name members relative to this value
 	err := read(u.d)
 	u.d.keys = keys
 	if err != nil {
-		return u.within(err)
+		return u.addPath(err)
 	}
 	return nil
 }
 
 func (u *unmarshaler) text(o options, want string, set func(string) error) error {
 	if u.d.Kind() != String {
-		return u.mismatch(o, want)
+		return u.mismatchError(o, want)
 	}
 	s, err := u.d.String()
 	switch {
@@ -307,7 +307,7 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 		return u.fail(fmt.Sprintf("at most %d bytes", o.max), fmt.Sprintf("%d bytes", len(s)))
 	}
 	if err := set(s); err != nil {
-		e := problem.Of(err)
+		e := problem.AsError(err)
 		switch got := fmt.Sprintf("%.80q", s); {
 		case o.secret:
 			return u.fail(want, "another text")
@@ -316,25 +316,25 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 		case want != String.String():
 			return u.fail(want, got)
 		}
-		return u.within(problem.New(problem.Malformed, "%s", e.Text()))
+		return u.addPath(problem.New(problem.Malformed, "%s", e.Text()))
 	}
 	return nil
 }
 
 func (u *unmarshaler) integer(o options, want string) (int64, error) {
 	if !u.d.isInteger() {
-		return 0, u.mismatch(o, want)
+		return 0, u.mismatchError(o, want)
 	}
 	n, err := u.d.Int64()
-	return n, u.outOfRange(o, err)
+	return n, u.rangeError(o, err)
 }
 
-func (u *unmarshaler) outOfRange(o options, err error) error {
+func (u *unmarshaler) rangeError(o options, err error) error {
 	if err != nil {
 		// An error with a Want is about the value and lacks its path. Other errors are about the
 		// complete document.
-		if want := problem.Of(err).Want; want != "" {
-			return u.mismatch(o, want)
+		if want := problem.AsError(err).Want; want != "" {
+			return u.mismatchError(o, want)
 		}
 	}
 	return err
@@ -342,26 +342,26 @@ func (u *unmarshaler) outOfRange(o options, err error) error {
 
 func (u *unmarshaler) list(to reflect.Value, o options) error {
 	if u.d.Kind() != Array {
-		return u.mismatch(o, Array.String())
+		return u.mismatchError(o, Array.String())
 	}
 	max := o.max
 	o.max, o.min = 0, nil
 	to.SetZero() // other values may share the default's elements
-	at := len(u.path)
+	depth := len(u.path)
 	u.path = append(u.path, step{element: true})
 	err := u.d.Array(func(i int) error {
 		if max > 0 && i >= max {
-			u.path = u.path[:at]
+			u.path = u.path[:depth]
 			return u.fail(fmt.Sprintf("at most %d", max), "more")
 		}
-		u.path[at].index = i
-		one := reflect.New(to.Type().Elem()).Elem()
-		err := u.value(one, o)
-		to.Set(reflect.Append(to, one))
+		u.path[depth].index = i
+		item := reflect.New(to.Type().Elem()).Elem()
+		err := u.value(item, o)
+		to.Set(reflect.Append(to, item))
 		return err
 	})
 	if err == nil {
-		u.path = u.path[:at]
+		u.path = u.path[:depth]
 		if to.IsNil() {
 			to.Set(reflect.MakeSlice(to.Type(), 0, 0)) // a list that is empty, not absent
 		}
@@ -369,9 +369,9 @@ func (u *unmarshaler) list(to reflect.Value, o options) error {
 	return err
 }
 
-func (u *unmarshaler) table(to reflect.Value, o options) error {
+func (u *unmarshaler) mapValue(to reflect.Value, o options) error {
 	if u.d.Kind() != Object {
-		return u.mismatch(o, Object.String())
+		return u.mismatchError(o, Object.String())
 	}
 	max := o.max
 	o.max, o.min = 0, nil
@@ -384,7 +384,7 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 		name := reflect.New(to.Type().Key()).Elem()
 		if t, ok := name.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			if err := t.UnmarshalText([]byte(key)); err != nil {
-				return u.within(problem.New(problem.Malformed, "%s", problem.Of(err).Text()))
+				return u.addPath(problem.New(problem.Malformed, "%s", problem.AsError(err).Text()))
 			}
 		} else {
 			name.SetString(key)
@@ -392,21 +392,21 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 		if to.MapIndex(name).IsValid() {
 			return u.fail(onlyOnce, "it twice")
 		}
-		one := reflect.New(to.Type().Elem()).Elem()
-		if err := u.value(one, o); err != nil {
+		item := reflect.New(to.Type().Elem()).Elem()
+		if err := u.value(item, o); err != nil {
 			return err
 		}
-		to.SetMapIndex(name, one)
+		to.SetMapIndex(name, item)
 		u.path = u.path[:len(u.path)-1]
 		return nil
 	})
-	if err != nil && err != u.err && problem.Of(err).Want == onlyOnce {
-		return u.within(err)
+	if err != nil && err != u.err && problem.AsError(err).Want == onlyOnce {
+		return u.addPath(err)
 	}
 	return err
 }
 
-func wanted(t reflect.Type) string {
+func describeType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -445,18 +445,18 @@ type fields struct {
 	names  string // list for error messages, such as "a, b or c"
 }
 
-var known sync.Map // map[reflect.Type]*fields
+var fieldCache sync.Map // map[reflect.Type]*fields
 
 func fieldsOf(t reflect.Type) *fields {
-	if f, ok := known.Load(t); ok {
+	if f, ok := fieldCache.Load(t); ok {
 		return f.(*fields)
 	}
 	f := &fields{byName: map[string]int{}}
 	f.add(t, nil)
 	names := make([]string, len(f.all))
-	for i, one := range f.all {
-		f.byName[one.name] = i
-		names[i] = one.name
+	for i, member := range f.all {
+		f.byName[member.name] = i
+		names[i] = member.name
 	}
 	switch n := len(names); n {
 	case 0:
@@ -466,28 +466,28 @@ func fieldsOf(t reflect.Type) *fields {
 	default:
 		f.names = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
-	made, _ := known.LoadOrStore(t, f)
+	made, _ := fieldCache.LoadOrStore(t, f)
 	return made.(*fields)
 }
 
 func (f *fields) add(t reflect.Type, index []int) {
 	for i := range t.NumField() {
-		one := t.Field(i)
-		tag, tagged := one.Tag.Lookup("json")
-		at := append(index[:len(index):len(index)], i) // the capacity forces a copy for each field
+		structField := t.Field(i)
+		tag, tagged := structField.Tag.Lookup("json")
+		fieldIndex := append(index[:len(index):len(index)], i) // the capacity forces a copy for each field
 		name, _, _ := strings.Cut(tag, ",")
 		switch {
-		case one.Anonymous && !tagged:
-			f.add(one.Type, at)
-		case one.IsExported() && name != "-" && name != "":
-			f.all = append(f.all, field{name, at, parseOptions(one)})
+		case structField.Anonymous && !tagged:
+			f.add(structField.Type, fieldIndex)
+		case structField.IsExported() && name != "-" && name != "":
+			f.all = append(f.all, field{name, fieldIndex, parseOptions(structField)})
 		}
 	}
 }
 
 func parseOptions(f reflect.StructField) (o options) {
-	for one := range strings.SplitSeq(f.Tag.Get("canon"), ",") {
-		switch name, value, _ := strings.Cut(one, "="); name {
+	for option := range strings.SplitSeq(f.Tag.Get("canon"), ",") {
+		switch name, value, _ := strings.Cut(option, "="); name {
 		case "":
 		case "required":
 			o.required = true

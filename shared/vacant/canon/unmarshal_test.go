@@ -145,7 +145,7 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		`{"below":"true"}`: {"below", `below: expected a boolean, got "true"`},
 	} {
 		err := canon.Unmarshal([]byte(body), new(document), canon.DefaultLimits())
-		got := problem.Of(err)
+		got := problem.AsError(err)
 		if got == nil || got.Field != want.field || !strings.HasPrefix(got.Text(), want.text) {
 			t.Errorf("%s: %v (field %q), want %q (field %q)", body, err, field(got), want.text, want.field)
 		}
@@ -167,7 +167,7 @@ func FuzzUnmarshal(f *testing.F) {
 		var got, want inner
 		err := canon.Unmarshal(doc, &got, canon.DefaultLimits())
 		if err != nil {
-			if k := problem.Of(err).Kind; k != problem.NotJSON && k != problem.Malformed && k != problem.TooLarge {
+			if k := problem.AsError(err).Kind; k != problem.NotJSON && k != problem.Malformed && k != problem.TooLarge {
 				t.Errorf("Unmarshal(%q) = %v of kind %s", doc, err, k)
 			}
 			return
@@ -191,7 +191,7 @@ func TestOpenLimitsSkipUnknownMembers(t *testing.T) {
 		} `json:"inner"`
 	}
 	limits := canon.DefaultLimits()
-	limits.Open = true
+	limits.SkipUnknown = true
 	if err := canon.Unmarshal([]byte(`{"new":[{}],"name":"a","inner":{"new":null,"count":3}}`), &v, limits); err != nil || v.Name != "a" || v.Inner.Count != 3 {
 		t.Errorf("Unmarshal() = %+v, %v, want the known members", v, err)
 	}
@@ -220,7 +220,7 @@ func TestASignedDocumentHasOnlySignedMembers(t *testing.T) {
 		if err == nil && want.Field == "" && v.Name == "ab" {
 			continue
 		}
-		got := problem.Of(err)
+		got := problem.AsError(err)
 		if got == nil || got.Kind != want.Kind || got.Field != want.Field || got.Text() != want.Text() {
 			t.Errorf("UnmarshalSigned(%s) = %v of %q, want %v of %q", document, got, field(got), want.Text(), want.Field)
 		}

@@ -37,7 +37,7 @@ func Parse(data []byte, l Limits) (Value, error) {
 
 // NewObject returns an object. The keys of members must be distinct.
 func NewObject(members ...Member) Value {
-	return Value{kind: Object, members: sorted(slices.Clone(members))}
+	return Value{kind: Object, members: sortMembers(slices.Clone(members))}
 }
 
 func NewArray(items ...Value) Value { return Value{kind: Array, items: slices.Clone(items)} }
@@ -49,7 +49,7 @@ func NewString(s string) Value { return Value{kind: String, text: s} }
 
 func NewInt(n int64) Value { return Value{kind: Int, text: strconv.FormatInt(n, 10)} }
 
-func sorted(ms []Member) []Member {
+func sortMembers(ms []Member) []Member {
 	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
 	return ms
 }
@@ -64,7 +64,7 @@ func (d *Decoder) Value() (Value, error) {
 			v.members = append(v.members, Member{key, m})
 			return err
 		})
-		sorted(v.members)
+		sortMembers(v.members)
 	case Array:
 		err = d.Array(func(int) error {
 			e, err := d.Value()
@@ -72,9 +72,9 @@ func (d *Decoder) Value() (Value, error) {
 			return err
 		})
 	case String:
-		v.text, err = d.quoted()
+		v.text, err = d.readString()
 	case Int:
-		if v.text, err = d.numberText(); v.text == "-0" {
+		if v.text, err = d.readNumber(); v.text == "-0" {
 			v.text = "0"
 		}
 	case Float:
@@ -121,9 +121,9 @@ func (v Value) Get(key string) (Value, bool) {
 	return v.members[i].Value, true
 }
 
-func (v Value) AppendCJ(dst []byte) []byte { return v.append(dst, AppendString) }
+func (v Value) AppendCJ(dst []byte) []byte { return v.appendWith(dst, AppendString) }
 
-func (v Value) AppendCJA(dst []byte) []byte { return v.append(dst, AppendStringA) }
+func (v Value) AppendASCII(dst []byte) []byte { return v.appendWith(dst, AppendStringASCII) }
 
 // AppendJCS appends v in the canonical form of RFC 8785, which other protocols sign: numbers as
 // ECMAScript formats them, and keys sorted by their UTF-16 code units.
@@ -159,7 +159,7 @@ func (v Value) AppendJCS(dst []byte) []byte {
 	return v.AppendCJ(dst)
 }
 
-func (v Value) append(dst []byte, str func([]byte, string) []byte) []byte {
+func (v Value) appendWith(dst []byte, str func([]byte, string) []byte) []byte {
 	switch v.kind {
 	case Object:
 		dst = append(dst, '{')
@@ -168,7 +168,7 @@ func (v Value) append(dst []byte, str func([]byte, string) []byte) []byte {
 				dst = append(dst, ',')
 			}
 			dst = append(str(dst, m.Key), ':')
-			dst = m.Value.append(dst, str)
+			dst = m.Value.appendWith(dst, str)
 		}
 		return append(dst, '}')
 	case Array:
@@ -177,7 +177,7 @@ func (v Value) append(dst []byte, str func([]byte, string) []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = e.append(dst, str)
+			dst = e.appendWith(dst, str)
 		}
 		return append(dst, ']')
 	case String:

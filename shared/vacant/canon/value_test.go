@@ -53,7 +53,7 @@ func TestTheZeroValueIsNull(t *testing.T) {
 func TestValuesAreMade(t *testing.T) {
 	in := []canon.Member{{"to", canon.NewString("é\n")}, {"from", canon.NewObject()}, {"n", canon.NewInt(-3)}}
 	v := canon.NewObject(in...)
-	if got, want := string(v.AppendCJA(nil)), `{"from":{},"n":-3,"to":"\u00e9\n"}`; got != want {
+	if got, want := string(v.AppendASCII(nil)), `{"from":{},"n":-3,"to":"\u00e9\n"}`; got != want {
 		t.Errorf("AppendCJA() = %s, want %s", got, want)
 	}
 	if in[0].Key != "to" {

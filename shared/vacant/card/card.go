@@ -52,12 +52,12 @@ func New(id identity.ID, capability string, substrates []string, endpoint string
 // signed fields: a field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
-		return unsupported(strconv.FormatInt(c.HaloVersion, 10))
+		return unsupportedVersionError(strconv.FormatInt(c.HaloVersion, 10))
 	}
 	if err := c.VacantID.Check(); err != nil {
 		return err
 	}
-	if err := canon.CheckText("capability_text", c.CapabilityText); err != nil {
+	if err := canon.CheckSignedText("capability_text", c.CapabilityText); err != nil {
 		return err
 	}
 	for i, name := range c.AllowedSubstrates {
@@ -65,11 +65,11 @@ func (c *Card) Check() error {
 		if canon.IsBlank(name) {
 			return problem.Invalid(field, "a name", "a blank string")
 		}
-		if err := canon.CheckText(field, name); err != nil {
+		if err := canon.CheckSignedText(field, name); err != nil {
 			return err
 		}
 	}
-	return canon.CheckText("endpoint", c.Endpoint)
+	return canon.CheckSignedText("endpoint", c.Endpoint)
 }
 
 // AppendSigning appends the signed bytes: id, capability text, substrate specification, version and

@@ -184,7 +184,7 @@ func TestBlobsParseOrAreRefusedAsTheReferenceDoesOrStricter(t *testing.T) {
 			if got := errors.Is(err, ErrUnsupportedVersion); got != (c.Expect.Error == "UnsupportedHaloVersionError") {
 				t.Errorf("unsupported version = %t, want %s", got, c.Expect.Error)
 			}
-			text := problem.Of(err).Text()
+			text := problem.AsError(err).Text()
 			if want := interfaceOf(c.Expect.Message); text != want && (want == c.Expect.Message || !strings.HasPrefix(text, want)) {
 				t.Errorf("Parse() = %q, want %q", text, want)
 			}
@@ -273,7 +273,7 @@ func TestAmbiguousCardVerifiesButIsNotSigned(t *testing.T) {
 			}
 			tt.change(&c)
 			err = c.Sign(t.Context(), key)
-			if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != tt.field || c.Signature != nil {
+			if !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != tt.field || c.Signature != nil {
 				t.Errorf("Sign() = %v, want a refusal of %s and no signature", err, tt.field)
 			}
 		})
@@ -350,7 +350,7 @@ func TestAnUnknownVersionIsRefusedBeforeAllOtherFields(t *testing.T) {
 		`{"halo_version":2}`,
 		`{"vacant_id":5,"capability_text":null,"substrate_spec":[],"signature":{},"endpoint":1,"halo_version":2}`,
 	} {
-		if _, err := Parse([]byte(blob)); !errors.Is(err, ErrUnsupportedVersion) || problem.Of(err).Text() != "halo_version 2 not in [1, 1]" {
+		if _, err := Parse([]byte(blob)); !errors.Is(err, ErrUnsupportedVersion) || problem.AsError(err).Text() != "halo_version 2 not in [1, 1]" {
 			t.Errorf("Parse(%s) = %v, want an unsupported version", blob, err)
 		}
 	}
@@ -393,12 +393,12 @@ func TestARefusedVersionIsQuotedAsPythonDoes(t *testing.T) {
 		`{"b": false, "a": null}`:    `{'a': None, 'b': False}`,
 	} {
 		_, err := Parse([]byte(`{"halo_version":` + text + `}`))
-		if got := problem.Of(err).Text(); got != "capability card halo_version must be int; got "+want {
+		if got := problem.AsError(err).Text(); got != "capability card halo_version must be int; got "+want {
 			t.Errorf("Parse(halo_version %s) = %q, want …%s", text, got, want)
 		}
 	}
 	_, err := Parse([]byte(`{"halo_version":` + strings.Repeat("9", 4000) + `}`))
-	if text := problem.Of(err).Text(); len(text) > 200 || !errors.Is(err, ErrUnsupportedVersion) {
+	if text := problem.AsError(err).Text(); len(text) > 200 || !errors.Is(err, ErrUnsupportedVersion) {
 		t.Errorf("a long version makes a text of %d bytes, %v", len(text), err)
 	}
 }
@@ -414,7 +414,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		c, err := Parse(blob)
 		if err != nil {
-			if problem.Of(err).Kind == problem.Internal {
+			if problem.AsError(err).Kind == problem.Internal {
 				t.Fatalf("Parse() = %v, an error of no kind", err)
 			}
 			return

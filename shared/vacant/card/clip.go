@@ -2,7 +2,7 @@ package card
 
 import "unicode/utf8"
 
-func clip(s string) string {
+func truncate(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) <= most {
 		return s

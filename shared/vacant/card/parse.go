@@ -20,7 +20,7 @@ func Parse(blob []byte) (Card, error) {
 	limits.Bytes = MaxBlob
 	v, err := canon.Parse(blob, limits)
 	if err != nil {
-		return Card{}, problem.New(problem.Malformed, "capability card not valid JSON: %s", problem.Of(err).Text())
+		return Card{}, problem.New(problem.Malformed, "capability card not valid JSON: %s", problem.AsError(err).Text())
 	}
 	if v.Kind() != canon.Object {
 		return Card{}, problem.New(problem.Malformed, "capability card must be a JSON object")
@@ -33,7 +33,7 @@ func Parse(blob []byte) (Card, error) {
 	// The fields are read in the reference's order, so that an error names the same field.
 	for _, read := range []func(*Card, canon.Value) error{readID, readText, readSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
-			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.Of(err).Text())
+			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.AsError(err).Text())
 		}
 	}
 	return c, nil
@@ -45,15 +45,15 @@ func checkVersion(v canon.Value) error {
 		return nil // a card without the member has version 1, which Parse has set
 	}
 	if version.Kind() != canon.Int {
-		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(canon.Python(version)))
+		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", truncate(canon.PythonRepr(version)))
 	}
 	if n, ok := version.Int64(); !ok || n != Version {
-		return unsupported(clip(canon.Python(version)))
+		return unsupportedVersionError(truncate(canon.PythonRepr(version)))
 	}
 	return nil
 }
 
-func unsupported(version string) error {
+func unsupportedVersionError(version string) error {
 	return problem.Wrap(problem.Malformed, ErrUnsupportedVersion, "halo_version %s not in [%d, %d]", version, Version, Version)
 }
 
@@ -63,7 +63,7 @@ func readID(c *Card, v canon.Value) (err error) {
 		return err
 	}
 	if c.VacantID, err = identity.ParseID(s); err != nil {
-		return problem.New(problem.Malformed, "vacant_id: %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "vacant_id: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
@@ -79,16 +79,16 @@ func readSpec(c *Card, v canon.Value) error {
 		return nil
 	}
 	if spec.Kind() != canon.Object {
-		return mismatch("substrate_spec", canon.Object, spec)
+		return mismatchError("substrate_spec", canon.Object, spec)
 	}
 	if names, ok := spec.Get("allowed_substrates"); ok {
 		if names.Kind() != canon.Array {
-			return mismatch("substrate_spec.allowed_substrates", canon.Array, names)
+			return mismatchError("substrate_spec.allowed_substrates", canon.Array, names)
 		}
 		for i, name := range names.Items() {
 			field := fmt.Sprintf("substrate_spec.allowed_substrates[%d]", i)
 			if name.Kind() != canon.String {
-				return mismatch(field, canon.String, name)
+				return mismatchError(field, canon.String, name)
 			}
 			if canon.IsBlank(name.Text()) {
 				return problem.Invalid(field, "a name", "a blank string")
@@ -98,7 +98,7 @@ func readSpec(c *Card, v canon.Value) error {
 	}
 	if policy, ok := spec.Get("policy"); ok {
 		if policy.Kind() != canon.Object {
-			return mismatch("substrate_spec.policy", canon.Object, policy)
+			return mismatchError("substrate_spec.policy", canon.Object, policy)
 		}
 		if len(policy.Members()) > 0 {
 			c.Policy = policy // an empty object stays the zero Value, so that a card has one form
@@ -125,7 +125,7 @@ func readSignature(c *Card, v canon.Value) error {
 	}
 	b, err := identity.ParseHex(s)
 	if err != nil {
-		return problem.New(problem.Malformed, "signature: %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "signature: %s", problem.AsError(err).Text())
 	}
 	if len(b) > 0 {
 		c.Signature = b
@@ -141,11 +141,11 @@ func stringAt(v canon.Value, key string) (string, error) {
 		return "", problem.New(problem.Malformed, "'%s'", key)
 	}
 	if s.Kind() != canon.String {
-		return "", mismatch(key, canon.String, s)
+		return "", mismatchError(key, canon.String, s)
 	}
 	return s.Text(), nil
 }
 
-func mismatch(field string, want canon.Kind, got canon.Value) error {
+func mismatchError(field string, want canon.Kind, got canon.Value) error {
 	return problem.Invalid(field, want.String(), got.Kind().String())
 }

@@ -38,41 +38,41 @@ type Signer struct {
 
 func New(ctx context.Context, host identity.Signer, key identity.ID, from, until time.Time) (Certificate, error) {
 	c := Certificate{Host: host.ID(), Key: key, From: canon.FormatTime(from), Until: canon.FormatTime(until)}
-	signature, err := host.Sign(ctx, c.signed())
+	signature, err := host.Sign(ctx, c.signedBytes())
 	c.Signature = hex.EncodeToString(signature)
 	return c, err
 }
 
-func (c *Certificate) Times() (from, until time.Time, err error) {
+func (c *Certificate) Validity() (from, until time.Time, err error) {
 	if from, err = canon.ParseTime(c.From); err != nil {
-		return from, until, problem.Within(problem.Malformed, "from", err)
+		return from, until, problem.WithPlace(problem.Malformed, "from", err)
 	}
 	if until, err = canon.ParseTime(c.Until); err != nil {
-		return from, until, problem.Within(problem.Malformed, "until", err)
+		return from, until, problem.WithPlace(problem.Malformed, "until", err)
 	}
 	return from, until, nil
 }
 
-func (c *Certificate) Covers(at time.Time) bool {
-	from, until, err := c.Times()
-	return err == nil && !at.Before(from) && at.Before(until)
+func (c *Certificate) Covers(signedAt time.Time) bool {
+	from, until, err := c.Validity()
+	return err == nil && !signedAt.Before(from) && signedAt.Before(until)
 }
 
-// Verify returns an error of kind BadSignature unless host certified the key for the time at.
-func (c *Certificate) Verify(host identity.ID, at time.Time) error {
+// Verify returns an error of kind BadSignature unless host certified the key for the time signedAt.
+func (c *Certificate) Verify(host identity.ID, signedAt time.Time) error {
 	signature, err := hex.DecodeString(c.Signature)
 	switch {
 	case c.Host != host:
 		return problem.New(problem.BadSignature, "certificate: expected one of host %s, got one of %s", host.Short(), c.Host.Short())
-	case err != nil || !identity.Verify(host, c.signed(), signature):
+	case err != nil || !identity.Verify(host, c.signedBytes(), signature):
 		return problem.New(problem.BadSignature, "certificate: signature did not verify for host %s", host.Short())
-	case !c.Covers(at):
-		return problem.New(problem.BadSignature, "certificate: expected a time from %.40q, before %.40q, got %s", c.From, c.Until, canon.FormatTime(at))
+	case !c.Covers(signedAt):
+		return problem.New(problem.BadSignature, "certificate: expected a time from %.40q, before %.40q, got %s", c.From, c.Until, canon.FormatTime(signedAt))
 	}
 	return nil
 }
 
-func (c *Certificate) signed() []byte {
+func (c *Certificate) signedBytes() []byte {
 	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
 	return canon.NewObject(text("host_id", c.Host.String()), text("key_id", c.Key.String()), text("from", c.From), text("until", c.Until)).AppendCJ([]byte(domain))
 }

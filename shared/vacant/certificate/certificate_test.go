@@ -87,7 +87,7 @@ func TestACertificateWithoutTimesCoversNothing(t *testing.T) {
 	for _, times := range [][2]string{{"soon", c.Until}, {c.From, ""}} {
 		c := c
 		c.From, c.Until = times[0], times[1]
-		if _, _, err := c.Times(); !problem.Is(err, problem.Malformed) || c.Covers(from) {
+		if _, _, err := c.Validity(); !problem.Is(err, problem.Malformed) || c.Covers(from) {
 			t.Errorf("Times(%q) = %v, covers %t", times, err, c.Covers(from))
 		}
 	}

@@ -22,9 +22,9 @@ type Tip struct {
 	Floor time.Time     // latest time signed in any epoch, or zero before the first envelope
 }
 
-// Fit returns an error of kind Replay, Gap, Fork or Floor unless e may follow t. It checks the
+// CheckNext returns an error of kind Replay, Gap, Fork or Floor unless e may follow t. It checks the
 // conditions in the order of PROTOCOL §7, and its messages have the words of that section.
-func (t Tip) Fit(e *envelope.Envelope) error {
+func (t Tip) CheckNext(e *envelope.Envelope) error {
 	switch {
 	case e.Seq <= t.Seq:
 		return problem.New(problem.Replay, "replay/out-of-order envelope: seq %d <= last_seen %d", e.Seq, t.Seq)
@@ -36,33 +36,33 @@ func (t Tip) Fit(e *envelope.Envelope) error {
 		// The floor refuses a call that was recorded before the reset, which would otherwise fit
 		// again. Only the first call after a reset needs it, because later calls are linked to that
 		// call by hash.
-		return t.BelowFloor(e)
+		return t.FloorError(e)
 	}
 	return nil
 }
 
-// FitReset returns an error of kind Floor unless the reset e may follow t. A caller does not need
+// CheckReset returns an error of kind Floor unless the reset e may follow t. A caller does not need
 // it for a chain without rows, which accepts any reset.
-func (t Tip) FitReset(e *envelope.Envelope) error {
+func (t Tip) CheckReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
-		return t.BelowFloor(e)
+		return t.FloorError(e)
 	}
 	return nil
 }
 
-func (t Tip) BelowFloor(e *envelope.Envelope) error {
+func (t Tip) FloorError(e *envelope.Envelope) error {
 	return problem.New(problem.Floor, "replay/out-of-order envelope: timestamp %s <= floor %s", canon.FormatTime(e.Time), canon.FormatTime(t.Floor))
 }
 
-func (t Tip) Next(e *envelope.Envelope, h identity.Hash) Tip {
-	return Tip{Seq: e.Seq, Hash: h, Epoch: t.Epoch, Floor: later(t.Floor, e.Time)}
+func (t Tip) After(e *envelope.Envelope, h identity.Hash) Tip {
+	return Tip{Seq: e.Seq, Hash: h, Epoch: t.Epoch, Floor: latest(t.Floor, e.Time)}
 }
 
-func (t Tip) Reset(e *envelope.Envelope) Tip {
-	return Tip{Epoch: t.Epoch + 1, Floor: later(t.Floor, e.Time)}
+func (t Tip) AfterReset(e *envelope.Envelope) Tip {
+	return Tip{Epoch: t.Epoch + 1, Floor: latest(t.Floor, e.Time)}
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -54,7 +54,7 @@ func TestFit(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := tt.tip.Fit(&envelope.Envelope{Seq: tt.seq, Prev: tt.prev, Time: tt.at})
+			err := tt.tip.CheckNext(&envelope.Envelope{Seq: tt.seq, Prev: tt.prev, Time: tt.at})
 			if tt.kind == 0 {
 				if err != nil {
 					t.Errorf("Fit() = %v, want nil", err)
@@ -62,9 +62,9 @@ func TestFit(t *testing.T) {
 				return
 			}
 			if !problem.Is(err, tt.kind) || err.Error() != tt.text {
-				t.Errorf("Fit() = %v (%s), want %s (%s)", err, problem.Of(err).Kind, tt.text, tt.kind)
+				t.Errorf("Fit() = %v (%s), want %s (%s)", err, problem.AsError(err).Kind, tt.text, tt.kind)
 			}
-			if got := problem.Of(err).Kind.Row().Status; got != 409 {
+			if got := problem.AsError(err).Kind.Row().Status; got != 409 {
 				t.Errorf("status = %d, want 409", got)
 			}
 		})
@@ -74,12 +74,12 @@ func TestFit(t *testing.T) {
 func TestAResetIsSignedLaterThanAllThatCame(t *testing.T) {
 	tip := chain.Tip{Seq: 3, Hash: hash1, Floor: noon}
 	for at, fits := range map[time.Time]bool{noon.Add(-time.Second): false, noon: false, noon.Add(time.Microsecond): true} {
-		if err := tip.FitReset(&envelope.Envelope{Time: at}); (err == nil) != fits || err != nil && !problem.Is(err, problem.Floor) {
+		if err := tip.CheckReset(&envelope.Envelope{Time: at}); (err == nil) != fits || err != nil && !problem.Is(err, problem.Floor) {
 			t.Errorf("FitReset(%s) = %v, want fits = %t", at, err, fits)
 		}
 	}
 	want := chain.Tip{Epoch: 1, Floor: noon.Add(time.Second)}
-	if diff := cmp.Diff(want, tip.Reset(&envelope.Envelope{Time: noon.Add(time.Second)})); diff != "" {
+	if diff := cmp.Diff(want, tip.AfterReset(&envelope.Envelope{Time: noon.Add(time.Second)})); diff != "" {
 		t.Errorf("Reset() mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -88,7 +88,7 @@ func TestNextKeepsTheLargestTime(t *testing.T) {
 	tip := chain.Tip{Seq: 3, Hash: hash1, Epoch: 2, Floor: noon}
 	for at, floor := range map[time.Time]time.Time{noon.Add(-time.Hour): noon, noon: noon, noon.Add(time.Hour): noon.Add(time.Hour)} {
 		want := chain.Tip{Seq: 4, Hash: hash2, Epoch: 2, Floor: floor}
-		if diff := cmp.Diff(want, tip.Next(&envelope.Envelope{Seq: 4, Time: at}, hash2)); diff != "" {
+		if diff := cmp.Diff(want, tip.After(&envelope.Envelope{Seq: 4, Time: at}, hash2)); diff != "" {
 			t.Errorf("Next(%s) mismatch (-want +got):\n%s", at, diff)
 		}
 	}
@@ -144,7 +144,7 @@ func (m *model) draw(t *rapid.T, i int) *envelope.Envelope {
 }
 
 func (m *model) call(t *rapid.T, e *envelope.Envelope) {
-	if m.tip.Fit(e) != nil {
+	if m.tip.CheckNext(e) != nil {
 		return
 	}
 	h := e.Hash()
@@ -161,21 +161,21 @@ func (m *model) call(t *rapid.T, e *envelope.Envelope) {
 	if e.Prev != prev {
 		t.Fatalf("Fit() took prev %s, want %s", e.Prev, prev)
 	}
-	m.tip = m.tip.Next(e, h)
+	m.tip = m.tip.After(e, h)
 	m.epoch = append(m.epoch, *e)
 	m.accepted(t, e, h)
 }
 
 func (m *model) reset(t *rapid.T, e *envelope.Envelope) {
-	// An empty stream accepts any reset, so the pipeline calls FitReset only for other streams.
-	if m.rows > 0 && m.tip.FitReset(e) != nil {
+	// An empty stream accepts any reset, so the pipeline calls CheckReset only for other streams.
+	if m.rows > 0 && m.tip.CheckReset(e) != nil {
 		return
 	}
 	h := e.Hash()
 	if m.taken[h] {
 		t.Fatalf("FitReset() took %s again in epoch %d", h, m.tip.Epoch)
 	}
-	m.tip = m.tip.Reset(e)
+	m.tip = m.tip.AfterReset(e)
 	m.epoch = nil
 	m.accepted(t, e, h)
 }
@@ -235,25 +235,25 @@ func TestChainsOfTheReference(t *testing.T) {
 						t.Errorf("step %d (%s): Verify() = true, want false", i, s.Kind)
 					}
 				case s.Status == 200:
-					if err := requests[caller].Fit(e); err != nil || !verified {
+					if err := requests[caller].CheckNext(e); err != nil || !verified {
 						t.Fatalf("step %d (%s): Fit() = %v, verified %t", i, s.Kind, err, verified)
 					}
-					requests[caller] = requests[caller].Next(e, hash)
+					requests[caller] = requests[caller].After(e, hash)
 					answer, err := envelope.DecodeResponse(s.Body)
 					if err != nil {
 						t.Fatalf("step %d: DecodeResponse() = %v", i, err)
 					}
 					hash, verified := answer.VerifyBy(e.To)
-					if err := responses[caller].Fit(&answer); err != nil || !verified || answer.To != caller {
+					if err := responses[caller].CheckNext(&answer); err != nil || !verified || answer.To != caller {
 						t.Fatalf("step %d: Fit() of the answer = %v, verified %t", i, err, verified)
 					}
-					responses[caller] = responses[caller].Next(&answer, hash)
+					responses[caller] = responses[caller].After(&answer, hash)
 				default:
 					var body struct{ Detail string }
 					if err := json.Unmarshal(s.Body, &body); err != nil {
 						t.Fatal(err)
 					}
-					if err := requests[caller].Fit(e); err == nil || err.Error() != body.Detail {
+					if err := requests[caller].CheckNext(e); err == nil || err.Error() != body.Detail {
 						t.Errorf("step %d (%s): Fit() = %v, want %s", i, s.Kind, err, body.Detail)
 					}
 				}

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Skew limits the difference between a claim's time and the host's clock.
-const Skew = 300 * time.Second
+// MaxSkew limits the difference between a claim's time and the host's clock.
+const MaxSkew = 300 * time.Second
 
 // domain separates the signed bytes of claims from all other bytes that a vacant signs.
 const domain = "vacancy:claim:v1"
 
-// Claim is a vacant's signed statement that an account pays for its calls.
-type Claim struct {
+// PaymentClaim is a vacant's signed statement that an account pays for its calls.
+type PaymentClaim struct {
 	Vacant    identity.ID
 	Host      identity.ID
 	Account   string    // id in hex, or "" to end the vacant's link to whichever account pays now
@@ -33,31 +33,31 @@ type Claim struct {
 	Signature []byte
 }
 
-func (c *Claim) Sign(ctx context.Context, s identity.Signer, now time.Time) error {
+func (c *PaymentClaim) Sign(ctx context.Context, s identity.Signer, now time.Time) error {
 	c.Vacant, c.Time = s.ID(), now.UTC().Truncate(time.Microsecond)
-	signature, err := s.Sign(ctx, c.signed())
+	signature, err := s.Sign(ctx, c.signedBytes())
 	c.Signature = signature
 	return err
 }
 
-func (c *Claim) Verify(host identity.ID, now time.Time) error {
-	if off := c.Time.Sub(now); off > Skew || off < -Skew {
-		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %s, got %s", int(Skew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
+func (c *PaymentClaim) Verify(host identity.ID, now time.Time) error {
+	if off := c.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
+		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %s, got %s", int(MaxSkew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
 	}
 	if c.Host != host {
 		return problem.Invalid("claim", "one for this host, "+host.Short(), "one for "+c.Host.Short())
 	}
-	if !identity.Verify(c.Vacant, c.signed(), c.Signature) {
+	if !identity.Verify(c.Vacant, c.signedBytes(), c.Signature) {
 		return problem.New(problem.BadSignature, "claim: signature did not verify for %s", c.Vacant.Short())
 	}
 	return nil
 }
 
-func (c *Claim) signed() []byte {
+func (c *PaymentClaim) signedBytes() []byte {
 	return []byte(strings.Join([]string{domain, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10)}, "\x1f"))
 }
 
-func (c *Claim) String() string {
+func (c *PaymentClaim) String() string {
 	return strings.Join([]string{
 		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10),
 		base64.RawURLEncoding.EncodeToString(c.Signature),
@@ -65,7 +65,7 @@ func (c *Claim) String() string {
 }
 
 // Parse parses the text form of a claim, which String returns. It does not verify the claim.
-func Parse(text string) (c Claim, err error) {
+func Parse(text string) (c PaymentClaim, err error) {
 	wrong := problem.Invalid("claim", "VACANT.HOST.ACCOUNT.CAP.TIME.SIGNATURE, as vacancy account claim prints it", "another text")
 	parts := strings.Split(text, ".")
 	if len(text) > 512 || len(parts) != 6 {
@@ -86,11 +86,11 @@ func Parse(text string) (c Claim, err error) {
 	if c.Cap, err = strconv.ParseInt(parts[3], 10, 64); err != nil || c.Cap < 0 {
 		return c, wrong
 	}
-	at, err := strconv.ParseInt(parts[4], 10, 64)
+	micros, err := strconv.ParseInt(parts[4], 10, 64)
 	if err != nil {
 		return c, wrong
 	}
-	c.Time = time.UnixMicro(at).UTC()
+	c.Time = time.UnixMicro(micros).UTC()
 	if c.Signature, err = base64.RawURLEncoding.Strict().DecodeString(parts[5]); err != nil || len(c.Signature) != identity.SignatureSize {
 		return c, wrong
 	}

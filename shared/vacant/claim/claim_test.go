@@ -13,13 +13,13 @@ import (
 
 var now = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
-func signed(t testing.TB, host identity.ID, account string) claim.Claim {
+func signed(t testing.TB, host identity.ID, account string) claim.PaymentClaim {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := claim.Claim{Host: host, Account: account, Cap: 5}
+	c := claim.PaymentClaim{Host: host, Account: account, Cap: 5}
 	if err := c.Sign(t.Context(), key, now); err != nil {
 		t.Fatal(err)
 	}
@@ -37,19 +37,19 @@ func TestAClaimCountsAtItsHostForAFewMinutes(t *testing.T) {
 		name   string
 		host   identity.ID
 		at     time.Time
-		change func(*claim.Claim)
+		change func(*claim.PaymentClaim)
 		want   problem.Kind
 	}{
 		{"as it is", host, now, nil, 0},
-		{"at its latest", host, now.Add(claim.Skew), nil, 0},
-		{"too late", host, now.Add(claim.Skew + time.Second), nil, problem.Clock},
-		{"too early", host, now.Add(-claim.Skew - time.Second), nil, problem.Clock},
+		{"at its latest", host, now.Add(claim.MaxSkew), nil, 0},
+		{"too late", host, now.Add(claim.MaxSkew + time.Second), nil, problem.Clock},
+		{"too early", host, now.Add(-claim.MaxSkew - time.Second), nil, problem.Clock},
 		{"at another host", identity.ID{2}, now, nil, problem.Malformed},
-		{"for another account", host, now, func(c *claim.Claim) { c.Account = strings.Repeat("cd", 32) }, problem.BadSignature},
-		{"to unlink", host, now, func(c *claim.Claim) { c.Account = "" }, problem.BadSignature},
-		{"with a higher cap", host, now, func(c *claim.Claim) { c.Cap = 6 }, problem.BadSignature},
-		{"of another vacant", host, now, func(c *claim.Claim) { c.Vacant[0]++ }, problem.BadSignature},
-		{"with another time", host, now, func(c *claim.Claim) { c.Time = c.Time.Add(time.Second) }, problem.BadSignature},
+		{"for another account", host, now, func(c *claim.PaymentClaim) { c.Account = strings.Repeat("cd", 32) }, problem.BadSignature},
+		{"to unlink", host, now, func(c *claim.PaymentClaim) { c.Account = "" }, problem.BadSignature},
+		{"with a higher cap", host, now, func(c *claim.PaymentClaim) { c.Cap = 6 }, problem.BadSignature},
+		{"of another vacant", host, now, func(c *claim.PaymentClaim) { c.Vacant[0]++ }, problem.BadSignature},
+		{"with another time", host, now, func(c *claim.PaymentClaim) { c.Time = c.Time.Add(time.Second) }, problem.BadSignature},
 	} {
 		changed := back
 		if tt.change != nil {

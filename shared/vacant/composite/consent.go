@@ -11,12 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A second parent signs two intents. The bytes with mergeReference, which the reference defines,
+// A second parent signs two intents. The bytes with referenceMergeIntent, which the reference defines,
 // name neither the other parent nor the child, so anyone who has seen their signature can reuse it.
 // The bytes with merge name both.
 const (
-	mergeReference = "vacant:spawn:D4:lineage_merge"
-	merge          = "vacancy:spawn:D4:v1"
+	referenceMergeIntent = "vacant:spawn:D4:lineage_merge"
+	mergeIntent          = "vacancy:spawn:D4:v1"
 )
 
 // NonceSize is the size of a nonce in bytes. Its text form is lowercase hex.
@@ -43,14 +43,14 @@ func checkNonce(s string) error {
 type Consent struct {
 	ParentID, SecondaryID, ChildID identity.ID
 	Nonce                          string
-	Reference                      []byte // signature over the second parent's key and the reference's intent
+	ReferenceSignature             []byte // signature over the second parent's key and the reference's intent
 	Signature                      []byte // signature over SigningBytes
 }
 
 func (c *Consent) SigningBytes() []byte {
 	return canon.NewObject(
 		canon.Member{Key: "child_id", Value: canon.NewString(c.ChildID.String())},
-		canon.Member{Key: "intent", Value: canon.NewString(merge)},
+		canon.Member{Key: "intent", Value: canon.NewString(mergeIntent)},
 		canon.Member{Key: "nonce", Value: canon.NewString(c.Nonce)},
 		canon.Member{Key: "parent_id", Value: canon.NewString(c.ParentID.String())},
 		canon.Member{Key: "secondary_parent_id", Value: canon.NewString(c.SecondaryID.String())},
@@ -60,7 +60,7 @@ func (c *Consent) SigningBytes() []byte {
 // referenceBytes returns the bytes that a second parent signs in the reference: a hash of its key
 // and the intent.
 func (c *Consent) referenceBytes() []byte {
-	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), mergeReference...))
+	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), referenceMergeIntent...))
 	return h[:]
 }
 
@@ -69,7 +69,7 @@ func (c *Consent) check() error {
 		return err
 	}
 	if err := c.SecondaryID.Check(); err != nil {
-		return problem.New(problem.Malformed, "secondary_parent_id: %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "secondary_parent_id: %s", problem.AsError(err).Text())
 	}
 	if c.SecondaryID == c.ParentID || c.SecondaryID == c.ChildID {
 		return problem.Invalid("secondary_parent_id", "an id other than parent_id and child_id", "the same id")
@@ -92,7 +92,7 @@ func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	if err != nil {
 		return err
 	}
-	c.Reference, c.Signature = reference, signature
+	c.ReferenceSignature, c.Signature = reference, signature
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (c *Consent) Verify() error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if !identity.Verify(c.SecondaryID, c.referenceBytes(), c.Reference) || !identity.Verify(c.SecondaryID, c.SigningBytes(), c.Signature) {
+	if !identity.Verify(c.SecondaryID, c.referenceBytes(), c.ReferenceSignature) || !identity.Verify(c.SecondaryID, c.SigningBytes(), c.Signature) {
 		return problem.New(problem.Consent, "consent of the second parent %s did not verify", c.SecondaryID.Short())
 	}
 	return nil

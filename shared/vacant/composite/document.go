@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func inMember(field string, err error) error {
-	p := problem.Within(problem.Malformed, field, err)
+func withField(field string, err error) error {
+	p := problem.WithPlace(problem.Malformed, field, err)
 	p.Field = field
 	return p
 }
@@ -20,7 +20,7 @@ func checkSigned(document, got, want string, check func() error) error {
 		err = problem.Invalid("intent", want, fmt.Sprintf("%.40q", got))
 	}
 	if err != nil {
-		return problem.Within(problem.Malformed, document, err)
+		return problem.WithPlace(problem.Malformed, document, err)
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Graduated returns the unsigned manifest that replaces m when its child graduates. It is open,
+// AfterGraduation returns the unsigned manifest that replaces m when its child graduates. It is open,
 // public_a2a and of version V2. All other members are unchanged (PROTOCOL §13.4).
-func (m *Manifest) Graduated() Manifest {
+func (m *Manifest) AfterGraduation() Manifest {
 	next := *m
 	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
 	next.ClosedByDefault, next.Reachability, next.Schema = false, PublicA2A, V2
@@ -17,9 +17,9 @@ func (m *Manifest) Graduated() Manifest {
 	return next
 }
 
-// CheckGraduated returns an error unless next is the graduated form of m with the signatures of
+// CheckGraduation returns an error unless next is the graduated form of m with the signatures of
 // both parties (PROTOCOL §13.4). It names the first member with another value.
-func (m *Manifest) CheckGraduated(next *Manifest) error {
+func (m *Manifest) CheckGraduation(next *Manifest) error {
 	switch {
 	case next.ParentID != m.ParentID:
 		return problem.Invalid("parent_id", m.ParentID.String(), next.ParentID.String())
@@ -31,7 +31,7 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 	if err := next.Verify(); err != nil {
 		return err
 	}
-	want := m.Graduated()
+	want := m.AfterGraduation()
 	for _, f := range []struct{ key, want, got string }{
 		{"birth_path", string(want.BirthPath), string(next.BirthPath)},
 		{"schema_version", string(want.Schema), string(next.Schema)},
@@ -42,7 +42,7 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 			return problem.Invalid(f.key, f.want, fmt.Sprintf("%.40q", f.got))
 		}
 	}
-	lists, others := want.tools(), next.tools()
+	lists, others := want.toolLists(), next.toolLists()
 	for i, list := range lists {
 		// The signatures do not cover the order of tools.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(others[i].tools))) {

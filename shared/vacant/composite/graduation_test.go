@@ -74,10 +74,10 @@ func graduations(t testing.TB) []graduationVector {
 	return file.Cases
 }
 
-func (v *graduationVector) request(t testing.TB) composite.Request {
+func (v *graduationVector) request(t testing.TB) composite.GraduationRequest {
 	t.Helper()
 	in := v.Input.Request
-	return composite.Request{ParentID: in.ParentID, ChildID: in.ChildID, CapabilityText: in.Capability,
+	return composite.GraduationRequest{ParentID: in.ParentID, ChildID: in.ChildID, CapabilityText: in.Capability,
 		SignatureParent: unhex(t, in.SigParent), SignatureChild: unhex(t, in.SigChild)}
 }
 
@@ -90,13 +90,13 @@ func TestGraduationRequestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 			}
 			err := r.Verify()
 			if text := "graduation request signatures did not verify"; v.Expect.Message == text {
-				if !problem.Is(err, problem.Consent) || problem.Of(err).Text() != text {
+				if !problem.Is(err, problem.Consent) || problem.AsError(err).Text() != text {
 					t.Errorf("Verify() = %v, want %s", err, text)
 				}
 			} else if err != nil {
 				t.Errorf("Verify() = %v, want nil", err)
 			}
-			back, err := composite.ParseRequest(r.Blob())
+			back, err := composite.ParseGraduationRequest(r.Blob())
 			if diff := cmp.Diff(r, back, emptyIsNil); err != nil || diff != "" {
 				t.Errorf("ParseRequest(Blob()) = %v (-want +got):\n%s", err, diff)
 			}
@@ -108,7 +108,7 @@ var emptyIsNil = cmp.Transformer("nil", func(b []byte) string { return string(b)
 
 func TestARequestIsSignedByWhomItNames(t *testing.T) {
 	parent, child, _ := pair(t)
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
 	if err := r.Verify(); !problem.Is(err, problem.Consent) {
 		t.Errorf("Verify() of an unsigned request = %v, want a refusal", err)
 	}
@@ -124,16 +124,18 @@ func TestARequestIsSignedByWhomItNames(t *testing.T) {
 	if err := r.SignParent(t.Context(), parent); err != nil || r.Verify() != nil {
 		t.Errorf("SignParent(), Verify() = %v, %v, want nil", err, r.Verify())
 	}
-	for field, change := range map[string]func(*composite.Request){
-		"capability_text":  func(r *composite.Request) { r.CapabilityText = "a\x1fb" },
-		"at most":          func(r *composite.Request) { r.CapabilityText = strings.Repeat("x", composite.MaxCapability+1) },
-		"parent_id":        func(r *composite.Request) { r.ParentID = identity.ID{} },
-		"an id other than": func(r *composite.Request) { r.ParentID = r.ChildID },
-		"child_id":         func(r *composite.Request) { r.ChildID = identity.ID{1} },
+	for field, change := range map[string]func(*composite.GraduationRequest){
+		"capability_text": func(r *composite.GraduationRequest) { r.CapabilityText = "a\x1fb" },
+		"at most": func(r *composite.GraduationRequest) {
+			r.CapabilityText = strings.Repeat("x", composite.MaxCapability+1)
+		},
+		"parent_id":        func(r *composite.GraduationRequest) { r.ParentID = identity.ID{} },
+		"an id other than": func(r *composite.GraduationRequest) { r.ParentID = r.ChildID },
+		"child_id":         func(r *composite.GraduationRequest) { r.ChildID = identity.ID{1} },
 	} {
 		other := r
 		change(&other)
-		if err := other.SignChild(t.Context(), child); err == nil || !strings.Contains(problem.Of(err).Text(), field) {
+		if err := other.SignChild(t.Context(), child); err == nil || !strings.Contains(problem.AsError(err).Text(), field) {
 			t.Errorf("SignChild() = %v, want a refusal of %s", err, field)
 		}
 	}
@@ -141,7 +143,7 @@ func TestARequestIsSignedByWhomItNames(t *testing.T) {
 
 func TestMembersOfARequestThatAreMissingOrStrange(t *testing.T) {
 	parent, child, _ := pair(t)
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
 	good := string(r.Blob())
 	for want, blob := range map[string]string{
 		`"nonce" is not`:   strings.Replace(good, `{`, `{"nonce":"1",`, 1),
@@ -156,7 +158,7 @@ func TestMembersOfARequestThatAreMissingOrStrange(t *testing.T) {
 		if blob == good {
 			t.Fatalf("nothing was changed for %q", want)
 		}
-		if got, err := composite.ParseRequest([]byte(blob)); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+		if got, err := composite.ParseGraduationRequest([]byte(blob)); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("ParseRequest() = %+v, %v, want a refusal of %s", got, err, want)
 		}
 	}
@@ -169,7 +171,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			m := v.Input.Manifest.manifest(t)
-			next := m.Graduated()
+			next := m.AfterGraduation()
 			// The child signs first, because the order of signatures is free.
 			if err := next.SignChild(t.Context(), keyOf(t, v.Input.ChildSeed)); err != nil {
 				t.Fatal(err)
@@ -180,7 +182,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 			if diff := cmp.Diff(v.Expect.Manifest.manifest(t), next, emptyIsNil); diff != "" {
 				t.Errorf("Graduated() (-want +got):\n%s", diff)
 			}
-			if err := m.CheckGraduated(&next); err != nil {
+			if err := m.CheckGraduation(&next); err != nil {
 				t.Errorf("CheckGraduated() = %v, want nil", err)
 			}
 		})
@@ -212,16 +214,16 @@ func TestGraduationComparesUnchangedMembers(t *testing.T) {
 		"tool_whitelist_inherited": func(n *composite.Manifest) { n.Inherited = []string{"a"} },
 		"tool_whitelist_removed":   func(n *composite.Manifest) { n.Removed = []string{"a"} },
 	} {
-		next := m.Graduated()
+		next := m.AfterGraduation()
 		change(&next)
 		sign(&next)
-		err := m.CheckGraduated(&next)
-		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Malformed) || !strings.HasPrefix(problem.Of(err).Text(), want)) {
+		err := m.CheckGraduation(&next)
+		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Malformed) || !strings.HasPrefix(problem.AsError(err).Text(), want)) {
 			t.Errorf("CheckGraduated() = %v, want a refusal of %q", err, want)
 		}
 	}
-	unsigned := m.Graduated()
-	if err := m.CheckGraduated(&unsigned); !problem.Is(err, problem.BadSignature) {
+	unsigned := m.AfterGraduation()
+	if err := m.CheckGraduation(&unsigned); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("CheckGraduated() of an unsigned one = %v, want a refusal", err)
 	}
 }
@@ -239,11 +241,11 @@ func FuzzARequestThatIsReadIsWrittenAgain(f *testing.F) {
 		f.Add(r.Blob())
 	}
 	f.Fuzz(func(t *testing.T, blob []byte) {
-		r, err := composite.ParseRequest(blob)
+		r, err := composite.ParseGraduationRequest(blob)
 		if err != nil {
 			return
 		}
-		again, err := composite.ParseRequest(r.Blob())
+		again, err := composite.ParseGraduationRequest(r.Blob())
 		if problem.Is(err, problem.TooLarge) {
 			return // escapes can make a blob longer than its source
 		}

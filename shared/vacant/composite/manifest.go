@@ -58,7 +58,7 @@ const (
 	MaxBlob      = 64 << 10
 )
 
-// Manifest binds a child to its parent. JSON with the signatures is a [ManifestShape].
+// Manifest binds a child to its parent. JSON with the signatures is a [ManifestDocument].
 type Manifest struct {
 	ParentID        identity.ID  `json:"parent_id" canon:"required"`
 	ChildID         identity.ID  `json:"child_id" canon:"required"`
@@ -76,10 +76,10 @@ type Manifest struct {
 
 func (m *Manifest) Check() error {
 	if err := m.ParentID.Check(); err != nil {
-		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "parent_id: %s", problem.AsError(err).Text())
 	}
 	if err := m.ChildID.Check(); err != nil {
-		return problem.New(problem.Malformed, "child_id: %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "child_id: %s", problem.AsError(err).Text())
 	}
 	if m.ParentID == m.ChildID {
 		return problem.Invalid("child_id", "an id other than parent_id", "the same id")
@@ -100,7 +100,7 @@ func (m *Manifest) Check() error {
 	default:
 		return problem.Invalid("outbound_policy", "no-external, parent-permitted or unrestricted", fmt.Sprintf("%.40q", string(m.Outbound)))
 	}
-	for _, list := range m.tools() {
+	for _, list := range m.toolLists() {
 		if len(list.tools) > MaxTools {
 			return problem.Invalid(list.key, fmt.Sprintf("at most %d", MaxTools), strconv.Itoa(len(list.tools)))
 		}
@@ -118,7 +118,7 @@ type toolList struct {
 	tools []string
 }
 
-func (m *Manifest) tools() [3]toolList {
+func (m *Manifest) toolLists() [3]toolList {
 	return [3]toolList{
 		{"tool_whitelist_added", m.Added},
 		{"tool_whitelist_inherited", m.Inherited},
@@ -144,7 +144,7 @@ func (m *Manifest) appendToParent(dst []byte) []byte {
 }
 
 func (m *Manifest) appendTools(dst []byte) []byte {
-	for _, list := range m.tools() {
+	for _, list := range m.toolLists() {
 		dst = append(canon.AppendString(append(dst, ','), list.key), ":["...)
 		for i, tool := range slices.Sorted(slices.Values(list.tools)) {
 			if i > 0 {
@@ -181,9 +181,9 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	for _, list := range m.tools() {
+	for _, list := range m.toolLists() {
 		for i, tool := range list.tools {
-			if err := canon.CheckText(fmt.Sprintf("%s[%d]", list.key, i), tool); err != nil {
+			if err := canon.CheckSignedText(fmt.Sprintf("%s[%d]", list.key, i), tool); err != nil {
 				return nil, err
 			}
 		}

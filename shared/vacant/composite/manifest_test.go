@@ -80,10 +80,10 @@ func TestManifestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 				if err != nil {
 					t.Errorf("Verify() = %v, want nil", err)
 				}
-			} else if !problem.Is(err, problem.BadSignature) || problem.Of(err).Text() != v.Expect.Message {
+			} else if !problem.Is(err, problem.BadSignature) || problem.AsError(err).Text() != v.Expect.Message {
 				t.Errorf("Verify() = %v, want %s", err, v.Expect.Message)
 			}
-			back, err := composite.Parse(m.Blob())
+			back, err := composite.ParseManifest(m.Blob())
 			if err != nil {
 				t.Fatalf("Parse(Blob()) = %v, want nil", err)
 			}
@@ -110,7 +110,7 @@ func signAgain(t *testing.T, v vector, m composite.Manifest) {
 	want := [2]string{v.Input.SignatureParent, v.Input.SignatureChild}
 	m.SignatureParent, m.SignatureChild = nil, nil
 	if err := m.SignChild(t.Context(), child); err != nil {
-		if !strings.Contains(problem.Of(err).Text(), "control characters") {
+		if !strings.Contains(problem.AsError(err).Text(), "control characters") {
 			t.Errorf("SignChild() = %v, want nil", err)
 		}
 		return
@@ -145,7 +145,7 @@ func TestAManifestThatIsMissingASignatureSaysWhose(t *testing.T) {
 	if err := m.SignParent(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}
-	if got := problem.Of(m.Verify()).Text(); got != "manifest missing child signature" {
+	if got := problem.AsError(m.Verify()).Text(); got != "manifest missing child signature" {
 		t.Errorf("Verify() = %s, want manifest missing child signature", got)
 	}
 	if err := m.SignChild(t.Context(), parent); err == nil {
@@ -176,10 +176,10 @@ func TestInvalidManifestIsNeitherSignedNorParsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, m := pair(t)
 			c.change(&m)
-			if err := m.SignParent(t.Context(), parent); err == nil || !strings.Contains(problem.Of(err).Text(), c.want) {
+			if err := m.SignParent(t.Context(), parent); err == nil || !strings.Contains(problem.AsError(err).Text(), c.want) {
 				t.Errorf("SignParent() = %v, want a refusal of %s", err, c.want)
 			}
-			if _, err := composite.Parse(m.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), c.want) {
+			if _, err := composite.ParseManifest(m.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.AsError(err).Text(), c.want) {
 				t.Errorf("Parse() = %v, want a refusal of %s", err, c.want)
 			}
 		})
@@ -189,7 +189,7 @@ func TestInvalidManifestIsNeitherSignedNorParsed(t *testing.T) {
 func TestMembersOfAManifestThatAreMissingOrStrange(t *testing.T) {
 	_, _, m := pair(t)
 	short := `{"parent_id":"` + m.ParentID.String() + `","child_id":"` + m.ChildID.String() + `","birth_path":"D2"}`
-	if got, err := composite.Parse([]byte(short)); err != nil || cmp.Diff(m, got) != "" {
+	if got, err := composite.ParseManifest([]byte(short)); err != nil || cmp.Diff(m, got) != "" {
 		t.Errorf("Parse() of the least = %v (-want +got):\n%s", err, cmp.Diff(m, got))
 	}
 	for want, blob := range map[string]string{
@@ -205,7 +205,7 @@ func TestMembersOfAManifestThatAreMissingOrStrange(t *testing.T) {
 		"signature_parent":         strings.Replace(short, `{`, `{"signature_parent":1,`, 1),
 		"at most":                  strings.Repeat(" ", composite.MaxBlob+1),
 	} {
-		if got, err := composite.Parse([]byte(blob)); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+		if got, err := composite.ParseManifest([]byte(blob)); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("Parse() = %+v, %v, want a refusal of %s", got, err, want)
 		}
 	}
@@ -217,11 +217,11 @@ func FuzzAManifestThatIsReadIsWrittenAgain(f *testing.F) {
 		f.Add(m.Blob())
 	}
 	f.Fuzz(func(t *testing.T, blob []byte) {
-		m, err := composite.Parse(blob)
+		m, err := composite.ParseManifest(blob)
 		if err != nil {
 			return
 		}
-		again, err := composite.Parse(m.Blob())
+		again, err := composite.ParseManifest(m.Blob())
 		if problem.Is(err, problem.TooLarge) {
 			return // escapes can make a blob longer than its source
 		}

@@ -15,13 +15,13 @@ func (m *Manifest) Blob() []byte {
 	return m.appendTools(append(dst, '"'))
 }
 
-// Parse parses a serialised manifest and checks its form, but not its signatures. Both ids and the
+// ParseManifest parses a serialised manifest and checks its form, but not its signatures. Both ids and the
 // birth path are required, and other missing members have the defaults of PROTOCOL §12. Unknown
 // members are refused, because the signatures do not cover them. A V1 manifest always has the
 // default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7). Errors
 // have kind Malformed, NotJSON or TooLarge and name the field.
-func Parse(blob []byte) (Manifest, error) {
-	shape := ManifestShape{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}}
+func ParseManifest(blob []byte) (Manifest, error) {
+	shape := ManifestDocument{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}}
 	if err := canon.UnmarshalSigned("manifest", blob, &shape, MaxBlob); err != nil {
 		return Manifest{}, err
 	}
@@ -31,7 +31,7 @@ func Parse(blob []byte) (Manifest, error) {
 		*tools = nilIfEmpty(*tools)
 	}
 	if err := m.Check(); err != nil {
-		return Manifest{}, problem.Within(problem.Malformed, "manifest", err)
+		return Manifest{}, problem.WithPlace(problem.Malformed, "manifest", err)
 	}
 	if m.Schema == V1 {
 		m.Reachability, m.Outbound = ParentOnly, NoExternal
@@ -39,9 +39,9 @@ func Parse(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
-// ManifestShape is the JSON form of a manifest, which Parse reads and Blob writes. The reference
+// ManifestDocument is the JSON form of a manifest, which Parse reads and Blob writes. The reference
 // never serialises a manifest.
-type ManifestShape struct {
+type ManifestDocument struct {
 	Manifest
 	SignatureParent identity.Signature `json:"signature_parent"`
 	SignatureChild  identity.Signature `json:"signature_child"`

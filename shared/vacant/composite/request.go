@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// graduation is the intent in the signed bytes of a Request.
-const graduation = "vacant:graduation:v1"
+// graduationIntent is the intent in the signed bytes of a Request.
+const graduationIntent = "vacant:graduation:v1"
 
 // The limits of a request. The capability text must fit into a card and a logbook entry.
 const (
@@ -20,10 +20,10 @@ const (
 	MaxRequest    = 64 << 10 // bytes
 )
 
-// Request requests that a child becomes public. Parent and child both sign it, together with the
+// GraduationRequest requests that a child becomes public. Parent and child both sign it, together with the
 // capability text of the child's new card (PROTOCOL §13.1). It has neither a nonce nor a time, so a
 // host that receives requests must record them.
-type Request struct {
+type GraduationRequest struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`
 	CapabilityText  string      `json:"capability_text" canon:"required"`
@@ -31,7 +31,7 @@ type Request struct {
 	SignatureChild  []byte      `json:"-"`
 }
 
-func (r *Request) Check() error {
+func (r *GraduationRequest) Check() error {
 	if err := checkParties(r.ParentID, r.ChildID); err != nil {
 		return err
 	}
@@ -43,10 +43,10 @@ func (r *Request) Check() error {
 
 func checkParties(parent, child identity.ID) error {
 	if err := parent.Check(); err != nil {
-		return inMember("parent_id", err)
+		return withField("parent_id", err)
 	}
 	if err := child.Check(); err != nil {
-		return inMember("child_id", err)
+		return withField("child_id", err)
 	}
 	if parent == child {
 		return problem.Invalid("child_id", "an id other than parent_id", "the same id")
@@ -54,18 +54,18 @@ func checkParties(parent, child identity.ID) error {
 	return nil
 }
 
-func (r *Request) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
+func (r *GraduationRequest) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
 
-func (r *Request) appendSigned(dst []byte) []byte {
+func (r *GraduationRequest) appendSigned(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), r.CapabilityText)
 	dst = r.ChildID.AppendHex(append(dst, `,"child_id":"`...))
-	dst = append(dst, `","intent":"`+graduation+`","parent_id":"`...)
+	dst = append(dst, `","intent":"`+graduationIntent+`","parent_id":"`...)
 	return append(r.ParentID.AppendHex(dst), '"')
 }
 
-func (r *Request) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
+func (r *GraduationRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
 
-func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
+func (r *GraduationRequest) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "parent", r.ParentID)
 	if err == nil {
 		r.SignatureParent = signature
@@ -73,7 +73,7 @@ func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-func (r *Request) SignChild(ctx context.Context, s identity.Signer) error {
+func (r *GraduationRequest) SignChild(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "child", r.ChildID)
 	if err == nil {
 		r.SignatureChild = signature
@@ -81,11 +81,11 @@ func (r *Request) SignChild(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-func (r *Request) sign(ctx context.Context, s identity.Signer, party string, id identity.ID) ([]byte, error) {
+func (r *GraduationRequest) sign(ctx context.Context, s identity.Signer, party string, id identity.ID) ([]byte, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	if err := canon.CheckText("capability_text", r.CapabilityText); err != nil {
+	if err := canon.CheckSignedText("capability_text", r.CapabilityText); err != nil {
 		return nil, err
 	}
 	if s.ID() != id {
@@ -94,7 +94,7 @@ func (r *Request) sign(ctx context.Context, s identity.Signer, party string, id 
 	return s.Sign(ctx, r.SigningBytes())
 }
 
-func (r *Request) Verify() error {
+func (r *GraduationRequest) Verify() error {
 	b := r.SigningBytes()
 	if !identity.Verify(r.ParentID, b, r.SignatureParent) || !identity.Verify(r.ChildID, b, r.SignatureChild) {
 		return problem.New(problem.Consent, "graduation request signatures did not verify")
@@ -102,18 +102,18 @@ func (r *Request) Verify() error {
 	return nil
 }
 
-func (r *Request) Blob() []byte {
+func (r *GraduationRequest) Blob() []byte {
 	dst := hex.AppendEncode(append(r.appendSigned(nil), `,"signature_child":"`...), r.SignatureChild)
 	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), r.SignatureParent)
 	return append(dst, `"}`...)
 }
 
-// ParseRequest parses a serialised request and checks its form, but not its signatures, which may
+// ParseGraduationRequest parses a serialised request and checks its form, but not its signatures, which may
 // be missing. Unknown members are refused, because the signatures do not cover them. Errors have
 // kind Malformed or TooLarge and name the field.
-func ParseRequest(blob []byte) (Request, error) {
+func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	var shape struct {
-		Request
+		GraduationRequest
 		Intent          string             `json:"intent" canon:"required"`
 		SignatureParent identity.Signature `json:"signature_parent"`
 		SignatureChild  identity.Signature `json:"signature_child"`
@@ -121,15 +121,15 @@ func ParseRequest(blob []byte) (Request, error) {
 	err := canon.UnmarshalSigned("graduation request", blob, &shape, MaxRequest)
 	if problem.Is(err, problem.NotJSON) {
 		// A request is part of another document, so its syntax errors have kind Malformed.
-		err = problem.Within(problem.Malformed, "request", err)
+		err = problem.WithPlace(problem.Malformed, "request", err)
 	}
 	if err != nil {
-		return Request{}, err
+		return GraduationRequest{}, err
 	}
-	r := shape.Request
+	r := shape.GraduationRequest
 	r.SignatureParent, r.SignatureChild = shape.SignatureParent, shape.SignatureChild
-	if err := checkSigned("graduation request", shape.Intent, graduation, r.Check); err != nil {
-		return Request{}, err
+	if err := checkSigned("graduation request", shape.Intent, graduationIntent, r.Check); err != nil {
+		return GraduationRequest{}, err
 	}
 	return r, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawning is the intent in the signed bytes of a SpawnRequest.
-const spawning = "vacancy:spawn:v1"
+// spawnIntent is the intent in the signed bytes of a SpawnRequest.
+const spawnIntent = "vacancy:spawn:v1"
 
 // SpawnRequest asks a host to create a child. Only the parent signs it, because the host creates
 // the child's key. The nonce and the time let the host refuse repeated and old requests.
@@ -38,14 +38,14 @@ type SpawnRequest struct {
 // must check which members the birth path allows, and which substrates are allowed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
-		return inMember("parent_id", err)
+		return withField("parent_id", err)
 	}
 	if !slices.Contains(BirthPaths(), r.Path) {
 		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.Path)))
 	}
 	if r.SecondaryID != nil {
 		if err := r.SecondaryID.Check(); err != nil {
-			return inMember("with", err)
+			return withField("with", err)
 		}
 	}
 	for _, text := range []struct{ field, text string }{
@@ -55,7 +55,7 @@ func (r *SpawnRequest) Check() error {
 		if len(text.text) > MaxCapability {
 			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", MaxCapability), strconv.Itoa(len(text.text)))
 		}
-		if err := canon.CheckText(text.field, text.text); err != nil {
+		if err := canon.CheckSignedText(text.field, text.text); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (r *SpawnRequest) Check() error {
 		if len(tool) > MaxToolBytes {
 			return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxToolBytes), strconv.Itoa(len(tool)))
 		}
-		if err := canon.CheckText(field, tool); err != nil {
+		if err := canon.CheckSignedText(field, tool); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (r *SpawnRequest) members() []canon.Member {
 		tools[i] = canon.NewString(tool)
 	}
 	return []canon.Member{
-		text("capability", r.Capability), text("intent", spawning), text("name", r.Name), text("nonce", r.Nonce),
+		text("capability", r.Capability), text("intent", spawnIntent), text("name", r.Name), text("nonce", r.Nonce),
 		text("outbound", string(r.Outbound)), text("parent_id", r.ParentID.String()), text("path", string(r.Path)),
 		text("reach", string(r.Reach)), text("rule", r.Rule), text("substrate", r.Substrate),
 		{Key: "tools", Value: canon.NewArray(tools...)}, text("ts", canon.FormatTime(r.Time)), text("with", with),
@@ -152,7 +152,7 @@ func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	r := shape.SpawnRequest
 	r.SecondaryID, r.Time, r.Signature = shape.With.ID, shape.Time.Time, shape.Signature
 	r.Tools = nilIfEmpty(r.Tools)
-	if err := checkSigned("spawn request", shape.Intent, spawning, r.Check); err != nil {
+	if err := checkSigned("spawn request", shape.Intent, spawnIntent, r.Check); err != nil {
 		return SpawnRequest{}, err
 	}
 	return r, nil

@@ -95,11 +95,11 @@ func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 	} {
 		parent, r := spawn(t)
 		change(&r)
-		if err := r.Sign(t.Context(), parent); err == nil || !strings.HasPrefix(problem.Of(err).Text(), want) {
+		if err := r.Sign(t.Context(), parent); err == nil || !strings.HasPrefix(problem.AsError(err).Text(), want) {
 			t.Errorf("Sign() = %v, want a refusal of %s", err, want)
 		}
-		if _, err := composite.ParseSpawnRequest(r.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), want) || problem.Of(err).Field != want {
-			t.Errorf("ParseSpawnRequest() = %v of %q, want a refusal of %s", err, problem.Of(err).Field, want)
+		if _, err := composite.ParseSpawnRequest(r.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.AsError(err).Text(), want) || problem.AsError(err).Field != want {
+			t.Errorf("ParseSpawnRequest() = %v of %q, want a refusal of %s", err, problem.AsError(err).Field, want)
 		}
 	}
 	parent, r := spawn(t)
@@ -114,7 +114,7 @@ func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 	if err := r.Sign(t.Context(), parent); !problem.Is(err, problem.TooLarge) || r.Signature != nil {
 		t.Errorf("Sign() of what nobody reads = %v, want TooLarge", err)
 	}
-	if _, err := composite.ParseSpawnRequest([]byte(`{"closed":true}`)); err == nil || !strings.Contains(problem.Of(err).Text(), `"closed" is not`) || problem.Of(err).Field != "closed" {
+	if _, err := composite.ParseSpawnRequest([]byte(`{"closed":true}`)); err == nil || !strings.Contains(problem.AsError(err).Text(), `"closed" is not`) || problem.AsError(err).Field != "closed" {
 		t.Errorf("ParseSpawnRequest() of an unknown member = %v, want a refusal", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	}
 	// In the reference, the second parent signs the hash of its own key and the intent.
 	h := identity.Sum(append(append([]byte{}, c.SecondaryID[:]...), "\x1fvacant:spawn:D4:lineage_merge"...))
-	if !identity.Verify(second.ID(), h[:], c.Reference) {
+	if !identity.Verify(second.ID(), h[:], c.ReferenceSignature) {
 		t.Error("Reference is not what the reference has signed")
 	}
 	stranger := keyOf(t, strings.Repeat("66", 32)).ID()
@@ -150,7 +150,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 		"another second":   func(c *composite.Consent) { c.SecondaryID = stranger },
 		"another nonce":    func(c *composite.Consent) { c.Nonce = strings.Repeat("1", 32) },
 		"no signature":     func(c *composite.Consent) { c.Signature = nil },
-		"no reference's":   func(c *composite.Consent) { c.Reference = nil },
+		"no reference's":   func(c *composite.Consent) { c.ReferenceSignature = nil },
 		"the same parents": func(c *composite.Consent) { c.ParentID = c.SecondaryID },
 		"no nonce":         func(c *composite.Consent) { c.Nonce = "" },
 		"no second":        func(c *composite.Consent) { c.SecondaryID = identity.ID{} },

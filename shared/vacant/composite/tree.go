@@ -7,27 +7,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (m *Manifest) inTree(other identity.ID, siblings []identity.ID) bool {
+func (m *Manifest) isInTree(other identity.ID, siblings []identity.ID) bool {
 	// A vacant is not in its own tree, because it cannot call itself (PROTOCOL §14).
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
-// CheckCall enforces Tree-Only (PROTOCOL §14): a closed child may call only its parent and its
+// CheckTreeOnly enforces Tree-Only (PROTOCOL §14): a closed child may call only its parent and its
 // siblings. Tree-Only does not limit an open child, whatever its outbound policy is. Errors have
 // kind TreeOnly, in the words of the reference.
-func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
-	if !m.ClosedByDefault || m.inTree(callee, siblings) {
+func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) error {
+	if !m.ClosedByDefault || m.isInTree(callee, siblings) {
 		return nil
 	}
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckPolicy enforces the outbound policy, which the reference does not enforce (PROTOCOL §23 E8).
+// CheckOutbound enforces the outbound policy, which the reference does not enforce (PROTOCOL §23 E8).
 // ParentPermitted allows calls within the tree and to vacants whose id is among the child's tools.
 // A V1 manifest does not sign the policy, so it passes for all vacants. Errors have kind TreeOnly
 // and name the policy.
-func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error {
-	if m.Schema == V1 || m.Outbound == Unrestricted || m.inTree(callee, siblings) {
+func (m *Manifest) CheckOutbound(callee identity.ID, siblings []identity.ID) error {
+	if m.Schema == V1 || m.Outbound == Unrestricted || m.isInTree(callee, siblings) {
 		return nil
 	}
 	if m.Outbound == ParentPermitted {
@@ -66,7 +66,7 @@ func (m *Manifest) CheckEndpoint(url string) error {
 // may call only an open child, and its manifest must either be public_a2a or be V1, which does not
 // sign reachability.
 func (m *Manifest) Admits(caller identity.ID, siblings []identity.ID) bool {
-	if m.inTree(caller, siblings) {
+	if m.isInTree(caller, siblings) {
 		return true
 	}
 	return !m.ClosedByDefault && caller != m.ChildID && (m.Schema == V1 || m.Reachability == PublicA2A)

@@ -43,8 +43,8 @@ func TestTreeOnlyAllowsWhatTheReferenceAllows(t *testing.T) {
 			for _, call := range c.Expect.Calls {
 				calls++
 				i := slices.IndexFunc(manifests, func(m composite.Manifest) bool { return m.ChildID == call.Caller })
-				err := manifests[i].CheckCall(call.Callee, siblings(call.Caller, manifests))
-				if call.Allowed != (err == nil) || err != nil && (problem.Of(err).Text() != call.Message || !problem.Is(err, problem.TreeOnly)) {
+				err := manifests[i].CheckTreeOnly(call.Callee, siblings(call.Caller, manifests))
+				if call.Allowed != (err == nil) || err != nil && (problem.AsError(err).Text() != call.Message || !problem.Is(err, problem.TreeOnly)) {
 					t.Errorf("CheckCall(%s to %s) = %v, want %v %s", call.Caller.Short(), call.Callee.Short(), err, call.Allowed, call.Message)
 				}
 			}
@@ -80,7 +80,7 @@ type gates struct {
 	closed   bool
 	reach    composite.Reachability
 	outbound composite.Outbound
-	policy   string // CheckPolicy for parent, sibling, vacant among the tools, stranger
+	policy   string // CheckOutbound for parent, sibling, vacant among the tools, stranger
 	endpoint string // CheckEndpoint for a URL among the tools, another URL
 	admits   string // Admits for parent, sibling, stranger, the child itself
 }
@@ -115,16 +115,16 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 			}
 			var policy, endpoint, admits string
 			for _, who := range []string{"parent", "sibling", "tool", "stranger"} {
-				err := m.CheckPolicy(ids[who], siblings)
+				err := m.CheckOutbound(ids[who], siblings)
 				policy += sign(err == nil)
-				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy "+string(g.outbound))) {
+				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy "+string(g.outbound))) {
 					t.Errorf("CheckPolicy(%s) = %v, want a refusal that names %s", who, err, g.outbound)
 				}
 			}
 			for _, u := range []string{url, other} {
 				err := m.CheckEndpoint(u)
 				endpoint += sign(err == nil)
-				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy ")) {
+				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy ")) {
 					t.Errorf("CheckEndpoint(%s) = %v, want a refusal that names the policy", u, err)
 				}
 			}

@@ -17,7 +17,7 @@ const (
 // Check returns an error unless m may be signed. It refuses the messages that the recipient's
 // strict decoder would refuse.
 func (m Message) Check() error {
-	if err := m.Role.check(); err != nil {
+	if err := m.Role.validate(); err != nil {
 		return err
 	}
 	if len(m.Parts) > MaxParts {
@@ -48,7 +48,7 @@ func (m Message) Check() error {
 	return nil
 }
 
-func (r Role) check() error {
+func (r Role) validate() error {
 	switch r {
 	case RoleUser, RoleAgent, RoleTool:
 		return nil

@@ -34,12 +34,12 @@ func DecodeResetRequest(body []byte) (Request, error) {
 
 func decodeRequest(body []byte, rpc bool) (Request, error) {
 	r := newReader(body, canon.DefaultLimits())
-	r.rpc = rpc
-	need := bit(params) | bit(message) | signed
+	r.checkRPC = rpc
+	need := setOf(params) | setOf(message) | signed
 	if rpc {
-		need |= bit(jsonrpc) | bit(method)
+		need |= setOf(jsonrpc) | setOf(method)
 	}
-	e, err := r.envelope(r.request, need)
+	e, err := r.envelope(r.readRequestMember, need)
 	if err != nil {
 		return Request{}, err
 	}
@@ -51,7 +51,7 @@ func decodeRequest(body []byte, rpc bool) (Request, error) {
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
 	r.answer = true
-	return r.envelope(r.response, bit(result)|bit(message)|signed)
+	return r.envelope(r.response, setOf(result)|setOf(message)|signed)
 }
 
 func DecodeMessage(raw []byte) (Envelope, error) {
@@ -63,18 +63,18 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 // of the body. So a body that is not JSON is refused for that reason wherever the defect is, and of
 // several wrong members the error is about the member that the reference checks first.
 type reader struct {
-	d      *canon.Decoder
-	rpc    bool   // whether to check jsonrpc and method
-	answer bool   // whether the body is a response
-	seen   set    // members found so far
-	worst  member // first wrong member in the order of checks
-	err    error  // error about worst
-	id     []byte
-	e      Envelope
+	d          *canon.Decoder
+	checkRPC   bool   // whether to check jsonrpc and method
+	answer     bool   // whether the body is a response
+	seen       set    // members found so far
+	firstWrong member // first wrong member in the order of checks
+	err        error  // error about worst
+	id         []byte
+	e          Envelope
 }
 
 func newReader(body []byte, l canon.Limits) reader {
-	r := reader{d: canon.NewDecoder(body, l), worst: none}
+	r := reader{d: canon.NewDecoder(body, l), firstWrong: none}
 	r.e.Payload.Role = RoleUser
 	return r
 }
@@ -107,7 +107,7 @@ const (
 
 type set uint32
 
-func bit(m member) set { return 1 << m }
+func setOf(m member) set { return 1 << m }
 
 // signed contains the members that each message object must have (PROTOCOL §5.4).
 const signed = set(1<<metadata | 1<<block | 1<<from | 1<<to | 1<<seq | 1<<timestamp | 1<<prev | 1<<signature)
@@ -124,27 +124,27 @@ func (r *reader) envelope(f func(key string) error, need set) (Envelope, error) 
 	if err := r.d.Document(f); err != nil {
 		return Envelope{}, err
 	}
-	if err := r.verdict(need); err != nil {
+	if err := r.firstError(need); err != nil {
 		return Envelope{}, err
 	}
 	return r.e, nil
 }
 
-func (r *reader) refuse(m member, err error) {
-	if m < r.worst {
-		r.worst, r.err = m, r.prefixed(m, err)
+func (r *reader) record(m member, err error) {
+	if m < r.firstWrong {
+		r.firstWrong, r.err = m, r.addPrefix(m, err)
 	}
 }
 
-// verdict returns the error about the wrong or missing member that is checked first. If all members
+// firstError returns the error about the wrong or missing member that is checked first. If all members
 // in need were found and no member is wrong, it returns nil.
-func (r *reader) verdict(need set) error {
+func (r *reader) firstError(need set) error {
 	missing := need &^ r.seen
 	if missing == 0 {
 		return r.err
 	}
 	m := member(bits.TrailingZeros32(uint32(missing)))
-	if m >= r.worst {
+	if m >= r.firstWrong {
 		return r.err
 	}
 	switch m {
@@ -168,9 +168,9 @@ func missingField(m member, prefix string) error {
 	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + names[m] + "'", Field: names[m], Want: "a value", Got: "nothing"}
 }
 
-// prefixed prefixes err with the words that the protocol fixes for errors about m (PROTOCOL §6.2).
-func (r *reader) prefixed(m member, err error) error {
-	e := *problem.Of(err)
+// addPrefix prefixes err with the words that the protocol fixes for errors about m (PROTOCOL §6.2).
+func (r *reader) addPrefix(m member, err error) error {
+	e := *problem.AsError(err)
 	switch {
 	case m >= block && m <= idempotencyKey:
 		e.Detail = "invalid metadata: " + e.Text()

@@ -174,13 +174,13 @@ func TestEveryRowOfTheParsingRules(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			req, err := envelope.DecodeRequest([]byte(with(t, tt.old, tt.new)))
-			if !problem.Is(err, problem.Malformed) || problem.Of(err).Text() != tt.text {
+			if !problem.Is(err, problem.Malformed) || problem.AsError(err).Text() != tt.text {
 				t.Errorf("DecodeRequest() = %v, want %s", err, tt.text)
 			}
 			if diff := cmp.Diff(envelope.Request{}, req); diff != "" {
 				t.Errorf("DecodeRequest() beside its error mismatch (-want +got):\n%s", diff)
 			}
-			if p := problem.Of(err); p.Got == "" && !strings.Contains(p.Detail, "got ") {
+			if p := problem.AsError(err); p.Got == "" && !strings.Contains(p.Detail, "got ") {
 				t.Errorf("Error = %+v says nothing of what came", p)
 			}
 		})

@@ -94,10 +94,10 @@ func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 // IsReset reports whether e is a chain reset: its text is ResetText after white space at both ends
 // is trimmed. Sequence number, prev and role do not matter (PROTOCOL §9).
 func (e *Envelope) IsReset() bool {
-	return strings.TrimFunc(e.Payload.Text(), pythonSpace) == ResetText
+	return strings.TrimFunc(e.Payload.Text(), isPythonSpace) == ResetText
 }
 
-func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
+func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
 
 // replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. So the
 // signature of an answer binds it to its request, which the reference does not do (PROTOCOL §23

@@ -9,14 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (r *reader) request(key string) (err error) {
+func (r *reader) readRequestMember(key string) (err error) {
 	switch key {
 	case "jsonrpc":
-		if r.rpc {
+		if r.checkRPC {
 			return r.constant(jsonrpc)
 		}
 	case "method":
-		if r.rpc {
+		if r.checkRPC {
 			return r.constant(method)
 		}
 	case "id":
@@ -87,34 +87,34 @@ func (r *reader) block(key string) error {
 }
 
 func (r *reader) object(m member, f func(key string) error) error {
-	r.seen |= bit(m)
+	r.seen |= setOf(m)
 	if r.d.Kind() != canon.Object {
-		r.refuse(m, r.d.Mismatch(canon.Object.String()))
+		r.record(m, r.d.MismatchError(canon.Object.String()))
 		return r.d.Skip()
 	}
 	err := r.d.Object(f)
 	if (m == block || m == selfEval) && problem.Is(err, problem.Malformed) {
 		// An error within the object, such as NaN, also has the prefix of m, as in the reference.
-		err = r.prefixed(m, err)
+		err = r.addPrefix(m, err)
 	}
 	return err
 }
 
 func (r *reader) text(m member, f func(s string) error) error {
-	r.seen |= bit(m)
+	r.seen |= setOf(m)
 	s, err := r.d.String()
 	if err != nil {
-		r.refuse(m, err)
+		r.record(m, err)
 		return r.d.Skip()
 	}
 	if err := f(s); err != nil {
-		r.refuse(m, named(names[m], err))
+		r.record(m, withField(names[m], err))
 	}
 	return nil
 }
 
-func named(name string, err error) error {
-	e := *problem.Of(err)
+func withField(name string, err error) error {
+	e := *problem.AsError(err)
 	if e.Field == "" {
 		e.Detail = name + ": " + e.Text()
 	}
@@ -123,29 +123,29 @@ func named(name string, err error) error {
 }
 
 func (r *reader) sequenceNo() error {
-	r.seen |= bit(seq)
+	r.seen |= setOf(seq)
 	n, err := r.d.Int64()
 	if err != nil {
-		r.refuse(seq, err)
+		r.record(seq, err)
 		return r.d.Skip()
 	}
 	if n < 1 || n > MaxSeq {
-		r.refuse(seq, problem.Invalid("sequence_no", fmt.Sprintf("1 to %d", int64(MaxSeq)), strconv.FormatInt(n, 10)))
+		r.record(seq, problem.Invalid("sequence_no", fmt.Sprintf("1 to %d", int64(MaxSeq)), strconv.FormatInt(n, 10)))
 	}
 	r.e.Seq = n
 	return nil
 }
 
 func (r *reader) constant(m member) error {
-	r.seen |= bit(m)
+	r.seen |= setOf(m)
 	if r.d.Kind() != canon.String {
 		got, err := pythonRepr(r.d)
-		r.refuse(m, wrongConstant(m, got))
+		r.record(m, wrongConstant(m, got))
 		return err
 	}
 	s, err := r.d.String()
 	if err == nil && s != constants[m] {
-		r.refuse(m, wrongConstant(m, canon.PythonString(s, maxShown)))
+		r.record(m, wrongConstant(m, canon.PythonReprString(s, maxShown)))
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func wrongConstant(m member, got string) error {
 func (r *reader) role() error {
 	return r.text(role, func(s string) error {
 		r.e.Payload.Role = Role(s)
-		return r.e.Payload.Role.check()
+		return r.e.Payload.Role.validate()
 	})
 }
 
@@ -180,30 +180,30 @@ func (r *reader) optional(m member, dst **string) error {
 			return err
 		}
 		if err := checkID(names[m], s); err != nil {
-			r.refuse(m, err)
+			r.record(m, err)
 		}
 		*dst = &s
 		return nil
 	}
-	r.refuse(m, r.d.Mismatch("a string or null"))
+	r.record(m, r.d.MismatchError("a string or null"))
 	return r.d.Skip()
 }
 
 func (r *reader) parts() error {
 	if r.d.Kind() != canon.Array {
-		r.refuse(parts, r.d.Mismatch(canon.Array.String()))
+		r.record(parts, r.d.MismatchError(canon.Array.String()))
 		return r.d.Skip()
 	}
 	return r.d.Array(func(i int) error {
 		if i == MaxParts {
-			r.refuse(parts, problem.Invalid("parts", fmt.Sprintf("at most %d parts", MaxParts), "more"))
+			r.record(parts, problem.Invalid("parts", fmt.Sprintf("at most %d parts", MaxParts), "more"))
 		}
 		if i >= MaxParts {
 			return r.d.Skip()
 		}
 		r.e.Payload.Parts = append(r.e.Payload.Parts, "")
 		if r.d.Kind() != canon.Object {
-			r.refusePart(i, "", r.d.Mismatch(canon.Object.String()))
+			r.refusePart(i, "", r.d.MismatchError(canon.Object.String()))
 			return r.d.Skip()
 		}
 		return r.d.Object(func(key string) error { return r.part(i, key) })
@@ -228,9 +228,9 @@ func (r *reader) part(i int, key string) error {
 }
 
 func (r *reader) refusePart(i int, member string, err error) {
-	e := *problem.Of(err)
+	e := *problem.AsError(err)
 	e.Field = fmt.Sprintf("parts[%d]%s", i, member)
-	r.refuse(parts, &e)
+	r.record(parts, &e)
 }
 
 func (r *reader) selfEval() error {
@@ -261,16 +261,16 @@ func (r *reader) selfEval() error {
 
 func (r *reader) dimension(key string, dst *float64) error {
 	if k := r.d.Kind(); k != canon.Int && k != canon.Float {
-		r.refuse(selfEval, r.d.Mismatch("a number from 0 to 1"))
+		r.record(selfEval, r.d.MismatchError("a number from 0 to 1"))
 		return r.d.Skip()
 	}
 	f, err := r.d.Float64()
 	if err != nil {
-		r.refuse(selfEval, err)
+		r.record(selfEval, err)
 		return r.d.Skip()
 	}
 	if f < 0 || f > 1 {
-		r.refuse(selfEval, problem.Invalid(key, "a number from 0 to 1", strconv.FormatFloat(f, 'g', -1, 64)))
+		r.record(selfEval, problem.Invalid(key, "a number from 0 to 1", strconv.FormatFloat(f, 'g', -1, 64)))
 	}
 	*dst = f
 	return nil

@@ -125,7 +125,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		req, err := envelope.DecodeRequest(body)
 		if err != nil {
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			if p.Kind != problem.NotJSON && p.Kind != problem.Malformed && p.Kind != problem.TooLarge || len(p.Text()) > 400 {
 				t.Errorf("DecodeRequest(%q) = %v of kind %s", body, err, p.Kind)
 			}

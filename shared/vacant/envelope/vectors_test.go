@@ -247,10 +247,10 @@ func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 			if err == nil {
 				t.Fatalf("DecodeRequest() = %+v, want status %d", req, status)
 			}
-			if got := problem.Of(err).Kind.Row().Status; got != status {
+			if got := problem.AsError(err).Kind.Row().Status; got != status {
 				t.Errorf("DecodeRequest() = %v, status %d, want %d", err, got, status)
 			}
-			checkText(t, c, problem.Of(err))
+			checkText(t, c, problem.AsError(err))
 		})
 	}
 }

@@ -88,9 +88,9 @@ func checkKey(key string) error {
 
 func (e *Event) PayloadHash() identity.Hash { return identity.Sum(e.Payload) }
 
-// AppendCanonical appends the signed bytes: type, actor in hex, the subject (always empty), payload
+// AppendSigning appends the signed bytes: type, actor in hex, the subject (always empty), payload
 // hash, key, actor's public key, time and ActorSeq, joined by 0x1f.
-func (e *Event) AppendCanonical(dst []byte) []byte {
+func (e *Event) AppendSigning(dst []byte) []byte {
 	const separator = 0x1f
 	hash := e.PayloadHash()
 	dst = append(append(dst, e.Type...), separator)
@@ -106,13 +106,13 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	if err := canon.CheckText("event_idempotency_key", e.Key); err != nil {
+	if err := canon.CheckSignedText("event_idempotency_key", e.Key); err != nil {
 		return err
 	}
 	if s.ID() != e.Actor {
 		return problem.New(problem.Untrusted, "event of %s: cannot be signed by %s", e.Actor.Short(), s.ID().Short())
 	}
-	signature, err := s.Sign(ctx, e.AppendCanonical(nil))
+	signature, err := s.Sign(ctx, e.AppendSigning(nil))
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendCanonical(nil), e.Signature) }
+func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendSigning(nil), e.Signature) }
 
 // Hash returns the hash of e in a log, where it follows the event whose hash is prev. For the first
 // event, prev is zero.
 func (e *Event) Hash(prev identity.Hash) identity.Hash {
 	b := append(make([]byte, 0, 512), prev[:]...)
-	return identity.Sum(append(e.AppendCanonical(b), e.Signature...))
+	return identity.Sum(append(e.AppendSigning(b), e.Signature...))
 }

@@ -66,10 +66,10 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 			e := event.Event{Type: event.Register, Actor: key.ID(), Key: in.IdempotencyKey, Time: in.TS, ActorSeq: in.ActorSeq,
 				Payload: event.RegisterPayload(in.CardHash, in.HaloVersion, key.ID(), in.Visibility)}
 			// Event.Sign would refuse the control characters in the keys of the vectors.
-			if e.Signature, err = key.Sign(t.Context(), e.AppendCanonical(nil)); err != nil {
+			if e.Signature, err = key.Sign(t.Context(), e.AppendSigning(nil)); err != nil {
 				t.Fatal(err)
 			}
-			got := []string{hex.EncodeToString(e.AppendCanonical(nil)), hex.EncodeToString(e.Signature), e.Hash(in.Prev).String()}
+			got := []string{hex.EncodeToString(e.AppendSigning(nil)), hex.EncodeToString(e.Signature), e.Hash(in.Prev).String()}
 			if diff := cmp.Diff([]string{c.Expect.Canonical, c.Expect.Signature, c.Expect.Event_hash}, got); diff != "" {
 				t.Errorf("canonical, signature, hash (-want +got):\n%s", diff)
 			}
@@ -79,8 +79,8 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 			if !e.Verify() {
 				t.Error("Verify() = false, want true")
 			}
-			want := event.Registered{Card: in.CardHash, HaloVersion: in.HaloVersion, ID: key.ID(), Visibility: in.Visibility}
-			said, err := e.Registered()
+			want := event.RegisterContent{Card: in.CardHash, HaloVersion: in.HaloVersion, ID: key.ID(), Visibility: in.Visibility}
+			said, err := e.ParseRegister()
 			if diff := cmp.Diff(want, said); err != nil || diff != "" {
 				t.Errorf("Registered() = %v (-want +got):\n%s", err, diff)
 			}
@@ -151,7 +151,7 @@ func TestSignRefusesInvalidEvents(t *testing.T) {
 			e.Signature = nil
 			c.change(&e)
 			err := e.Sign(t.Context(), key)
-			if err == nil || !strings.Contains(problem.Of(err).Text(), c.field) {
+			if err == nil || !strings.Contains(problem.AsError(err).Text(), c.field) {
 				t.Errorf("Sign() = %v, want a refusal of %s", err, c.field)
 			}
 			if e.Signature != nil {
@@ -171,12 +171,12 @@ func TestARegisterPayloadOfAnythingElseIsNotRead(t *testing.T) {
 		"with another spacing": strings.Replace(string(event.RegisterPayload(identity.Hash{1}, 1, key.ID(), lifecycle.Public)), `:`, `: `, 1),
 	} {
 		e := event.Event{Type: event.Register, Actor: key.ID(), Payload: []byte(payload)}
-		if got, err := e.Registered(); err == nil {
+		if got, err := e.ParseRegister(); err == nil {
 			t.Errorf("%s: Registered() = %+v, want a refusal", name, got)
 		}
 	}
 	e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: event.RevokePayload(key.ID(), "lost")}
-	if _, err := e.Registered(); err == nil {
+	if _, err := e.ParseRegister(); err == nil {
 		t.Error("Registered() of a revocation = nil error, want a refusal")
 	}
 }
@@ -184,18 +184,18 @@ func TestARegisterPayloadOfAnythingElseIsNotRead(t *testing.T) {
 func TestARevocationIsReadInBothItsForms(t *testing.T) {
 	key := seeded(t, 1)
 	for _, reason := range []string{"key lost", "密钥泄露", "perdu à l'été 😀"} {
-		for form, payload := range map[string][]byte{"UTF-8": event.RevokePayload(key.ID(), reason), "ASCII": event.RevokePayloadA(key.ID(), reason)} {
+		for form, payload := range map[string][]byte{"UTF-8": event.RevokePayload(key.ID(), reason), "ASCII": event.RevokePayloadASCII(key.ID(), reason)} {
 			e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: payload, Key: "r", ActorSeq: 1}
 			if err := e.Sign(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := e.Revoked(); err != nil || got != reason {
+			if got, err := e.ParseRevoke(); err != nil || got != reason {
 				t.Errorf("Revoked() of %s = %q, %v, want %q", form, got, err, reason)
 			}
 		}
 	}
 	other := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: event.RevokePayload(seeded(t, 2).ID(), "lost")}
-	if got, err := other.Revoked(); err == nil {
+	if got, err := other.ParseRevoke(); err == nil {
 		t.Errorf("Revoked() of another's key = %q, want a refusal", got)
 	}
 }
@@ -209,7 +209,7 @@ func TestAReasonIsATextOfSomeLength(t *testing.T) {
 			t.Errorf("CheckReason(%.20q) = %v, want accepted: %v", reason, err, ok)
 		}
 	}
-	worst := event.RevokePayloadA(seeded(t, 1).ID(), strings.Repeat("\x00", event.MaxReason))
+	worst := event.RevokePayloadASCII(seeded(t, 1).ID(), strings.Repeat("\x00", event.MaxReason))
 	if len(worst) > event.MaxPayload {
 		t.Errorf("the longest revocation has %d bytes, above MaxPayload", len(worst))
 	}
@@ -217,15 +217,15 @@ func TestAReasonIsATextOfSomeLength(t *testing.T) {
 
 func TestAKeyThatReplacesACardNamesIt(t *testing.T) {
 	card := identity.Sum([]byte("a card"))
-	if got, ok := event.Replaces(event.ReplacesKey(card)); !ok || got != card {
+	if got, ok := event.ParseReplacesKey(event.ReplacesKey(card)); !ok || got != card {
 		t.Errorf("Replaces(ReplacesKey()) = %v, %v, want the card", got, ok)
 	}
-	if got, ok := event.Replaces(event.ReplacesKeyAt(card, 7)); !ok || got != card {
+	if got, ok := event.ParseReplacesKey(event.ReplacesKeyAt(card, 7)); !ok || got != card {
 		t.Errorf("Replaces(ReplacesKeyAt()) = %v, %v, want the card", got, ok)
 	}
 	for _, key := range []string{"", "replaces:", "replaces:" + strings.ToUpper(card.String()), "replaces: " + card.String(),
 		event.ReplacesKey(card) + "0", "Replaces:" + card.String(), card.String()} {
-		if got, ok := event.Replaces(key); ok {
+		if got, ok := event.ParseReplacesKey(key); ok {
 			t.Errorf("Replaces(%q) = %v, want none", key, got)
 		}
 	}
@@ -235,22 +235,22 @@ func FuzzPayloadsThatAreReadAreWrittenAgain(f *testing.F) {
 	key := seeded(f, 1)
 	f.Add(event.RegisterPayload(identity.Hash{1}, 1, key.ID(), lifecycle.Public))
 	f.Add(event.RevokePayload(key.ID(), "é"))
-	f.Add(event.RevokePayloadA(key.ID(), "é"))
+	f.Add(event.RevokePayloadASCII(key.ID(), "é"))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		e := event.Event{Type: event.Register, Actor: key.ID(), Payload: payload}
-		if r, err := e.Registered(); err == nil {
+		if r, err := e.ParseRegister(); err == nil {
 			if again := event.RegisterPayload(r.Card, r.HaloVersion, r.ID, r.Visibility); string(again) != string(payload) {
 				t.Errorf("RegisterPayload() = %s, want %s", again, payload)
 			}
 		}
 		e.Type = event.Revoke
-		if reason, err := e.Revoked(); err == nil {
-			utf8, ascii := event.RevokePayload(key.ID(), reason), event.RevokePayloadA(key.ID(), reason)
+		if reason, err := e.ParseRevoke(); err == nil {
+			utf8, ascii := event.RevokePayload(key.ID(), reason), event.RevokePayloadASCII(key.ID(), reason)
 			if string(utf8) != string(payload) && string(ascii) != string(payload) {
 				t.Errorf("RevokePayload() = %s, want %s", utf8, payload)
 			}
 		}
-		if card, ok := event.Replaces(string(payload)); ok && !strings.HasPrefix(string(payload), event.ReplacesKey(card)) {
+		if card, ok := event.ParseReplacesKey(string(payload)); ok && !strings.HasPrefix(string(payload), event.ReplacesKey(card)) {
 			t.Errorf("Replaces(%q) took another spelling", payload)
 		}
 	})

@@ -30,8 +30,8 @@ func RevokePayload(id identity.ID, reason string) []byte {
 	return revocation(id, reason).AppendCJ(nil)
 }
 
-func RevokePayloadA(id identity.ID, reason string) []byte {
-	return revocation(id, reason).AppendCJA(nil)
+func RevokePayloadASCII(id identity.ID, reason string) []byte {
+	return revocation(id, reason).AppendASCII(nil)
 }
 
 func revocation(id identity.ID, reason string) canon.Value {
@@ -47,63 +47,63 @@ func CheckReason(reason string) error {
 	if len(reason) > MaxReason {
 		return problem.Invalid("reason", fmt.Sprintf("at most %d bytes", MaxReason), strconv.Itoa(len(reason)))
 	}
-	return canon.CheckText("reason", reason)
+	return canon.CheckSignedText("reason", reason)
 }
 
-// Registered is the content of a register event's payload.
-type Registered struct {
+// RegisterContent is the content of a register event's payload.
+type RegisterContent struct {
 	Card        identity.Hash
 	HaloVersion int64
 	ID          identity.ID
 	Visibility  lifecycle.Visibility
 }
 
-// Registered parses the payload of a register event. It accepts only payloads that RegisterPayload
+// ParseRegister parses the payload of a register event. It accepts only payloads that RegisterPayload
 // returns for the event's actor.
-func (e *Event) Registered() (Registered, error) {
-	v, err := e.payloadOf(Register)
+func (e *Event) ParseRegister() (RegisterContent, error) {
+	v, err := e.parsePayloadOf(Register)
 	if err != nil {
-		return Registered{}, err
+		return RegisterContent{}, err
 	}
-	out := Registered{ID: e.Actor, Visibility: lifecycle.Visibility(text(v, "visibility"))}
-	out.Card, err = identity.ParseHash(text(v, "card_hash"))
+	out := RegisterContent{ID: e.Actor, Visibility: lifecycle.Visibility(stringMember(v, "visibility"))}
+	out.Card, err = identity.ParseHash(stringMember(v, "card_hash"))
 	if err != nil {
-		return Registered{}, problem.New(problem.Malformed, "event payload: card_hash: %s", problem.Of(err).Text())
+		return RegisterContent{}, problem.New(problem.Malformed, "event payload: card_hash: %s", problem.AsError(err).Text())
 	}
 	version, _ := v.Get("halo_version")
 	out.HaloVersion, _ = version.Int64()
 	switch out.Visibility {
 	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
 	default:
-		return Registered{}, problem.Invalid("event payload: visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(out.Visibility)))
+		return RegisterContent{}, problem.Invalid("event payload: visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(out.Visibility)))
 	}
 	if !bytes.Equal(e.Payload, RegisterPayload(out.Card, out.HaloVersion, out.ID, out.Visibility)) {
-		return Registered{}, problem.Invalid("event payload", "card_hash, halo_version, vacant_id and visibility of its actor", "something else")
+		return RegisterContent{}, problem.Invalid("event payload", "card_hash, halo_version, vacant_id and visibility of its actor", "something else")
 	}
 	return out, nil
 }
 
-func (e *Event) Revoked() (reason string, err error) {
-	v, err := e.payloadOf(Revoke)
+func (e *Event) ParseRevoke() (reason string, err error) {
+	v, err := e.parsePayloadOf(Revoke)
 	if err != nil {
 		return "", err
 	}
-	reason = text(v, "reason")
-	// The reference signs the ASCII form of RevokePayloadA.
-	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadA(e.Actor, reason)) {
+	reason = stringMember(v, "reason")
+	// The reference signs the ASCII form of RevokePayloadASCII.
+	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadASCII(e.Actor, reason)) {
 		return "", problem.Invalid("event payload", "reason and vacant_id of its actor", "something else")
 	}
 	return reason, nil
 }
 
-func (e *Event) payloadOf(t Type) (canon.Value, error) {
+func (e *Event) parsePayloadOf(t Type) (canon.Value, error) {
 	if e.Type != t {
 		return canon.Value{}, problem.Invalid("event type", string(t), string(e.Type))
 	}
 	return parsePayload(e.Payload)
 }
 
-func text(v canon.Value, key string) string {
+func stringMember(v canon.Value, key string) string {
 	member, _ := v.Get(key)
 	return member.Text()
 }
@@ -113,7 +113,7 @@ func parsePayload(b []byte) (canon.Value, error) {
 	limits.Bytes = MaxPayload
 	v, err := canon.Parse(b, limits)
 	if err != nil {
-		return canon.Value{}, problem.New(problem.Malformed, "event payload: %s", problem.Of(err).Text())
+		return canon.Value{}, problem.New(problem.Malformed, "event payload: %s", problem.AsError(err).Text())
 	}
 	if v.Kind() != canon.Object {
 		return canon.Value{}, problem.Invalid("event payload", canon.Object.String(), v.Kind().String())
@@ -121,12 +121,12 @@ func parsePayload(b []byte) (canon.Value, error) {
 	return v, nil
 }
 
-const replaces = "replaces:"
+const replacesPrefix = "replaces:"
 
 // ReplacesKey returns the idempotency key of a register event whose card replaces the card with the
 // given hash. Halo versions cannot increase (PROTOCOL §23 C6), so two cards of one version would
 // otherwise be an equivocation. The key makes the actor sign the order of its cards.
-func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
+func ReplacesKey(card identity.Hash) string { return replacesPrefix + card.String() }
 
 // ReplacesKeyAt works like ReplacesKey, but the key differs for each event of the actor. If an
 // actor alternates between two cards, ReplacesKey repeats with the same payload, and the event
@@ -135,8 +135,8 @@ func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
 	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
 }
 
-func Replaces(key string) (identity.Hash, bool) {
-	rest, ok := strings.CutPrefix(key, replaces)
+func ParseReplacesKey(key string) (identity.Hash, bool) {
+	rest, ok := strings.CutPrefix(key, replacesPrefix)
 	if !ok {
 		return identity.Hash{}, false
 	}

@@ -103,12 +103,12 @@ func ParseHex(s string) ([]byte, error) {
 			i++
 			continue
 		}
-		hi, lo := nibble(s[i]), -1
+		hi, lo := hexValue(s[i]), -1
 		if hi < 0 {
 			return nil, hexError(s, i)
 		}
 		if i+1 < len(s) {
-			lo = nibble(s[i+1])
+			lo = hexValue(s[i+1])
 		}
 		if lo < 0 {
 			return nil, hexError(s, i+1)
@@ -139,11 +139,11 @@ func parseHex(dst []byte, s string) error {
 	return nil
 }
 
-func hexError(s string, at int) error {
-	return &problem.Error{Kind: problem.Malformed, Detail: fmt.Sprintf("expected hexadecimal digits, got %.20q at position %d", s[at:], at)}
+func hexError(s string, position int) error {
+	return &problem.Error{Kind: problem.Malformed, Detail: fmt.Sprintf("expected hexadecimal digits, got %.20q at position %d", s[position:], position)}
 }
 
-func nibble(c byte) int {
+func hexValue(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
 		return int(c - '0')

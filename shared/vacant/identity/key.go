@@ -74,7 +74,7 @@ func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) 
 // crypto/ed25519 does not check all of this: it accepts the identity key, under which one fixed
 // signature fits every message (PROTOCOL §1), and values of R that the reference refuses.
 func Verify(id ID, msg, sig []byte) bool {
-	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)
+	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).isSmallOrder() && ed25519.Verify(id[:], msg, sig)
 }
 
 // Check returns an error unless id can be a vacant's id: the canonical encoding of a point that is
@@ -92,13 +92,13 @@ func (id ID) Check() error {
 			return problem.New(problem.Malformed, "id %s is not a canonical Ed25519 key", id.Short())
 		}
 	}
-	if id.smallOrder() {
+	if id.isSmallOrder() {
 		return problem.New(problem.Malformed, "id %s is an Ed25519 key of small order", id.Short())
 	}
 	return nil
 }
 
-func (id ID) smallOrder() bool {
+func (id ID) isSmallOrder() bool {
 	id[31] &= 0x7f
 	return slices.Contains(smallOrders[:], id)
 }

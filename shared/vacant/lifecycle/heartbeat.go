@@ -25,7 +25,7 @@ func (s State) HeartbeatPeriod() (time.Duration, error) {
 	case Archived:
 		return 0, problem.New(problem.Conflict, "scheduler does not run for ARCHIVED vacants")
 	}
-	return 0, unknown(s)
+	return 0, unknownStateError(s)
 }
 
 func (s State) HeartbeatKind() string {
@@ -50,10 +50,10 @@ func (s State) HeartbeatPayload(lastActive time.Time) ([]byte, error) {
 	case Archived:
 		return nil, problem.New(problem.Conflict, "ARCHIVED vacants do not emit heartbeats")
 	}
-	return nil, unknown(s)
+	return nil, unknownStateError(s)
 }
 
-func unknown(s State) error {
+func unknownStateError(s State) error {
 	_, err := ParseState(string(s))
 	return err
 }

@@ -28,7 +28,7 @@ func States() []State {
 }
 
 func ParseState(s string) (State, error) {
-	if _, ok := table[State(s)]; ok {
+	if _, ok := transitions[State(s)]; ok {
 		return State(s), nil
 	}
 	return "", problem.Invalid("state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", s))
@@ -47,10 +47,10 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// table has the allowed combinations of state and event, which are 23 of 42. Only ReviveRequested
+// transitions has the allowed combinations of state and event, which are 23 of 42. Only ReviveRequested
 // and ArchiveRequested change the state. Pausing and sinking are not events: the host sets the new
 // state.
-var table = map[State]map[Event]State{
+var transitions = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
 	Hibernating: {Tick: Hibernating, Heartbeat: Hibernating, ReviewReceived: Hibernating, ReviveRequested: Active},
@@ -62,7 +62,7 @@ var table = map[State]map[Event]State{
 // Next returns the state after e. If s does not allow e, it returns s and an error of kind
 // Conflict, whose message is worded as in the reference.
 func (s State) Next(e Event) (State, error) {
-	if to, ok := table[s][e]; ok {
+	if to, ok := transitions[s][e]; ok {
 		return to, nil
 	}
 	return s, problem.New(problem.Conflict, "event %.40s is not valid in state %.40s", e, s)
@@ -74,11 +74,11 @@ func (s State) CanBeCalled() bool { return s == Local || s == Active }
 
 func (s State) CanReview() bool { return s == Local || s == Active || s == Hibernating }
 
-func (s State) RequiresRevive() bool { return s == Stale }
+func (s State) RequiresRevival() bool { return s == Stale }
 
-// Closed reports whether a vacant in state s refuses all calls permanently, with status 410 instead
+// IsClosed reports whether a vacant in state s refuses all calls permanently, with status 410 instead
 // of 423.
-func (s State) Closed() bool { return s == Sunk || s == Archived }
+func (s State) IsClosed() bool { return s == Sunk || s == Archived }
 
 // Visibility determines who can find a vacant in a registry, in its wire form.
 type Visibility string
@@ -89,9 +89,9 @@ const (
 	Public     Visibility = "PUBLIC"
 )
 
-// Effective returns the visibility of a vacant in state s that declares v. A Local vacant is
+// EffectiveVisibility returns the visibility of a vacant in state s that declares v. A Local vacant is
 // hidden, and all other vacants have the declared visibility.
-func (s State) Effective(v Visibility) Visibility {
+func (s State) EffectiveVisibility(v Visibility) Visibility {
 	if s == Local {
 		return Hidden
 	}

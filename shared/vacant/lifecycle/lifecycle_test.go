@@ -64,7 +64,7 @@ func TestEveryCellOfTheTableIsAsTheReferenceHasIt(t *testing.T) {
 				}
 				return
 			}
-			if got != c.Input.State || !problem.Is(err, problem.Conflict) || problem.Of(err).Text() != c.Expect.Message {
+			if got != c.Input.State || !problem.Is(err, problem.Conflict) || problem.AsError(err).Text() != c.Expect.Message {
 				t.Errorf("Next() = %v, %v, want %v unchanged and %q", got, err, c.Input.State, c.Expect.Message)
 			}
 		})
@@ -89,11 +89,11 @@ func TestPredicatesHeartbeatAndVisibilityAreAsTheReferenceHasThem(t *testing.T) 
 			}
 			got := expectation{
 				CanBeCalled: s.CanBeCalled(), IsRunnable: s.CanBeCalled(), CanReview: s.CanReview(),
-				RequiresRevive: s.RequiresRevive(), HeartbeatKind: s.HeartbeatKind(),
+				RequiresRevive: s.RequiresRevival(), HeartbeatKind: s.HeartbeatKind(),
 				EffectiveVisibility: map[Visibility]Visibility{},
 			}
 			for v := range want.EffectiveVisibility {
-				got.EffectiveVisibility[v] = s.Effective(v)
+				got.EffectiveVisibility[v] = s.EffectiveVisibility(v)
 			}
 			period, err := s.HeartbeatPeriod()
 			got.HeartbeatPeriod = refused(t, err)
@@ -127,7 +127,7 @@ func refused(t *testing.T, err error) json.RawMessage {
 	if !problem.Is(err, problem.Conflict) {
 		t.Errorf("error = %v, want one of kind conflict", err)
 	}
-	b, _ := json.Marshal(map[string]string{"error": "InvalidEventError", "message": problem.Of(err).Text()})
+	b, _ := json.Marshal(map[string]string{"error": "InvalidEventError", "message": problem.AsError(err).Text()})
 	return b
 }
 
@@ -144,7 +144,7 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 func TestClosedIsSunkAndArchivedOnly(t *testing.T) {
 	got := map[State]bool{}
 	for _, s := range States() {
-		got[s] = s.Closed()
+		got[s] = s.IsClosed()
 	}
 	want := map[State]bool{Local: false, Active: false, Hibernating: false, Stale: false, Sunk: true, Archived: true}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -166,7 +166,7 @@ func TestAWordThatIsNoStateIsRefusedEverywhere(t *testing.T) {
 		if _, err := s.HeartbeatPayload(time.Time{}); err == nil {
 			t.Errorf("%q has a heartbeat payload", s)
 		}
-		if s.CanBeCalled() || s.CanReview() || s.Closed() || s.RequiresRevive() {
+		if s.CanBeCalled() || s.CanReview() || s.IsClosed() || s.RequiresRevival() {
 			t.Errorf("%q allows something", s)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 
 // The limits of a listing. Strings are limited in bytes, and lists in elements.
 const (
-	MaxTags    = 16
-	MaxTag     = 64
-	MaxSkills  = 32
-	MaxSkill   = 128
-	MaxSummary = 1 << 10
-	MaxFamily  = 64
-	MaxOwner   = 128
+	MaxTags        = 16
+	MaxTag         = 64
+	MaxSkills      = 32
+	MaxSkill       = 128
+	MaxSummary     = 1 << 10
+	MaxModelFamily = 64
+	MaxOwner       = 128
 	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64 represents
 	// all prices up to it exactly.
 	MaxPrice = 1_000_000_000_000
@@ -43,16 +43,16 @@ const (
 
 // Listing is a vacant's search data. JSON with the Venue and the Signature is a [Shape].
 type Listing struct {
-	VacantID  identity.ID `json:"vacant_id" canon:"required"`
-	Version   int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
-	Tags      []string    `json:"tags"`
-	Skills    []string    `json:"skills"`
-	Summary   string      `json:"summary"`
-	Family    string      `json:"family"` // model family, in the vacant's own words
-	Owner     string      `json:"owner"`
-	Price     int64       `json:"price"` // micro-dollars (millionths of a US dollar) per call
-	Venue     *Venue      `json:"-"`     // DefaultVenue if nil
-	Signature []byte      `json:"-"`     // empty if the operator has set the listing
+	VacantID    identity.ID `json:"vacant_id" canon:"required"`
+	Version     int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
+	Tags        []string    `json:"tags"`
+	Skills      []string    `json:"skills"`
+	Summary     string      `json:"summary"`
+	ModelFamily string      `json:"family"` // model family, in the vacant's own words
+	Owner       string      `json:"owner"`
+	Price       int64       `json:"price"` // micro-dollars (millionths of a US dollar) per call
+	Venue       *Venue      `json:"-"`     // DefaultVenue if nil
+	Signature   []byte      `json:"-"`     // empty if the operator has set the listing
 }
 
 func New(id identity.ID, version int64) Listing { return Listing{VacantID: id, Version: version} }
@@ -73,7 +73,7 @@ func (l *Listing) Check() error {
 	if err := checkText("summary", l.Summary, MaxSummary); err != nil {
 		return err
 	}
-	if err := checkText("family", l.Family, MaxFamily); err != nil {
+	if err := checkText("family", l.ModelFamily, MaxModelFamily); err != nil {
 		return err
 	}
 	if err := checkText("owner", l.Owner, MaxOwner); err != nil {
@@ -84,42 +84,42 @@ func (l *Listing) Check() error {
 	}
 	if l.Venue != nil {
 		if err := l.Venue.Check(); err != nil {
-			return problem.New(problem.Malformed, "venue: %s", problem.Of(err).Text())
+			return problem.New(problem.Malformed, "venue: %s", problem.AsError(err).Text())
 		}
 	}
 	return nil
 }
 
-func checkList(field string, list []string, most, bytes int) error {
-	if len(list) > most {
-		return problem.Invalid(field, fmt.Sprintf("at most %d", most), strconv.Itoa(len(list)))
+func checkList(field string, list []string, maxCount, bytes int) error {
+	if len(list) > maxCount {
+		return problem.Invalid(field, fmt.Sprintf("at most %d", maxCount), strconv.Itoa(len(list)))
 	}
 	for i, s := range list {
-		at := fmt.Sprintf("%s[%d]", field, i)
+		element := fmt.Sprintf("%s[%d]", field, i)
 		if canon.IsBlank(s) {
-			return problem.Invalid(at, "a word", "a blank string")
+			return problem.Invalid(element, "a word", "a blank string")
 		}
-		if err := checkText(at, s, bytes); err != nil {
+		if err := checkText(element, s, bytes); err != nil {
 			return err
 		}
 		if slices.Contains(list[:i], s) {
-			return problem.Invalid(at, "each once", fmt.Sprintf("%q twice", s))
+			return problem.Invalid(element, "each once", fmt.Sprintf("%q twice", s))
 		}
 	}
 	return nil
 }
 
-func checkText(field, s string, most int) error {
-	if len(s) > most {
-		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", most), strconv.Itoa(len(s)))
+func checkText(field, s string, maxBytes int) error {
+	if len(s) > maxBytes {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", maxBytes), strconv.Itoa(len(s)))
 	}
-	return canon.CheckText(field, s)
+	return canon.CheckSignedText(field, s)
 }
 
 // Equal reports whether l and other are equal except for the version and the signature.
 func (l *Listing) Equal(other *Listing) bool {
 	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
-		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price &&
+		l.Summary == other.Summary && l.ModelFamily == other.ModelFamily && l.Owner == other.Owner && l.Price == other.Price &&
 		l.Venue.equal(other.Venue)
 }
 
@@ -130,18 +130,18 @@ func (l *Listing) AppendSigning(dst []byte) []byte {
 	if l.Venue != nil {
 		tag = domainVenue
 	}
-	return append(l.appendAfterPrice(l.appendToPrice(append(dst, tag...))), '}')
+	return append(l.appendAfterSignature(l.appendBeforeSignature(append(dst, tag...))), '}')
 }
 
-// appendToPrice appends the members before skills. The signature, which is not signed, sorts
+// appendBeforeSignature appends the members before skills. The signature, which is not signed, sorts
 // between price and skills.
-func (l *Listing) appendToPrice(dst []byte) []byte {
-	dst = canon.AppendString(append(dst, `{"family":`...), l.Family)
+func (l *Listing) appendBeforeSignature(dst []byte) []byte {
+	dst = canon.AppendString(append(dst, `{"family":`...), l.ModelFamily)
 	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)
 	return strconv.AppendInt(append(dst, `,"price":`...), l.Price, 10)
 }
 
-func (l *Listing) appendAfterPrice(dst []byte) []byte {
+func (l *Listing) appendAfterSignature(dst []byte) []byte {
 	dst = appendList(append(dst, `,"skills":`...), l.Skills)
 	dst = canon.AppendString(append(dst, `,"summary":`...), l.Summary)
 	dst = appendList(append(dst, `,"tags":`...), l.Tags)

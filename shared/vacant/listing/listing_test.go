@@ -23,7 +23,7 @@ func seeded(t testing.TB, n byte) *identity.Key {
 func full(id identity.ID) listing.Listing {
 	l := listing.New(id, 3)
 	l.Tags, l.Skills = []string{"translation", "法律"}, []string{"contracts \"as is\""}
-	l.Summary, l.Family, l.Owner, l.Price = "Deutsch und Englisch", "claude", "Example GmbH", 2000
+	l.Summary, l.ModelFamily, l.Owner, l.Price = "Deutsch und Englisch", "claude", "Example GmbH", 2000
 	return l
 }
 
@@ -59,7 +59,7 @@ func TestAListingThatIsChangedDoesNotVerify(t *testing.T) {
 		"order":        func(l *listing.Listing) { l.Tags[0], l.Tags[1] = l.Tags[1], l.Tags[0] },
 		"a skill":      func(l *listing.Listing) { l.Skills = nil },
 		"summary":      func(l *listing.Listing) { l.Summary = "" },
-		"family":       func(l *listing.Listing) { l.Family = "other" },
+		"family":       func(l *listing.Listing) { l.ModelFamily = "other" },
 		"owner":        func(l *listing.Listing) { l.Owner = "somebody" },
 		"price":        func(l *listing.Listing) { l.Price = 0 },
 		"no signature": func(l *listing.Listing) { l.Signature = nil },
@@ -97,7 +97,7 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 		"a long skill":       {func(l *listing.Listing) { l.Skills = []string{strings.Repeat("s", 129)} }, "skills[0]"},
 		"a control in one":   {func(l *listing.Listing) { l.Skills = []string{"a\x1fb"} }, "skills[0]"},
 		"a long summary":     {func(l *listing.Listing) { l.Summary = strings.Repeat("s", 1025) }, "summary"},
-		"a long family":      {func(l *listing.Listing) { l.Family = strings.Repeat("f", 65) }, "family"},
+		"a long family":      {func(l *listing.Listing) { l.ModelFamily = strings.Repeat("f", 65) }, "family"},
 		"a long owner":       {func(l *listing.Listing) { l.Owner = strings.Repeat("o", 129) }, "owner"},
 		"an owner of bytes":  {func(l *listing.Listing) { l.Owner = "\xff" }, "owner"},
 		"a price below 0":    {func(l *listing.Listing) { l.Price = -1 }, "price"},
@@ -109,7 +109,7 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 		l := full(key.ID())
 		c.change(&l)
 		err := l.Sign(t.Context(), key)
-		if err == nil || !strings.Contains(problem.Of(err).Text(), c.field) {
+		if err == nil || !strings.Contains(problem.AsError(err).Text(), c.field) {
 			t.Errorf("%s: Sign() = %v, want a refusal of %s", name, err, c.field)
 		}
 		if l.Signature != nil {
@@ -125,7 +125,7 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 	for i := range listing.MaxSkills {
 		l.Skills = append(l.Skills, fmt.Sprintf("%02d", i)+strings.Repeat(`"`, listing.MaxSkill-2))
 	}
-	l.Summary, l.Family = strings.Repeat(`\`, listing.MaxSummary), strings.Repeat(`"`, listing.MaxFamily)
+	l.Summary, l.ModelFamily = strings.Repeat(`\`, listing.MaxSummary), strings.Repeat(`"`, listing.MaxModelFamily)
 	l.Owner, l.Price, l.Version = strings.Repeat(`"`, listing.MaxOwner), listing.MaxPrice, listing.MaxVersion
 	if err := l.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestParseRefusesInvalidListings(t *testing.T) {
 		"too many tags":       {`{"vacant_id":"` + id + `","version":1,"tags":[` + strings.Repeat(`"a",`, 16) + `"b"]}`, "tags"},
 		"too large":           {strings.Repeat(" ", listing.MaxBlob+1), "listing"},
 	} {
-		if got, err := listing.Parse([]byte(c.blob)); err == nil || !strings.Contains(problem.Of(err).Text(), c.want) {
+		if got, err := listing.Parse([]byte(c.blob)); err == nil || !strings.Contains(problem.AsError(err).Text(), c.want) {
 			t.Errorf("%s: Parse() = %+v, %v, want a refusal of %s", name, got, err, c.want)
 		}
 	}
@@ -256,13 +256,13 @@ func TestEveryLimitOfAVenueIsHeldAndNamed(t *testing.T) {
 		l := listing.New(key.ID(), 1)
 		l.Venue = venue()
 		c.change(l.Venue)
-		if err := l.Sign(t.Context(), key); err == nil || !strings.Contains(problem.Of(err).Text(), "venue: "+c.field) {
+		if err := l.Sign(t.Context(), key); err == nil || !strings.Contains(problem.AsError(err).Text(), "venue: "+c.field) {
 			t.Errorf("%s: Sign() = %v, want a refusal of venue: %s", name, err, c.field)
 		}
 	}
 	for _, blob := range []string{`"venue":[]`, `"venue":{"slug":1}`, `"venue":{"bookable":"yes"}`, `"venue":{"capacity":"1"}`, `"venue":{"areas":{}}`, `"venue":{"color":"red"}`} {
 		_, err := listing.Parse([]byte(`{"vacant_id":"` + key.ID().String() + `","version":1,` + blob + `}`))
-		if err == nil || !strings.Contains(problem.Of(err).Text(), "venue") {
+		if err == nil || !strings.Contains(problem.AsError(err).Text(), "venue") {
 			t.Errorf("Parse(%s) = %v, want a refusal of venue", blob, err)
 		}
 	}

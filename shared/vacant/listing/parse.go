@@ -9,35 +9,35 @@ import (
 )
 
 func (l *Listing) Blob() []byte {
-	dst := append(l.appendToPrice(nil), `,"signature":"`...)
+	dst := append(l.appendBeforeSignature(nil), `,"signature":"`...)
 	dst = append(hex.AppendEncode(dst, l.Signature), '"')
-	return append(l.appendAfterPrice(dst), '}')
+	return append(l.appendAfterSignature(dst), '}')
 }
 
 // Parse parses a serialised listing and checks its limits, but not its signature. Only vacant_id
 // and version are required. Unknown members are refused, because the signature does not cover them.
 // Errors have kind Malformed or TooLarge.
 func Parse(blob []byte) (Listing, error) {
-	var shape Shape
+	var shape Document
 	err := canon.UnmarshalSigned("listing", blob, &shape, MaxBlob)
 	if problem.Is(err, problem.TooLarge) {
 		return Listing{}, err
 	}
 	if err != nil {
-		return Listing{}, problem.New(problem.Malformed, "%s", problem.Of(err).Text())
+		return Listing{}, problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
 	l := shape.Listing
 	l.Venue, l.Signature = (*Venue)(shape.Venue), shape.Signature
 	// An empty list becomes nil, as if the member were missing.
 	l.Tags, l.Skills = append([]string(nil), l.Tags...), append([]string(nil), l.Skills...)
 	if err := l.Check(); err != nil {
-		return Listing{}, problem.New(problem.Malformed, "listing: %s", problem.Of(err).Text())
+		return Listing{}, problem.New(problem.Malformed, "listing: %s", problem.AsError(err).Text())
 	}
 	return l, nil
 }
 
-// Shape is the JSON form of a listing, which Parse reads and Blob writes.
-type Shape struct {
+// Document is the JSON form of a listing, which Parse reads and Blob writes.
+type Document struct {
 	Listing
 	Venue     *signedVenue       `json:"venue,omitempty"`
 	Signature identity.Signature `json:"signature"`
@@ -49,7 +49,7 @@ type signedVenue Venue
 
 func (v *signedVenue) UnmarshalCanon(d *canon.Decoder) error {
 	if err := (*Venue)(v).UnmarshalCanon(d); err != nil {
-		return problem.New(problem.Malformed, "%s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
 	return nil
 }

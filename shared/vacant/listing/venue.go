@@ -51,8 +51,8 @@ func DefaultVenue() Venue {
 
 func DefaultSlug(short string) string { return defaultSlug + short }
 
-// ShortOf returns the short id in a default slug. ok is false if slug is not a default slug.
-func ShortOf(slug string) (short string, ok bool) {
+// ParseDefaultSlug returns the short id in a default slug. ok is false if slug is not a default slug.
+func ParseDefaultSlug(slug string) (short string, ok bool) {
 	short, ok = strings.CutPrefix(slug, defaultSlug)
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
@@ -63,7 +63,7 @@ func CheckSlug(s string) error {
 	if s == "" || len(s) > MaxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlug), fmt.Sprintf("%.80q", s))
 	}
-	if _, ok := ShortOf(s); ok || s == TestSlug {
+	if _, ok := ParseDefaultSlug(s); ok || s == TestSlug {
 		return problem.Invalid("slug", "one that is not reserved", s)
 	}
 	return nil

@@ -18,7 +18,7 @@ type Inference struct {
 	Request          identity.Hash // envelope of the call
 	Prompt, Response identity.Hash // hashes of the texts
 	Substrate, Model string        // kind of substrate, name of the model
-	Agent            int           // version of the vacant's agent, or zero for the default agent
+	AgentVersion     int           // version of the vacant's agent, or zero for the default agent
 	Time             time.Time
 }
 
@@ -29,10 +29,10 @@ func (i Inference) Payload() []byte {
 		panic(err) // impossible, because the seconds are a finite number
 	}
 	return object(
-		text("kind", KindInference), text("caller", i.Caller.String()), text("request_envelope_id_hex", i.Request.String()),
-		text("prompt_hash_hex", i.Prompt.String()), text("response_hash_hex", i.Response.String()),
-		text("substrate", i.Substrate), text("model_id", i.Model),
-		canon.Member{Key: "proof", Value: canon.NewObject(canon.Member{Key: "agent_version", Value: canon.NewInt(int64(i.Agent))})},
+		stringMember("kind", KindInference), stringMember("caller", i.Caller.String()), stringMember("request_envelope_id_hex", i.Request.String()),
+		stringMember("prompt_hash_hex", i.Prompt.String()), stringMember("response_hash_hex", i.Response.String()),
+		stringMember("substrate", i.Substrate), stringMember("model_id", i.Model),
+		canon.Member{Key: "proof", Value: canon.NewObject(canon.Member{Key: "agent_version", Value: canon.NewInt(int64(i.AgentVersion))})},
 		canon.Member{Key: "ts", Value: ts},
 	)
 }
@@ -52,7 +52,7 @@ func ParseInference(payload []byte) (i Inference, err error) {
 			return i, err
 		}
 		if *to, err = identity.ParseHash(s); err != nil {
-			return i, inField(key, err)
+			return i, withField(key, err)
 		}
 	}
 	if i.Substrate, err = stringAt(v, "substrate"); err != nil {
@@ -61,11 +61,11 @@ func ParseInference(payload []byte) (i Inference, err error) {
 	if i.Model, err = stringAt(v, "model_id"); err != nil {
 		return i, err
 	}
-	proof, err := at(v, "proof", canon.Object)
+	proof, err := memberAt(v, "proof", canon.Object)
 	if err != nil {
 		return i, err
 	}
-	version, err := at(proof, "agent_version", canon.Int)
+	version, err := memberAt(proof, "agent_version", canon.Int)
 	if err != nil {
 		return i, err
 	}
@@ -73,6 +73,6 @@ func ParseInference(payload []byte) (i Inference, err error) {
 	if !ok || n < 0 {
 		return i, problem.Invalid("proof.agent_version", "the number of a version", version.Text())
 	}
-	i.Agent = int(n)
+	i.AgentVersion = int(n)
 	return i, nil
 }

@@ -33,38 +33,38 @@ const closedPath = "D2"
 // Birth is the content of a child's first entry: its parent, and what its birth path changed.
 // Payload writes only the members of this path.
 type Birth struct {
-	Parent        identity.ID
-	Path          string
-	Rule          string       // D1: policy_mutation
-	Tools         []string     // D2: narrowed_tools
-	Capability    string       // D3: new_capability_text
-	Secondary     *identity.ID // D4: secondary_parent_id
-	Consent       []byte       // D4: consent_signature, over the bytes that the reference signs
-	ChildConsent  []byte       // D4: child_consent_signature, which also covers this child
-	ConsentNonce  string       // D4: nonce of ChildConsent
-	NewSubstrates []string     // D5: new_substrates
-	OldSubstrates []string     // D5: old_substrates
+	Parent         identity.ID
+	Path           string
+	PolicyMutation string       // D1: policy_mutation
+	Tools          []string     // D2: narrowed_tools
+	Capability     string       // D3: new_capability_text
+	Secondary      *identity.ID // D4: secondary_parent_id
+	Consent        []byte       // D4: consent_signature, over the bytes that the reference signs
+	ChildConsent   []byte       // D4: child_consent_signature, which also covers this child
+	ConsentNonce   string       // D4: nonce of ChildConsent
+	NewSubstrates  []string     // D5: new_substrates
+	OldSubstrates  []string     // D5: old_substrates
 }
 
 func (b Birth) Payload() []byte {
-	members := []canon.Member{text("parent_id", b.Parent.String()), text("path", b.Path)}
+	members := []canon.Member{stringMember("parent_id", b.Parent.String()), stringMember("path", b.Path)}
 	switch b.Path {
 	case "D1":
-		members = append(members, text("policy_mutation", b.Rule))
+		members = append(members, stringMember("policy_mutation", b.PolicyMutation))
 	case closedPath:
-		members = append(members, texts("narrowed_tools", b.Tools))
+		members = append(members, stringsMember("narrowed_tools", b.Tools))
 	case "D3":
-		members = append(members, text("new_capability_text", b.Capability))
+		members = append(members, stringMember("new_capability_text", b.Capability))
 	case "D4":
 		if b.Secondary != nil {
-			members = append(members, text("secondary_parent_id", b.Secondary.String()))
+			members = append(members, stringMember("secondary_parent_id", b.Secondary.String()))
 		}
-		members = append(members, text("consent_signature", hex.EncodeToString(b.Consent)))
+		members = append(members, stringMember("consent_signature", hex.EncodeToString(b.Consent)))
 		if len(b.ChildConsent) > 0 {
-			members = append(members, text("child_consent_signature", hex.EncodeToString(b.ChildConsent)), text("consent_nonce", b.ConsentNonce))
+			members = append(members, stringMember("child_consent_signature", hex.EncodeToString(b.ChildConsent)), stringMember("consent_nonce", b.ConsentNonce))
 		}
 	case "D5":
-		members = append(members, texts("new_substrates", b.NewSubstrates), texts("old_substrates", b.OldSubstrates))
+		members = append(members, stringsMember("new_substrates", b.NewSubstrates), stringsMember("old_substrates", b.OldSubstrates))
 	}
 	return object(members...)
 }
@@ -84,7 +84,7 @@ func ParseBirth(payload []byte) (Birth, error) {
 	}
 	switch b.Path {
 	case "D1":
-		b.Rule, err = stringAt(v, "policy_mutation")
+		b.PolicyMutation, err = stringAt(v, "policy_mutation")
 	case closedPath:
 		b.Tools, err = stringsAt(v, "narrowed_tools")
 	case "D3":
@@ -131,12 +131,12 @@ type Spawn struct {
 }
 
 func (s Spawn) Payload() []byte {
-	members := []canon.Member{text("child_id", s.Child.String()), text("path", s.Path)}
+	members := []canon.Member{stringMember("child_id", s.Child.String()), stringMember("path", s.Path)}
 	if s.Path == closedPath {
 		members = append(members, canon.Member{Key: "closed_child", Value: canon.NewBool(true)})
 	}
 	if s.Path == "D4" && s.Secondary != nil {
-		members = append(members, text("secondary_parent_id", s.Secondary.String()))
+		members = append(members, stringMember("secondary_parent_id", s.Secondary.String()))
 	}
 	return object(members...)
 }
@@ -172,14 +172,18 @@ type Delegation struct {
 	Task          identity.Hash // hash of the text that is sent, in UTF-8
 }
 
-func (d Delegation) Delegate() []byte { return d.payload(text("child_id", d.Child.String())) }
+func (d Delegation) DelegatePayload() []byte {
+	return d.payload(stringMember("child_id", d.Child.String()))
+}
 
-func (d Delegation) Execute() []byte { return d.payload(text("parent_id", d.Parent.String())) }
+func (d Delegation) ExecutePayload() []byte {
+	return d.payload(stringMember("parent_id", d.Parent.String()))
+}
 
 func (d Delegation) payload(other canon.Member) []byte {
-	members := []canon.Member{other, text("subtask_kind", d.Kind)}
+	members := []canon.Member{other, stringMember("subtask_kind", d.Kind)}
 	if !d.Task.IsZero() {
-		members = append(members, text("task_hash", d.Task.String()))
+		members = append(members, stringMember("task_hash", d.Task.String()))
 	}
 	return object(members...)
 }
@@ -196,17 +200,17 @@ type Aggregation struct {
 
 func (a Aggregation) Payload() []byte {
 	members := []canon.Member{
-		texts("child_ids", texted(a.Children)),
+		stringsMember("child_ids", stringsOf(a.Children)),
 		{Key: "n_results", Value: canon.NewInt(int64(len(a.Children)))},
 	}
 	if a.Tasks != nil {
-		members = append(members, texts("task_hashes", texted(a.Tasks)))
+		members = append(members, stringsMember("task_hashes", stringsOf(a.Tasks)))
 	}
 	if a.Results != nil {
-		members = append(members, texts("result_hashes", texted(a.Results)))
+		members = append(members, stringsMember("result_hashes", stringsOf(a.Results)))
 	}
 	if !a.Result.IsZero() {
-		members = append(members, text("result_hash", a.Result.String()))
+		members = append(members, stringMember("result_hash", a.Result.String()))
 	}
 	return object(members...)
 }
@@ -219,7 +223,7 @@ type Graduation struct {
 }
 
 func (g Graduation) Payload() []byte {
-	return object(text("capability_text", g.Capability), text("child_id", g.Child.String()), text("parent_id", g.Parent.String()))
+	return object(stringMember("capability_text", g.Capability), stringMember("child_id", g.Child.String()), stringMember("parent_id", g.Parent.String()))
 }
 
 func ParseGraduation(payload []byte) (Graduation, error) {
@@ -240,7 +244,9 @@ func ParseGraduation(payload []byte) (Graduation, error) {
 	return g, nil
 }
 
-func PlanChanged(plan identity.Hash) []byte { return object(text("plan_hash", plan.String())) }
+func PlanChangedPayload(plan identity.Hash) []byte {
+	return object(stringMember("plan_hash", plan.String()))
+}
 
 func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
@@ -252,7 +258,7 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 		return identity.Hash{}, err
 	}
 	h, err := identity.ParseHash(s)
-	return h, inField("plan_hash", err)
+	return h, withField("plan_hash", err)
 }
 
 // SubtaskKind returns the kind of a subtask in a logbook. If v is an object with a member "kind",
@@ -262,7 +268,7 @@ func SubtaskKind(v canon.Value) string {
 		if kind.Kind() == canon.String {
 			return kind.Text()
 		}
-		return canon.Python(kind)
+		return canon.PythonRepr(kind)
 	}
 	switch v.Kind() {
 	case canon.Object:
@@ -281,9 +287,9 @@ func SubtaskKind(v canon.Value) string {
 	return "NoneType"
 }
 
-// State returns the state of owner's vacant after e, an entry of its logbook. If e does not change
+// StateAfter returns the state of owner's vacant after e, an entry of its logbook. If e does not change
 // the state, ok is false.
-func (e *Entry) State(owner identity.ID) (state lifecycle.State, ok bool, err error) {
+func (e *Entry) StateAfter(owner identity.ID) (state lifecycle.State, ok bool, err error) {
 	switch e.Kind {
 	case KindStateChanged, KindPublished:
 		payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
@@ -312,9 +318,11 @@ func (e *Entry) State(owner identity.ID) (state lifecycle.State, ok bool, err er
 	return "", false, nil
 }
 
-func text(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
+func stringMember(key, s string) canon.Member {
+	return canon.Member{Key: key, Value: canon.NewString(s)}
+}
 
-func texts(key string, list []string) canon.Member {
+func stringsMember(key string, list []string) canon.Member {
 	items := make([]canon.Value, len(list))
 	for i, s := range list {
 		items[i] = canon.NewString(s)
@@ -322,7 +330,7 @@ func texts(key string, list []string) canon.Member {
 	return canon.Member{Key: key, Value: canon.NewArray(items...)}
 }
 
-func texted[T interface{ String() string }](list []T) []string {
+func stringsOf[T interface{ String() string }](list []T) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
 		out[i] = v.String()
@@ -336,7 +344,7 @@ func idAt(v canon.Value, key string) (identity.ID, error) {
 		return identity.ID{}, err
 	}
 	id, err := identity.ParseID(s)
-	return id, inField(key, err)
+	return id, withField(key, err)
 }
 
 func hexAt(v canon.Value, key string) ([]byte, error) {
@@ -345,11 +353,11 @@ func hexAt(v canon.Value, key string) ([]byte, error) {
 		return nil, err
 	}
 	b, err := identity.ParseHex(s)
-	return b, inField(key, err)
+	return b, withField(key, err)
 }
 
 func stringsAt(v canon.Value, key string) ([]string, error) {
-	list, err := at(v, key, canon.Array)
+	list, err := memberAt(v, key, canon.Array)
 	if err != nil {
 		return nil, err
 	}

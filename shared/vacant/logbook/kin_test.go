@@ -91,8 +91,8 @@ func TestDelegationsAreToldAsTheReferenceTellsThem(t *testing.T) {
 					t.Fatal(err)
 				}
 				d := Delegation{Parent: parent.key.ID(), Child: step.ChildID, Kind: SubtaskKind(task)}
-				parent.write(t, KindDelegate, at, d.Delegate())
-				children[step.ChildID.String()].write(t, KindExecute, at, d.Execute())
+				parent.write(t, KindDelegate, at, d.DelegatePayload())
+				children[step.ChildID.String()].write(t, KindExecute, at, d.ExecutePayload())
 				called = append(called, step.ChildID)
 			}
 			parent.write(t, KindAggregate, at.Add(time.Second), Aggregation{Children: called}.Payload())
@@ -142,7 +142,7 @@ func TestFamilyEntryPayloads(t *testing.T) {
 		payload []byte
 		want    string
 	}{
-		"BIRTH of D1":            {Birth{Parent: parent, Path: "D1", Rule: "be brief"}.Payload(), `{"parent_id":"P","path":"D1","policy_mutation":"be brief"}`},
+		"BIRTH of D1":            {Birth{Parent: parent, Path: "D1", PolicyMutation: "be brief"}.Payload(), `{"parent_id":"P","path":"D1","policy_mutation":"be brief"}`},
 		"BIRTH of D2":            {Birth{Parent: parent, Path: "D2", Tools: []string{"pen", "a"}}.Payload(), `{"narrowed_tools":["pen","a"],"parent_id":"P","path":"D2"}`},
 		"BIRTH of D2, no tools":  {Birth{Parent: parent, Path: "D2"}.Payload(), `{"narrowed_tools":[],"parent_id":"P","path":"D2"}`},
 		"BIRTH of D3":            {Birth{Parent: parent, Path: "D3", Capability: "files"}.Payload(), `{"new_capability_text":"files","parent_id":"P","path":"D3"}`},
@@ -152,14 +152,14 @@ func TestFamilyEntryPayloads(t *testing.T) {
 		"SPAWN of D1":            {Spawn{Child: child, Path: "D1"}.Payload(), `{"child_id":"C","path":"D1"}`},
 		"SPAWN of D2":            {Spawn{Child: child, Path: "D2"}.Payload(), `{"child_id":"C","closed_child":true,"path":"D2"}`},
 		"SPAWN of D4":            {Spawn{Child: child, Path: "D4", Secondary: &second}.Payload(), `{"child_id":"C","path":"D4","secondary_parent_id":"S"}`},
-		"DELEGATE with a task":   {Delegation{parent, child, "review", one}.Delegate(), `{"child_id":"C","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
-		"EXECUTE with a task":    {Delegation{parent, child, "review", one}.Execute(), `{"parent_id":"P","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
+		"DELEGATE with a task":   {Delegation{parent, child, "review", one}.DelegatePayload(), `{"child_id":"C","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
+		"EXECUTE with a task":    {Delegation{parent, child, "review", one}.ExecutePayload(), `{"parent_id":"P","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
 		"AGGREGATE with results": {Aggregation{[]identity.ID{child, child}, []identity.Hash{one, one}, []identity.Hash{two, two}, one}.Payload(), `{"child_ids":["C","C"],"n_results":2,"result_hash":"1","result_hashes":["2","2"],"task_hashes":["1","1"]}`},
 		"AGGREGATE of nothing":   {Aggregation{}.Payload(), `{"child_ids":[],"n_results":0}`},
 		"GRADUATED":              {Graduation{parent, child, "review"}.Payload(), `{"capability_text":"review","child_id":"C","parent_id":"P"}`},
-		"INFERENCE_EVENT": {Inference{Caller: parent, Request: one, Prompt: one, Response: two, Substrate: "ollama", Model: "m", Agent: 3, Time: time.UnixMicro(1_500_000)}.Payload(),
+		"INFERENCE_EVENT": {Inference{Caller: parent, Request: one, Prompt: one, Response: two, Substrate: "ollama", Model: "m", AgentVersion: 3, Time: time.UnixMicro(1_500_000)}.Payload(),
 			`{"caller":"P","kind":"INFERENCE_EVENT","model_id":"m","prompt_hash_hex":"1","proof":{"agent_version":3},"request_envelope_id_hex":"1","response_hash_hex":"2","substrate":"ollama","ts":1.5}`},
-		"PLAN_CHANGED": {PlanChanged(one), `{"plan_hash":"` + one.String() + `"}`},
+		"PLAN_CHANGED": {PlanChangedPayload(one), `{"plan_hash":"` + one.String() + `"}`},
 	} {
 		want := strings.NewReplacer(`"P"`, `"`+parent.String()+`"`, `"C"`, `"`+child.String()+`"`, `"S"`, `"`+second.String()+`"`,
 			`"1"`, `"`+one.String()+`"`, `"2"`, `"`+two.String()+`"`).Replace(c.want)
@@ -172,7 +172,7 @@ func TestFamilyEntryPayloads(t *testing.T) {
 func TestFamilyEntriesRoundTrip(t *testing.T) {
 	parent, child, second := ids(t)
 	for _, want := range []Birth{
-		{Parent: parent, Path: "D1", Rule: "be brief"}, {Parent: parent, Path: "D2", Tools: []string{}}, {Parent: parent, Path: "D2", Tools: []string{"a"}},
+		{Parent: parent, Path: "D1", PolicyMutation: "be brief"}, {Parent: parent, Path: "D2", Tools: []string{}}, {Parent: parent, Path: "D2", Tools: []string{"a"}},
 		{Parent: parent, Path: "D3", Capability: "files"}, {Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}},
 		{Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"},
 		{Parent: parent, Path: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{}},
@@ -182,7 +182,7 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 			t.Errorf("ParseBirth() = %v (-want +got):\n%s", err, diff)
 		}
 	}
-	thought := Inference{Caller: parent, Request: identity.Hash{1}, Prompt: identity.Hash{2}, Response: identity.Hash{3}, Substrate: "s", Model: "m", Agent: 4}
+	thought := Inference{Caller: parent, Request: identity.Hash{1}, Prompt: identity.Hash{2}, Response: identity.Hash{3}, Substrate: "s", Model: "m", AgentVersion: 4}
 	if got, err := ParseInference(thought.Payload()); err != nil || got != thought {
 		t.Errorf("ParseInference() = %+v, %v, want %+v", got, err, thought)
 	}
@@ -203,7 +203,7 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 		t.Errorf("ParseGraduation() = %+v, %v, want %+v", got, err, graduation)
 	}
 	plan := identity.Sum([]byte("plan"))
-	if got, err := ParsePlanChanged(PlanChanged(plan)); err != nil || got != plan {
+	if got, err := ParsePlanChanged(PlanChangedPayload(plan)); err != nil || got != plan {
 		t.Errorf("ParsePlanChanged() = %v, %v, want %v", got, err, plan)
 	}
 }
@@ -232,7 +232,7 @@ func TestMalformedFamilyEntriesAreRefused(t *testing.T) {
 		{graduation, `7`, "payload"}, {graduation, `{}`, "parent_id"}, {graduation, `{` + p + `}`, "child_id"}, {graduation, `{` + p + `,` + c + `}`, "capability_text"},
 		{plan, `7`, "payload"}, {plan, `{}`, "plan_hash"}, {plan, `{"plan_hash":"00"}`, "plan_hash"},
 	} {
-		if err := tt.parse([]byte(tt.payload)); !problem.Is(err, problem.Malformed) || !strings.HasPrefix(problem.Of(err).Text(), tt.want) {
+		if err := tt.parse([]byte(tt.payload)); !problem.Is(err, problem.Malformed) || !strings.HasPrefix(problem.AsError(err).Text(), tt.want) {
 			t.Errorf("reading %s = %v, want a refusal of %s", tt.payload, err, tt.want)
 		}
 	}
@@ -251,20 +251,20 @@ func TestTheStateThatAnEntryTells(t *testing.T) {
 		"born open":                    {child, KindBirth, Birth{Parent: parent, Path: "D3"}.Payload(), lifecycle.Active},
 		"graduated itself":             {child, KindGraduated, graduated, lifecycle.Active},
 		"a child graduated":            {parent, KindGraduated, graduated, ""},
-		"changed by its owner":         {child, KindStateChanged, StateChanged(lifecycle.Active, lifecycle.Hibernating), lifecycle.Hibernating},
-		"published":                    {child, KindPublished, Published(Publication{From: lifecycle.Local, To: lifecycle.Active}), lifecycle.Active},
-		"a delegation says nothing":    {child, KindExecute, Delegation{Parent: parent, Child: child, Kind: "str"}.Execute(), ""},
-		"the first of another's child": {child, KindGenesis, Genesis("a", child), ""},
+		"changed by its owner":         {child, KindStateChanged, StateChangedPayload(lifecycle.Active, lifecycle.Hibernating), lifecycle.Hibernating},
+		"published":                    {child, KindPublished, PublishedPayload(Publication{From: lifecycle.Local, To: lifecycle.Active}), lifecycle.Active},
+		"a delegation says nothing":    {child, KindExecute, Delegation{Parent: parent, Child: child, Kind: "str"}.ExecutePayload(), ""},
+		"the first of another's child": {child, KindGenesis, GenesisPayload("a", child), ""},
 	} {
 		e := Entry{Kind: c.kind, Payload: c.payload}
-		got, says, err := e.State(c.owner)
+		got, says, err := e.StateAfter(c.owner)
 		if err != nil || says != (c.want != "") || says && got != c.want {
 			t.Errorf("State() of what was %s = %q, %v, %v, want %q", name, got, says, err, c.want)
 		}
 	}
 	for _, kind := range []string{KindBirth, KindGraduated, KindStateChanged} {
 		e := Entry{Kind: kind, Payload: []byte(`{}`)}
-		if _, _, err := e.State(child); err == nil {
+		if _, _, err := e.StateAfter(child); err == nil {
 			t.Errorf("State() of an empty %s = nil, want a refusal", kind)
 		}
 	}
@@ -277,7 +277,7 @@ func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 	f.Add(Birth{Parent: parent, Path: "D4", Secondary: &child, Consent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload())
 	f.Add(Spawn{Child: child, Path: "D4", Secondary: &parent}.Payload())
 	f.Add(Graduation{parent, child, "x"}.Payload())
-	f.Add(PlanChanged(identity.Hash{1}))
+	f.Add(PlanChangedPayload(identity.Hash{1}))
 	f.Add(Inference{Caller: parent, Substrate: "s", Model: "m"}.Payload())
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		if b, err := ParseBirth(payload); err == nil {
@@ -301,7 +301,7 @@ func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 			}
 		}
 		if h, err := ParsePlanChanged(payload); err == nil {
-			if again, err := ParsePlanChanged(PlanChanged(h)); err != nil || again != h {
+			if again, err := ParsePlanChanged(PlanChangedPayload(h)); err != nil || again != h {
 				t.Errorf("ParsePlanChanged(%s) = %v, %v, want it again", payload, again, err)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // AppendLine appends e as a line of the reference's logbook file, without the newline: sorted keys,
 // Python's default separators, and ASCII only.
 func (e *Entry) AppendLine(dst []byte) []byte {
-	dst = canon.AppendStringA(append(dst, `{"kind": `...), e.Kind)
+	dst = canon.AppendStringASCII(append(dst, `{"kind": `...), e.Kind)
 	dst = appendSpaced(append(dst, `, "payload": `...), e.Payload)
 	dst = e.Prev.AppendHex(append(dst, `, "prev_hash": "`...))
 	dst = hex.AppendEncode(append(dst, `", "signature": "`...), e.Signature)
@@ -58,7 +58,7 @@ func appendSpaced(dst, cj []byte) []byte {
 func ParseLine(line []byte) (Entry, error) {
 	v, err := canon.Parse(line, canon.DefaultLimits())
 	if err != nil {
-		return Entry{}, problem.New(problem.Malformed, "log entry: %s", problem.Of(err).Text())
+		return Entry{}, problem.New(problem.Malformed, "log entry: %s", problem.AsError(err).Text())
 	}
 	if v.Kind() != canon.Object {
 		return Entry{}, problem.Invalid("log entry", canon.Object.String(), v.Kind().String())
@@ -86,11 +86,11 @@ func readTime(e *Entry, v canon.Value) error {
 		return err
 	}
 	e.Time, err = canon.ParseTime(s)
-	return inField("ts", err)
+	return withField("ts", err)
 }
 
 func readPayload(e *Entry, v canon.Value) error {
-	payload, err := at(v, "payload", canon.Object)
+	payload, err := memberAt(v, "payload", canon.Object)
 	if err == nil {
 		e.Payload = payload.AppendCJ(nil)
 	}
@@ -103,7 +103,7 @@ func readPrev(e *Entry, v canon.Value) error {
 		return err
 	}
 	e.Prev, err = identity.ParseHash(s)
-	return inField("prev_hash", err)
+	return withField("prev_hash", err)
 }
 
 func readSignature(e *Entry, v canon.Value) error {
@@ -112,10 +112,10 @@ func readSignature(e *Entry, v canon.Value) error {
 		return err
 	}
 	e.Signature, err = identity.ParseHex(s)
-	return inField("signature", err)
+	return withField("signature", err)
 }
 
-func at(v canon.Value, key string, want canon.Kind) (canon.Value, error) {
+func memberAt(v canon.Value, key string, want canon.Kind) (canon.Value, error) {
 	got, ok := v.Get(key)
 	if !ok {
 		return canon.Value{}, problem.Invalid(key, want.String(), "nothing")
@@ -127,13 +127,13 @@ func at(v canon.Value, key string, want canon.Kind) (canon.Value, error) {
 }
 
 func stringAt(v canon.Value, key string) (string, error) {
-	s, err := at(v, key, canon.String)
+	s, err := memberAt(v, key, canon.String)
 	return s.Text(), err
 }
 
-func inField(field string, err error) error {
+func withField(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.New(problem.Malformed, "%s: %s", field, problem.Of(err).Text())
+	return problem.New(problem.Malformed, "%s: %s", field, problem.AsError(err).Text())
 }

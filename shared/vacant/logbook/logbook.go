@@ -42,25 +42,25 @@ const (
 	KindDeleted      = "DELETED"
 )
 
-// Genesis returns the payload of the first entry of a vacant that is not created as a child. The
+// GenesisPayload returns the payload of the first entry of a vacant that is not created as a child. The
 // first entry of a child has a [Birth].
-func Genesis(name string, id identity.ID) []byte {
+func GenesisPayload(name string, id identity.ID) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-func StateChanged(from, to lifecycle.State) []byte {
+func StateChangedPayload(from, to lifecycle.State) []byte {
 	return object(canon.Member{Key: "from", Value: canon.NewString(string(from))},
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// Restored returns the payload for a vacant after its host was restored from a backup. The vacant
+// RestoredPayload returns the payload for a vacant after its host was restored from a backup. The vacant
 // refuses everything that was signed at or before floor.
-func Restored(floor time.Time) []byte {
+func RestoredPayload(floor time.Time) []byte {
 	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
 
-func CardSigned(card identity.Hash, endpoint string) []byte {
+func CardSignedPayload(card identity.Hash, endpoint string) []byte {
 	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
@@ -74,7 +74,7 @@ type Publication struct {
 	From, To   lifecycle.State
 }
 
-func Published(p Publication) []byte {
+func PublishedPayload(p Publication) []byte {
 	return object(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
 		canon.Member{Key: "card_hash", Value: canon.NewString(p.Card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(p.Endpoint)},
@@ -83,29 +83,29 @@ func Published(p Publication) []byte {
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
-// Updated returns the payload for an update of a vacant that does not change its card. substrate is
+// UpdatedPayload returns the payload for an update of a vacant that does not change its card. substrate is
 // the kind of the vacant's substrate.
-func Updated(name, substrate string) []byte {
+func UpdatedPayload(name, substrate string) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
-// Priced returns the payload for a new version of the price of calls. most is the maximum that a
+// PricedPayload returns the payload for a new version of the price of calls. most is the maximum that a
 // call costs in micro-dollars.
-func Priced(version uint64, most int64) []byte {
-	return object(canon.Member{Key: "most", Value: canon.NewInt(most)},
+func PricedPayload(version uint64, maxCost int64) []byte {
+	return object(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
-// KeyExported returns the payload for an export of the key and the logbook. host is the URL of the
+// KeyExportedPayload returns the payload for an export of the key and the logbook. host is the URL of the
 // exporting host. After this entry, another party can also sign with the key.
-func KeyExported(host string) []byte {
+func KeyExportedPayload(host string) []byte {
 	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
-// Deleted returns the payload of the last entry of a vacant. The key is destroyed with this entry,
+// DeletedPayload returns the payload of the last entry of a vacant. The key is destroyed with this entry,
 // so further entries are impossible.
-func Deleted(name string, id identity.ID) []byte {
+func DeletedPayload(name string, id identity.ID) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
@@ -114,8 +114,8 @@ func object(members ...canon.Member) []byte { return canon.NewObject(members...)
 
 // Next returns the unsigned entry that follows prev. If prev is nil, it returns the first entry of
 // a logbook.
-func Next(prev *Entry, kind string, at time.Time, payload []byte) Entry {
-	e := Entry{Kind: kind, Time: at, Payload: payload}
+func Next(prev *Entry, kind string, now time.Time, payload []byte) Entry {
+	e := Entry{Kind: kind, Time: now, Payload: payload}
 	if prev != nil {
 		e.Prev = prev.Hash()
 	}
@@ -139,7 +139,7 @@ func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil))
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	signed := *e
 	signed.Time = e.Time.UTC().Truncate(time.Microsecond)
-	if err := canon.CheckText("kind", e.Kind); err != nil {
+	if err := canon.CheckSignedText("kind", e.Kind); err != nil {
 		return identity.Hash{}, err
 	}
 	if len(e.Payload) > MaxPayload {
@@ -180,7 +180,7 @@ func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 	l.Depth--
 	v, err := canon.Parse(b, l)
 	if err != nil {
-		return canon.Value{}, problem.New(problem.Malformed, "payload: %s", problem.Of(err).Text())
+		return canon.Value{}, problem.New(problem.Malformed, "payload: %s", problem.AsError(err).Text())
 	}
 	if v.Kind() != canon.Object {
 		return canon.Value{}, problem.Invalid("payload", canon.Object.String(), v.Kind().String())
@@ -196,9 +196,9 @@ type Verifier struct {
 	tip   identity.Hash
 }
 
-// Next checks the link of the next entry and then its signature. If one of them is wrong, it
+// Verify checks the link of the next entry and then its signature. If one of them is wrong, it
 // returns a *ChainError.
-func (v *Verifier) Next(e *Entry) error {
+func (v *Verifier) Verify(e *Entry) error {
 	err := &ChainError{Index: v.next, Want: v.tip, Got: e.Prev}
 	b := e.AppendSigning(nil)
 	v.next, v.tip = v.next+1, identity.Sum(b)
@@ -216,7 +216,7 @@ func (v *Verifier) Next(e *Entry) error {
 func VerifyChain(owner identity.ID, entries []Entry) error {
 	v := Verifier{Owner: owner}
 	for i := range entries {
-		if err := v.Next(&entries[i]); err != nil {
+		if err := v.Verify(&entries[i]); err != nil {
 			return err
 		}
 	}

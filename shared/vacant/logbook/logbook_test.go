@@ -169,7 +169,7 @@ func TestDamagedLogbooksFailWhereAndAsTheReferenceSays(t *testing.T) {
 				return
 			}
 			var broken *ChainError
-			if !errors.As(err, &broken) || !problem.Is(err, problem.Untrusted) || problem.Of(err).Text() != c.Expect.Message || err.Error() != c.Expect.Message {
+			if !errors.As(err, &broken) || !problem.Is(err, problem.Untrusted) || problem.AsError(err).Text() != c.Expect.Message || err.Error() != c.Expect.Message {
 				t.Errorf("VerifyChain() = %v, want %s", err, c.Expect.Message)
 			}
 			if broken.IsLink() != strings.Contains(c.Expect.Message, "prev_hash") {
@@ -191,7 +191,7 @@ var day = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 func book(t testing.TB) (*identity.Key, []Entry) {
 	t.Helper()
 	a, b := keyOf(t, seedA), keyOf(t, seedB)
-	first := Next(nil, KindGenesis, day, Genesis("alice", a.ID()))
+	first := Next(nil, KindGenesis, day, GenesisPayload("alice", a.ID()))
 	_, err := first.Sign(t.Context(), a)
 	second := Next(&first, "COMPOSITE_DELEGATE", day.Add(time.Second+time.Microsecond),
 		[]byte(`{ "subtask_kind": "dict", "child_id": "`+b.ID().String()+`" }`)) // Sign converts it to its canonical form
@@ -226,8 +226,8 @@ func TestTheLogOfTheWireSpecification(t *testing.T) {
 func TestPayloadsThatAHostWrites(t *testing.T) {
 	a := keyOf(t, seedA)
 	got := []string{
-		string(Genesis(`al"ice`, a.ID())), string(StateChanged(lifecycle.Active, lifecycle.Hibernating)),
-		string(CardSigned(identity.Hash{1}, "http://x/é")), string(KeyExported("https://x")), string(Deleted("bob", a.ID())),
+		string(GenesisPayload(`al"ice`, a.ID())), string(StateChangedPayload(lifecycle.Active, lifecycle.Hibernating)),
+		string(CardSignedPayload(identity.Hash{1}, "http://x/é")), string(KeyExportedPayload("https://x")), string(DeletedPayload("bob", a.ID())),
 	}
 	want := []string{
 		`{"name":"al\"ice","vacant_id":"03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"}`,
@@ -258,7 +258,7 @@ func TestAVerifierGoesOnAfterDamage(t *testing.T) {
 	v := Verifier{Owner: a.ID()}
 	var got []string
 	for i := range entries {
-		if err := v.Next(&entries[i]); err != nil {
+		if err := v.Verify(&entries[i]); err != nil {
 			got = append(got, err.Error()[:30])
 		}
 	}
@@ -315,7 +315,7 @@ func TestSignRefusalLeavesTheEntryUnchanged(t *testing.T) {
 			e := Next(nil, tt.kind, tt.at, []byte(tt.payload))
 			before := e
 			_, err := e.Sign(t.Context(), a)
-			if k := problem.Of(err); err == nil || k.Kind != problem.Malformed && k.Kind != problem.TooLarge || !strings.HasPrefix(err.Error(), tt.want) {
+			if k := problem.AsError(err); err == nil || k.Kind != problem.Malformed && k.Kind != problem.TooLarge || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("Sign() = %v, want %s", err, tt.want)
 			}
 			if diff := cmp.Diff(before, e); diff != "" {

@@ -66,7 +66,7 @@ func (e *Entry) UnmarshalBinary(row []byte) error {
 	out.Signature, out.Kind, out.Payload = bytes.Clone(signature), string(kind), bytes.Clone(rest)
 	again, err := out.MarshalBinary()
 	if err != nil {
-		return problem.New(problem.Damaged, "log row: %s", problem.Of(err).Text())
+		return problem.New(problem.Damaged, "log row: %s", problem.AsError(err).Text())
 	}
 	if !bytes.Equal(again, row) {
 		return problem.New(problem.Damaged, "log row: a length is not written in its shortest form")

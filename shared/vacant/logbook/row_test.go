@@ -130,7 +130,7 @@ func FuzzParseLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := ParseLine(line)
 		if err != nil {
-			if problem.Of(err).Kind == problem.Internal {
+			if problem.AsError(err).Kind == problem.Internal {
 				t.Fatalf("ParseLine() = %v, an error of no kind", err)
 			}
 			return

@@ -21,9 +21,9 @@ import (
 // Header is the name of the header. Its value has the form <id hex>;t=<unix seconds>;sig=<hex>.
 const Header = "Vacancy-Caller"
 
-// Skew limits the difference between a proof's time and the host's clock. Within it, an observer
+// MaxSkew limits the difference between a proof's time and the host's clock. Within it, an observer
 // can replay a proof for the same request.
-const Skew = 300 * time.Second
+const MaxSkew = 300 * time.Second
 
 // domain separates the signed bytes of read proofs from all other bytes that a vacant signs.
 const domain = "vacancy:read:v1"
@@ -48,11 +48,11 @@ type Proof struct {
 }
 
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
-	if !r.plain() {
+	if !r.isPrintable() {
 		return "", problem.Invalid("request", "a method and an address without control characters", "another")
 	}
 	p := Proof{ID: s.ID(), Time: time.Unix(now.Unix(), 0).UTC()}
-	sig, err := s.Sign(ctx, r.signed(p.Time))
+	sig, err := s.Sign(ctx, r.signedBytes(p.Time))
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +79,7 @@ func Parse(value string) (Proof, error) {
 	if err != nil {
 		return Proof{}, wrong
 	}
-	at, err := strconv.ParseInt(parts[1][len("t="):], 10, 64)
+	seconds, err := strconv.ParseInt(parts[1][len("t="):], 10, 64)
 	if err != nil {
 		return Proof{}, wrong
 	}
@@ -87,7 +87,7 @@ func Parse(value string) (Proof, error) {
 	if err != nil || len(sig) != identity.SignatureSize {
 		return Proof{}, wrong
 	}
-	p := Proof{ID: id, Time: time.Unix(at, 0).UTC(), Signature: sig}
+	p := Proof{ID: id, Time: time.Unix(seconds, 0).UTC(), Signature: sig}
 	if p.String() != value { // refuses upper-case digits, a plus sign, leading zeros and white space
 		return Proof{}, wrong
 	}
@@ -96,24 +96,24 @@ func Parse(value string) (Proof, error) {
 
 // Verify returns an error of kind Clock or BadSignature unless p was made for r within Skew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
-	if off := p.Time.Sub(now); off > Skew || off < -Skew {
+	if off := p.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
 		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",
-			Header, int(Skew.Seconds()), now.Unix(), p.Time.Unix())
+			Header, int(MaxSkew.Seconds()), now.Unix(), p.Time.Unix())
 	}
-	if !r.plain() || !identity.Verify(p.ID, r.signed(p.Time), p.Signature) {
+	if !r.isPrintable() || !identity.Verify(p.ID, r.signedBytes(p.Time), p.Signature) {
 		return problem.New(problem.BadSignature, "%s: signature did not verify", Header)
 	}
 	return nil
 }
 
-func (r Request) plain() bool {
+func (r Request) isPrintable() bool {
 	// The signed parts are separated by a control character, 0x1f.
 	control := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, control) && !strings.ContainsFunc(r.Method, control) && !strings.ContainsFunc(r.Target, control)
 }
 
-func (r Request) signed(at time.Time) []byte {
-	parts := []string{domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(at.Unix(), 10)}
+func (r Request) signedBytes(signedAt time.Time) []byte {
+	parts := []string{domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(signedAt.Unix(), 10)}
 	if len(r.Body) > 0 {
 		parts[0] = bodyDomain
 		parts = append(parts, identity.Sum(r.Body).String())

@@ -22,34 +22,34 @@ const domain = "vacancy:receipt:v2\x1f"
 // Receipt states the cost of an answered call. Amounts are in micro-dollars. Parse checks only the
 // form of a receipt, and Verify checks its signature.
 type Receipt struct {
-	Host     identity.ID   `json:"host_id" canon:"required"`
-	Caller   identity.ID   `json:"caller_id" canon:"required"`
-	Vacant   identity.ID   `json:"vacant_id" canon:"required"`
-	Position int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
-	Request  identity.Hash `json:"request_hash" canon:"required"`
-	Reply    identity.Hash `json:"reply_hash" canon:"required"`
-	Time     string        `json:"time" canon:"required"` // time of the answer in wire form
-	Version  int64         `json:"price_version" canon:"required"`
-	Price    string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
-	Hold     int64         `json:"hold" canon:"required"`
-	Charge   int64         `json:"charge" canon:"required"`
-	In       int64         `json:"tokens_in" canon:"required"`
-	Out      int64         `json:"tokens_out" canon:"required"`
-	Payment  string        `json:"payment" canon:"required"` // account, free or voucher
+	Host         identity.ID   `json:"host_id" canon:"required"`
+	Caller       identity.ID   `json:"caller_id" canon:"required"`
+	Vacant       identity.ID   `json:"vacant_id" canon:"required"`
+	Position     int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
+	Request      identity.Hash `json:"request_hash" canon:"required"`
+	Reply        identity.Hash `json:"reply_hash" canon:"required"`
+	Time         string        `json:"time" canon:"required"` // time of the answer in wire form
+	PriceVersion int64         `json:"price_version" canon:"required"`
+	Price        string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
+	Hold         int64         `json:"hold" canon:"required"`
+	Charge       int64         `json:"charge" canon:"required"`
+	TokensIn     int64         `json:"tokens_in" canon:"required"`
+	TokensOut    int64         `json:"tokens_out" canon:"required"`
+	Payment      string        `json:"payment" canon:"required"` // account, free or voucher
 	// Cut is the reason that the answer is incomplete, such as canceled. The receipt of a complete
 	// answer does not have this member.
 	Cut string `json:"cut,omitempty"`
 
-	// Signed is the time of signing in wire form. The certificate must cover Signed and not Time,
+	// SignedAt is the time of signing in wire form. The certificate must cover SignedAt and not Time,
 	// because the receipt of an old call can be signed long after Time.
-	Signed      string                  `json:"signed_at" canon:"required"`
+	SignedAt    string                  `json:"signed_at" canon:"required"`
 	Certificate certificate.Certificate `json:"certificate" canon:"required"`
 	Signature   string                  `json:"signature" canon:"required"` // signature by the certified key in hex
 }
 
 func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time) error {
-	r.Host, r.Certificate, r.Signed = s.Certificate.Host, s.Certificate, canon.FormatTime(now)
-	signature, err := s.Sign(ctx, r.signed())
+	r.Host, r.Certificate, r.SignedAt = s.Certificate.Host, s.Certificate, canon.FormatTime(now)
+	signature, err := s.Sign(ctx, r.signedBytes())
 	r.Signature = hex.EncodeToString(signature)
 	return err
 }
@@ -57,29 +57,29 @@ func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time)
 // Verify returns an error of kind BadSignature unless r is signed by a key that its host certified
 // for the time of signing.
 func (r *Receipt) Verify() error {
-	at, err := canon.ParseTime(r.Signed)
+	signedAt, err := canon.ParseTime(r.SignedAt)
 	if err != nil {
-		return problem.Within(problem.BadSignature, "signed_at", err)
+		return problem.WithPlace(problem.BadSignature, "signed_at", err)
 	}
-	if err := r.Certificate.Verify(r.Host, at); err != nil {
+	if err := r.Certificate.Verify(r.Host, signedAt); err != nil {
 		return err
 	}
 	signature, err := hex.DecodeString(r.Signature)
-	if err != nil || !identity.Verify(r.Certificate.Key, r.signed(), signature) {
+	if err != nil || !identity.Verify(r.Certificate.Key, r.signedBytes(), signature) {
 		return problem.New(problem.BadSignature, "signature did not verify for key %s", r.Certificate.Key.Short())
 	}
 	return nil
 }
 
-func (r *Receipt) signed() []byte {
+func (r *Receipt) signedBytes() []byte {
 	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
 	number := func(key string, value int64) canon.Member { return canon.Member{Key: key, Value: canon.NewInt(value)} }
 	members := []canon.Member{
 		text("host_id", r.Host.String()), text("caller_id", r.Caller.String()), text("vacant_id", r.Vacant.String()),
 		number("position", r.Position), text("request_hash", r.Request.String()), text("reply_hash", r.Reply.String()), text("time", r.Time),
-		number("price_version", r.Version), text("price", r.Price), number("hold", r.Hold), number("charge", r.Charge),
-		number("tokens_in", r.In), number("tokens_out", r.Out), text("payment", r.Payment),
-		text("key_id", r.Certificate.Key.String()), text("signed_at", r.Signed),
+		number("price_version", r.PriceVersion), text("price", r.Price), number("hold", r.Hold), number("charge", r.Charge),
+		number("tokens_in", r.TokensIn), number("tokens_out", r.TokensOut), text("payment", r.Payment),
+		text("key_id", r.Certificate.Key.String()), text("signed_at", r.SignedAt),
 	}
 	if r.Cut != "" {
 		members = append(members, text("cut", r.Cut))
@@ -92,15 +92,15 @@ var limits = canon.Limits{Bytes: 8 << 10, Depth: 2, Keys: 32}
 
 func Parse(b []byte) (r Receipt, err error) {
 	if err := canon.Unmarshal(b, &r, limits); err != nil {
-		return Receipt{}, problem.Within(problem.Malformed, "receipt", err)
+		return Receipt{}, problem.WithPlace(problem.Malformed, "receipt", err)
 	}
 	if _, err := canon.ParseTime(r.Time); err != nil {
-		return Receipt{}, problem.Within(problem.Malformed, "receipt: time", err)
+		return Receipt{}, problem.WithPlace(problem.Malformed, "receipt: time", err)
 	}
 	return r, nil
 }
 
-func (r *Receipt) At() time.Time {
-	at, _ := canon.ParseTime(r.Time) // Parse has checked the time
-	return at
+func (r *Receipt) AnsweredAt() time.Time {
+	answeredAt, _ := canon.ParseTime(r.Time) // Parse has checked the time
+	return answeredAt
 }

@@ -42,7 +42,7 @@ func signed(t testing.TB) receipt.Receipt {
 	t.Helper()
 	r := receipt.Receipt{
 		Caller: identity.ID{1}, Vacant: identity.ID{2}, Position: 3, Request: identity.Hash{4}, Reply: identity.Hash{5}, Time: "2026-05-06T12:00:00+00:00",
-		Version: 1, Price: "$0.002 a call", Hold: 2000, Charge: 2000, In: 6, Out: 7, Payment: "account",
+		PriceVersion: 1, Price: "$0.002 a call", Hold: 2000, Charge: 2000, TokensIn: 6, TokensOut: 7, Payment: "account",
 	}
 	if err := r.Sign(t.Context(), certified(t, newKey(t)), at); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := receipt.Parse(b)
-	if err != nil || back != r || back.Verify() != nil || back.At().Year() != 2026 {
+	if err != nil || back != r || back.Verify() != nil || back.AnsweredAt().Year() != 2026 {
 		t.Fatalf("Parse() = %+v, %v; Verify() = %v", back, err, back.Verify())
 	}
 	if strings.Contains(string(b), "cut") {

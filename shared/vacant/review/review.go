@@ -142,7 +142,7 @@ func decodeRecord(v canon.Value) (r Record, err error) {
 
 // Payload returns the bytes that the hash of a record covers.
 func Payload(v canon.Value) []byte {
-	return omit(v, memberPayloadHash, memberSignature).AppendCJA(nil)
+	return omit(v, memberPayloadHash, memberSignature).AppendASCII(nil)
 }
 
 func omit(v canon.Value, keys ...string) canon.Value {
@@ -170,7 +170,7 @@ func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
 	if err != nil {
 		return err
 	}
-	r.payload = v.AppendCJA(nil)
+	r.payload = v.AppendASCII(nil)
 	r.Hash = identity.Sum(r.payload)
 	if r.Signature, err = signer.Sign(ctx, r.Hash[:]); err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestTheBytesAndSignaturesAreTheReferences(t *testing.T) {
 				if c.Name == "wrong target" || c.Name == "wrong signer" {
 					return // is well formed
 				}
-				if err == nil || field != "" && problem.Of(err).Field != field {
+				if err == nil || field != "" && problem.AsError(err).Field != field {
 					t.Errorf("Parse() = %v, want a refusal of %s", err, field)
 				}
 				return
@@ -162,7 +162,7 @@ func TestBadMembersAreNamed(t *testing.T) {
 		{`"signature_hex":"`, `"signature_hex":"zz`}:               "signature_hex",
 	} {
 		_, err := Parse([]byte(strings.Replace(string(blob), change[0], change[1], 1)))
-		if err == nil || field != "" && problem.Of(err).Field != field {
+		if err == nil || field != "" && problem.AsError(err).Field != field {
 			t.Errorf("Parse() with %.60s = %v, want a refusal of %q", change[1], err, field)
 		}
 	}

@@ -68,7 +68,7 @@ func DecodeRow(data []byte) (r Row, err error) {
 		r.Record, err = decodeRecord(addClaim(v, ""))
 	}
 	if err != nil {
-		return r, problem.Within(problem.Damaged, "the row of a review", err)
+		return r, problem.WithPlace(problem.Damaged, "the row of a review", err)
 	}
 	return r, nil
 }

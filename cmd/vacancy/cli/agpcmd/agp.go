@@ -98,8 +98,8 @@ func withoutEmpty(texts map[string]string) map[string]any {
 	return payload
 }
 
-func printVenues(w io.Writer, all []agp.Venue) {
-	kit.Table(w, "no venues", all, func(v agp.Venue) []any {
+func printVenues(w io.Writer, venues []agp.Venue) {
+	kit.Table(w, "no venues", venues, func(v agp.Venue) []any {
 		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "not reached now")}
 	})
 }
@@ -135,7 +135,7 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 }
 
 func agpConfirmCommand(a *kit.App) *cobra.Command {
-	var at, guest, contact, notes, input, once, most string
+	var start, guest, contact, notes, input, once, maxPrice string
 	var party int64
 	cmd := &cobra.Command{
 		Use:   "confirm VENUE",
@@ -149,16 +149,16 @@ price charges for its answer, too: the most that it charges is held until the an
   vacancy agp confirm clerk --input '{"task": "summarise this"}' --once job-17`,
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&at, "at", "", "when it starts, a `TIME` with its offset")
+	fs.StringVar(&start, "at", "", "when it starts, a `TIME` with its offset")
 	fs.Int64Var(&party, "party", 1, "how many guests")
 	fs.StringVar(&guest, "guest", "", "the name of the guest")
 	fs.StringVar(&contact, "contact", "", "how the guest is reached")
 	fs.StringVar(&notes, "notes", "", "what the venue should know")
 	fs.StringVar(&input, "input", "", "a job, in `JSON`")
 	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
-	fs.StringVar(&most, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
+	fs.StringVar(&maxPrice, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
 	return sendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
-		payload := withoutEmpty(map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most})
+		payload := withoutEmpty(map[string]string{"starts_at": start, "notes": notes, "idempotency_key": once, "max_price_usd": maxPrice})
 		payload["venue_slug"], payload["party_size"] = args[0], party
 		if guest != "" || contact != "" {
 			payload["guest"] = map[string]string{"name": guest, "contact": contact}

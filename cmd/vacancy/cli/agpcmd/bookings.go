@@ -26,13 +26,13 @@ func bookingsCommand(a *kit.App) *cobra.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
 		},
-		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
-		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
-			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
+		Request: func(kit.Request) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
+		Next: func(in *agp.BookingList, result *agp.Bookings, page agp.Bookings) bool {
+			result.Bookings, in.Cursor = append(result.Bookings, page.Bookings...), page.Next
 			return page.Next != ""
 		},
-		Object: func(all agp.Bookings) any {
-			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // encodes as [] if empty
+		Object: func(result agp.Bookings) any {
+			return map[string]any{"bookings": append([]agp.Booking{}, result.Bookings...)} // encodes as [] if empty
 		},
 		Print: printBookings,
 	}.Command(a)
@@ -53,7 +53,7 @@ the bookings of the account's other keys, and answers for the venues of the tena
 			Example: "  vacancy bookings show BOOKING",
 			Op:      agp.GetBooking.For(isOperator(a)),
 			API:     &bookingsAPI{},
-			Request: func(q kit.Asked) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
+			Request: func(q kit.Request) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
 			Print:   printBooking,
 		}.Command(a),
 		kit.Operation[agp.Cancelling, agp.Booking]{
@@ -62,7 +62,7 @@ the bookings of the account's other keys, and answers for the venues of the tena
 			Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING",
 			Op:      agp.CancelBooking,
 			API:     &bookingsAPI{},
-			Request: func(q kit.Asked) (in agp.Cancelling, err error) {
+			Request: func(q kit.Request) (in agp.Cancelling, err error) {
 				if isOperator(a) {
 					err = errNoTierKey()
 				}
@@ -85,7 +85,7 @@ the bookings of the account's other keys, and answers for the venues of the tena
 // environment, or for the operator if the environment has no key.
 type bookingsAPI struct{ kit.HostAPI }
 
-func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
+func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
 	if isOperator(a) {
 		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error {
 			if c.InProcess {
@@ -103,13 +103,13 @@ func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(
 
 func isOperator(a *kit.App) bool { return a.Env[kit.AccountKeyEnv] == "" }
 
-func printBookings(w io.Writer, all agp.Bookings) {
-	kit.Table(w, "no bookings", all.Bookings, func(b agp.Booking) []any {
-		at := "at once"
+func printBookings(w io.Writer, list agp.Bookings) {
+	kit.Table(w, "no bookings", list.Bookings, func(b agp.Booking) []any {
+		start := "at once"
 		if !b.Starts.IsZero() {
-			at = b.Starts.Format("2006-01-02T15:04Z07:00")
+			start = b.Starts.Format("2006-01-02T15:04Z07:00")
 		}
-		return []any{b.ID, b.Status, at, fmt.Sprintf("%d at %s, from %s", b.Party, b.Slug, b.From)}
+		return []any{b.ID, b.Status, start, fmt.Sprintf("%d at %s, from %s", b.Party, b.Slug, b.From)}
 	})
 }
 
@@ -135,7 +135,7 @@ func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra
 		Op:      agp.MoveBooking.For(isOperator(a)),
 		API:     &bookingsAPI{},
 		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
-		Request: func(q kit.Asked) (agp.Moving, error) {
+		Request: func(q kit.Request) (agp.Moving, error) {
 			return agp.Moving{OneBooking: agp.OneBooking{ID: q.Args[0]}, Body: agp.Move{To: string(to), Reason: reason}}, nil
 		},
 		Print: printBooking,

@@ -19,7 +19,7 @@ func listingCommand(a *kit.App) *cobra.Command {
 	var areas []string
 	var bookable bool
 	var capacity, referral int64
-	var asked kit.Asked
+	var asked kit.Request
 	return a.Parent(&cobra.Command{
 		Use:     "listing",
 		Short:   "Describe a vacant as a venue that can be booked by AGP",
@@ -46,17 +46,17 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 			fs.StringVar(&hours, "hours", "", "its opening hours, as free text")
 			fs.Int64Var(&referral, "referral", 0, "the referral fee in `BASIS` points")
 		},
-		Request: func(q kit.Asked) (in admin.With[admin.Publication], err error) {
+		Request: func(q kit.Request) (in admin.With[admin.Publication], err error) {
 			change := admin.VenueChange{
-				Slug: given(q, "slug", &slug), Name: given(q, "name", &name), Category: given(q, "category", &category), Location: given(q, "location", &location),
-				Hours: given(q, "hours", &hours), Areas: given(q, "area", &areas), Bookable: given(q, "bookable", &bookable),
-				Capacity: given(q, "capacity", &capacity), Referral: given(q, "referral", &referral),
+				Slug: flagValue(q, "slug", &slug), Name: flagValue(q, "name", &name), Category: flagValue(q, "category", &category), Location: flagValue(q, "location", &location),
+				Hours: flagValue(q, "hours", &hours), Areas: flagValue(q, "area", &areas), Bookable: flagValue(q, "bookable", &bookable),
+				Capacity: flagValue(q, "capacity", &capacity), Referral: flagValue(q, "referral", &referral),
 			}
 			if change == (admin.VenueChange{}) {
 				return in, kit.WithHint(problem.New(problem.Usage, "expected what to set"), "vacancy listing set %s --slug %s", q.Args[0], q.Args[0])
 			}
 			asked = q
-			return admin.About(q.Args[0], admin.Publication{Venue: &change}), nil
+			return admin.ForVacant(q.Args[0], admin.Publication{Venue: &change}), nil
 		},
 		Object: func(done admin.Published) any { return vacantcmd.PublishedOf(&done) },
 		Print: func(w io.Writer, done admin.Published) {
@@ -66,20 +66,20 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 				return
 			}
 			fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", venue, done.Receipt.Seq)
-			for _, one := range []struct{ flag, value string }{
+			for _, field := range []struct{ flag, value string }{
 				{"slug", slug}, {"name", name}, {"category", category}, {"location", location}, {"area", strings.Join(areas, ", ")}, {"hours", hours},
 				{"bookable", fmt.Sprint(bookable)}, {"capacity", fmt.Sprint(capacity)}, {"referral", fmt.Sprintf("%d basis points", referral)},
 			} {
-				if asked.Changed(one.flag) {
-					fmt.Fprintf(w, "  %-10s %s\n", one.flag, kit.Printable(one.value))
+				if asked.Changed(field.flag) {
+					fmt.Fprintf(w, "  %-10s %s\n", field.flag, kit.Printable(field.value))
 				}
 			}
 		},
 	}.Command(a))
 }
 
-// given returns the value of a flag, or nil if the flag was not given.
-func given[T any](q kit.Asked, flag string, value *T) *T {
+// flagValue returns the value of a flag, or nil if the flag was not flagValue.
+func flagValue[T any](q kit.Request, flag string, value *T) *T {
 	if q.Changed(flag) {
 		return value
 	}

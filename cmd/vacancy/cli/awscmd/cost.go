@@ -74,7 +74,7 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 		return estimate(a, cmd.Context(), f)
 	}
 	if cmd.Flags().Changed("calls") {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--calls goes with --host aws or --templates"), "%s", a.AgainWith("--host", kit.HostAWS))
+		return nil, kit.WithHint(problem.New(problem.Usage, "--calls goes with --host aws or --templates"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 	}
 	list, err := f.priceList("")
 	return pricesResult(list), err
@@ -90,7 +90,7 @@ func (f *costFlags) priceList(region string) (cost.List, error) {
 	if err != nil {
 		return list, err
 	}
-	return cost.ReadPrices(canon.TrimMark(b), list)
+	return cost.ReadPrices(canon.TrimByteOrderMark(b), list)
 }
 
 type pricesResult cost.List
@@ -102,7 +102,7 @@ func (r pricesResult) Print(w io.Writer) {
 		if p.Per == 1 {
 			p.Unit = strings.TrimSuffix(p.Unit, "s")
 		}
-		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), grouped(p.Per), kit.Printable(p.Unit))
+		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), groupDigits(p.Per), kit.Printable(p.Unit))
 	}
 }
 
@@ -110,7 +110,7 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	if f.calls < 1 || f.calls > 1e12 {
 		return costResult{}, &problem.Error{Kind: problem.Usage, Field: "--calls", Want: "1 to 1,000,000,000,000", Got: fmt.Sprint(f.calls)}
 	}
-	rec, err := a.StageOrName(f.where.Stage)
+	rec, err := a.RecordOrName(f.where.Stage)
 	if err != nil {
 		return costResult{}, err
 	}
@@ -205,10 +205,10 @@ func inDollars(usd float64) string {
 }
 
 func plural(n float64) string {
-	return grouped(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
+	return groupDigits(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
 }
 
-func grouped(n float64) string {
+func groupDigits(n float64) string {
 	s := fmt.Sprintf("%.0f", n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -104,7 +104,7 @@ func (f deployFlags) values() (map[string]string, error) {
 	given := map[string]string{}
 	for _, kv := range f.context {
 		name, value, ok := strings.Cut(kv, "=")
-		names := strings.Join(setting.Chosen(), ", ")
+		names := strings.Join(setting.OperatorContexts(), ", ")
 		switch {
 		case !ok || name == "":
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
@@ -112,9 +112,9 @@ func (f deployFlags) values() (map[string]string, error) {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", kit.Printable(value))
 		case slices.Contains(setting.SetByDeploy(), name):
 			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
-		case !slices.Contains(setting.Chosen(), name):
+		case !slices.Contains(setting.OperatorContexts(), name):
 			err := error(&problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)})
-			if near := nearest.Name(name, setting.Chosen()); near != "" {
+			if near := nearest.Name(name, setting.OperatorContexts()); near != "" {
 				err = kit.WithHint(err, "--context %s", kit.ShellWord(near+"="+value))
 			}
 			return nil, err
@@ -170,7 +170,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.cdk, err = cdk.Install(ctx, tools, progress); err != nil {
 		return err
 	}
-	if err := d.quiet(ctx); err != nil { // a running deploy may change the settings
+	if err := d.awaitQuiet(ctx); err != nil { // a running deploy may change the settings
 		return err
 	}
 	if err := d.choose(ctx); err != nil {
@@ -179,7 +179,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if err := d.preflight(ctx); err != nil {
 		return err
 	}
-	if err := d.bootstrapped(ctx); err != nil {
+	if err := d.ensureBootstrap(ctx); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "vacancy-deploy-")
@@ -191,7 +191,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if err != nil {
 		return err
 	}
-	changed, err := d.roll(ctx, dir, &u)
+	changed, err := d.rollOut(ctx, dir, &u)
 	if err != nil {
 		return err
 	}
@@ -208,15 +208,15 @@ func findGo() error {
 	return nil
 }
 
-// bootstrapped ensures that CDK's bootstrap stack exists in the account and Region. The stack is
+// ensureBootstrap ensures that CDK's bootstrap stack exists in the account and Region. The stack is
 // created only after a confirmation or with a flag, because it belongs to the account and not to
 // this project.
-func (d *deployment) bootstrapped(ctx context.Context) error {
+func (d *deployment) ensureBootstrap(ctx context.Context) error {
 	s, err := d.cloud.Stack(ctx, "CDKToolkit")
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}
-	if s.Deployed() {
+	if s.IsDeployed() {
 		return nil
 	}
 	target := "aws://" + d.rec.Account + "/" + d.rec.Region
@@ -237,12 +237,12 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	return d.watched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
+	return d.runWatched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// quiet waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
+// awaitQuiet waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
 // is in a state that prevents a deployment.
-func (d *deployment) quiet(ctx context.Context) error {
+func (d *deployment) awaitQuiet(ctx context.Context) error {
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
 		if problem.Is(err, problem.NotFound) {
@@ -251,7 +251,7 @@ func (d *deployment) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.Busy() {
+		if s.IsBusy() {
 			d.Note("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
 			watch, err := d.cloud.Watch(ctx, s.ID)
 			if err != nil {

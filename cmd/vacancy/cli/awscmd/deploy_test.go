@@ -75,7 +75,7 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 		got := ""
 		if err := refusedValues([]byte(out)); err != nil {
 			if got = err.Error(); !problem.Is(err, problem.Usage) {
-				t.Errorf("refusedValues(%q) is a %v, want Usage", out, problem.Of(err).Kind)
+				t.Errorf("refusedValues(%q) is a %v, want Usage", out, problem.AsError(err).Kind)
 			}
 		}
 		if got != want {
@@ -95,7 +95,7 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
 	} {
 		d, _ := deploying(t, tc.answer, tc.flags) // its CDK is nil: running it would panic
-		err := d.bootstrapped(t.Context())
+		err := d.ensureBootstrap(t.Context())
 		h := new(kit.Hinted)
 		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.Hint != "vacancy deploy --stage dev --bootstrap" {
 			t.Errorf("%s: bootstrapped() = %v, want %v with a hint at the flag", name, err, tc.kind)
@@ -103,7 +103,7 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 	}
 	server.Stacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
 	d, errs := deploying(t, "", deployFlags{})
-	if err := d.bootstrapped(t.Context()); err != nil || errs.Len() > 0 {
+	if err := d.ensureBootstrap(t.Context()); err != nil || errs.Len() > 0 {
 		t.Errorf("bootstrapped() of a prepared account = %v, %q, want silence", err, errs)
 	}
 }
@@ -117,7 +117,7 @@ func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
 	} {
 		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
 		d, _ := deploying(t, "", deployFlags{})
-		err := d.quiet(t.Context())
+		err := d.awaitQuiet(t.Context())
 		h := new(kit.Hinted)
 		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Conflict) || !errors.As(err, &h) || !strings.Contains(h.Hint, want)) {
 			t.Errorf("%s: quiet() = %v, want %q", status, err, want)
@@ -141,7 +141,7 @@ func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
 	})
 	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
 	d, errs := deploying(t, "", deployFlags{})
-	if err := d.quiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
+	if err := d.awaitQuiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
 		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
 	}
 }
@@ -233,14 +233,14 @@ func TestAFailedDeployTellsCauseAndState(t *testing.T) {
 	d, _ := deploying(t, "", deployFlags{})
 	events := []cloud.Event{{ID: "1", Stack: "vacancy-dev-functions", Resource: "Account", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "Resource update cancelled"},
 		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
-	err := d.failed(t.Context(), false, "deploy", kit.StackNames("dev"), events, nil)
+	err := d.explainFailure(t.Context(), false, "deploy", kit.StackNames("dev"), events, nil)
 	const want = "deploy failed: vacancy-dev-functions: Message (AWS::Lambda::Function): no memory. at all. Rollback: vacancy-dev-data is CREATE_COMPLETE; " +
 		"vacancy-dev-watch was never made; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never made"
 	h := new(kit.Hinted)
 	if err.Error() != want || !errors.As(err, &h) || !strings.Contains(h.Hint, "continue-update-rollback") {
 		t.Errorf("failed() = %q with %+v, want %q and the way out", err, h, want)
 	}
-	if err := d.failed(t.Context(), true, "deploy", nil, events, nil); !problem.Is(err, problem.Canceled) {
+	if err := d.explainFailure(t.Context(), true, "deploy", nil, events, nil); !problem.Is(err, problem.Canceled) {
 		t.Errorf("failed() of an interrupted run = %v, want Canceled", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestARefusalThatNoCheckForeseesIsExplained(t *testing.T) {
 		{"AWS::KMS::Key", "Properties validation failed: #/KeySpec: #: only 1 subschema matches out of 2", "KMS in this Region", "vacancy deploy --stage dev --context hostKey=software"},
 	} {
 		event := cloud.Event{ID: "1", Stack: "vacancy-dev-x", Resource: "X", Type: tt.kind, Status: "CREATE_FAILED", Reason: tt.reason}
-		err := d.failed(t.Context(), false, "deploy", kit.StackNames("dev"), []cloud.Event{event}, nil)
+		err := d.explainFailure(t.Context(), false, "deploy", kit.StackNames("dev"), []cloud.Event{event}, nil)
 		h := new(kit.Hinted)
 		if !strings.Contains(err.Error(), tt.says) || !errors.As(err, &h) || h.Hint != tt.hint {
 			t.Errorf("failed() = %v with %+v, want %q and %q", err, h, tt.says, tt.hint)
@@ -275,7 +275,7 @@ func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 		"Subprocess exited with error 1":                                            "Subprocess exited with error 1",
 		"x failed: \x1b[31mred\n":                                                   `x failed: \u001b[31mred`,
 	} {
-		if got := lastWord([]byte(out)); got != want {
+		if got := lastError([]byte(out)); got != want {
 			t.Errorf("lastWord(%q) = %q, want %q", out, got, want)
 		}
 	}

@@ -29,11 +29,11 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	if v, _ := setting.ReadContext(values); !v.Edge { // the stacks report wrong values
 		return rotation{}, nil
 	}
-	edge, err := d.deployed(ctx, stage.Whole(d.rec.Stage, "edge"))
+	edge, err := d.deployedTemplate(ctx, stage.FullName(d.rec.Stage, "edge"))
 	if err != nil || edge == nil {
 		return rotation{}, err
 	}
-	functions, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "functions"))
+	functions, err := d.cloud.Stack(ctx, stage.FullName(d.rec.Stage, "functions"))
 	if err != nil {
 		return rotation{}, err
 	}

@@ -95,7 +95,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	if r.Mail, err = d.unconfirmedMail(ctx, email); err != nil {
-		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.Of(err).Text())
+		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.AsError(err).Text())
 	}
 	if err := d.greet(ctx, &r); err != nil {
 		// The key is shown only once, so it is printed even if a later step fails.
@@ -111,12 +111,12 @@ func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailRe
 	if email == "" {
 		return nil, nil
 	}
-	s, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "watch"))
+	s, err := d.cloud.Stack(ctx, stage.FullName(d.rec.Stage, "watch"))
 	if err != nil {
 		return nil, err
 	}
 	m := d.cloud.Mail(ctx, s.Outputs["AlarmTopic"])
-	waiting := m.Unconfirmed(email)
+	waiting := m.UnconfirmedAddresses(email)
 	if m.Err != nil || len(waiting) == 0 {
 		return nil, m.Err
 	}
@@ -126,22 +126,22 @@ func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailRe
 // learnURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
 // handlers have the edge's URL, because the functions' own URLs refuse other requests.
 func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
-	stack, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
+	stack, err := c.Stack(ctx, stage.FullName(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return kit.WithHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
 	}
 	if err != nil {
 		return err
 	}
-	edge, err := c.Stack(ctx, stage.Whole(rec.Stage, "edge"))
+	edge, err := c.Stack(ctx, stage.FullName(rec.Stage, "edge"))
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}
-	at := func(f functions.Function) string { return strings.TrimRight(stack.Outputs[f.URLOutput()], "/") }
-	rec.URL, rec.AdminURL, rec.ExportURL = at(functions.Agent), at(functions.Admin), at(functions.Export)
-	rec.RegistryURL, rec.SearchURL = at(functions.Registry), at(functions.Search)
-	rec.GraduateURL, rec.GatewayURL = at(functions.Graduate), at(functions.Gateway)
-	if rec.Edge = edge.Deployed(); rec.Edge {
+	urlOf := func(f functions.Function) string { return strings.TrimRight(stack.Outputs[f.URLOutput()], "/") }
+	rec.URL, rec.AdminURL, rec.ExportURL = urlOf(functions.Agent), urlOf(functions.Admin), urlOf(functions.Export)
+	rec.RegistryURL, rec.SearchURL = urlOf(functions.Registry), urlOf(functions.Search)
+	rec.GraduateURL, rec.GatewayURL = urlOf(functions.Graduate), urlOf(functions.Gateway)
+	if rec.Edge = edge.IsDeployed(); rec.Edge {
 		url := strings.TrimRight(edge.Outputs["Url"], "/")
 		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL = url, url, url, url, url, url, url
 	}
@@ -171,7 +171,7 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 		return nil, d.cloud.Problem(err)
 	}
 	if minted.Version == 0 {
-		r, err := mint(d.App, ctx, d.cloud, &d.rec)
+		r, err := createKey(d.App, ctx, d.cloud, &d.rec)
 		if err != nil {
 			return nil, err
 		}
@@ -198,12 +198,12 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	handler := &admin.Client{HTTP: d.KeyedClient(d.rec.OperatorKey), URL: d.rec.AdminURL}
-	err := patiently(ctx, func() error {
+	err := retryThrottled(ctx, func() error {
 		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
 		return err
 	})
 	if err != nil {
-		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.AsError(err).Text())
 	}
 	hello, why, err := d.hello(ctx, handler)
 	if err != nil || hello == nil {
@@ -211,7 +211,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		return err
 	}
 	// The call is made like any caller's, with the person's identity.
-	err = patiently(ctx, func() error {
+	err = retryThrottled(ctx, func() error {
 		c, err := card.Parse(hello.Card)
 		if err != nil {
 			return problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", hello.Name)
@@ -234,12 +234,12 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		return nil
 	})
 	if err != nil {
-		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
 
-func patiently(ctx context.Context, do func() error) error {
+func retryThrottled(ctx context.Context, do func() error) error {
 	for {
 		err := do()
 		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Deadline) {
@@ -254,7 +254,7 @@ func patiently(ctx context.Context, do func() error) error {
 // hello returns the vacant to call, or nil and a reason if there is none. It does not return a
 // person's own vacants, which may cost money and would get a call from a stranger.
 func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
-	v, err := admin.ShowVacant.Call(ctx, handler, admin.One{Vacant: helloName})
+	v, err := admin.ShowVacant.Call(ctx, handler, admin.VacantRequest{Vacant: helloName})
 	if err == nil {
 		if v.State != lifecycle.Local && v.State != lifecycle.Active {
 			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil

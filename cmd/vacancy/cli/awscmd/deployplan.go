@@ -63,7 +63,7 @@ func (r planResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimRight(fmt.Sprintf("%-13s %4d MB %4d s  %-10s  %s", f.Name, f.MemoryMB, f.Seconds, reserves, url), " "))
 	}
 	fmt.Fprint(w, "\nsettings\n")
-	for _, name := range setting.Chosen() {
+	for _, name := range setting.OperatorContexts() {
 		if v := r.Settings[name]; v != "" {
 			fmt.Fprintf(w, "  %s=%s\n", name, kit.Printable(v))
 		}
@@ -89,7 +89,7 @@ func (d *deployment) plan(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if d.rec, err = d.StageOrName(name); err != nil {
+	if d.rec, err = d.RecordOrName(name); err != nil {
 		return err
 	}
 	d.rec.Region = cmp.Or(d.rec.Region, d.Env["AWS_REGION"], d.Env["AWS_DEFAULT_REGION"], "us-east-1")

@@ -34,7 +34,7 @@ func (d *deployment) preflight(ctx context.Context) error {
 	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
 	// Otherwise the CDK app would refuse the values after the builds.
 	if err := f.Want(wanted, d.rec.Region); err != nil {
-		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.Of(err).Text())
+		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.AsError(err).Text())
 	}
 	if !f.Types.HasBudgets() || f.Types.Err != nil && d.stored["lacksBudgets"] == "true" {
 		d.regional = map[string]string{"lacksBudgets": "true"}
@@ -94,7 +94,7 @@ func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
 				"Meanwhile the stage can do without CloudFront; its address changes when the edge is added later, by " + deploy + " --context edge=true",
 			deploy + " --no-edge"
 	case strings.Contains(e.Reason, "UnreservedConcurrentExecution below its minimum"):
-		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.Unbounded, deploy + " --context reserve=false"
+		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.NoLimits, deploy + " --context reserve=false"
 	case e.Type == doctor.KeyType && strings.Contains(e.Reason, "KeySpec"):
 		return "KMS in this Region may have no such keys", deploy + " --context hostKey=software"
 	}

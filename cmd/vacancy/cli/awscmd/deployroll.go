@@ -21,9 +21,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// roll deploys the checkout's stacks: it builds and compares the templates, refuses losses of data,
+// rollOut deploys the checkout's stacks: it builds and compares the templates, refuses losses of data,
 // shows the changes, asks and deploys. It returns the changes.
-func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stackChange, error) {
+func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]stackChange, error) {
 	edge, err := d.rotation(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	// An edge that is no longer wanted is deleted before the functions are updated, because it
 	// imports their outputs.
 	var dropped cloud.Stack
-	name := stage.Whole(d.rec.Stage, "edge")
+	name := stage.FullName(d.rec.Stage, "edge")
 	if !slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
 		s, err := d.cloud.Stack(ctx, name)
 		switch {
@@ -73,7 +73,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 		return nil, err
 	}
 	if dropped.ID != "" {
-		if err := deleteStack(d.App, ctx, d.cloud, doomed{Stack: dropped}); err != nil {
+		if err := deleteStack(d.App, ctx, d.cloud, firstFailure{Stack: dropped}); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	for _, s := range built.Stacks {
 		names = append(names, s.Name)
 	}
-	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
+	if err := d.runWatched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
 		return nil, u.undo(ctx, err)
 	}
 	if edge.secret == "" {
@@ -107,8 +107,8 @@ type stackChange struct {
 
 // contextArgs returns the arguments for context values. Empty values are included, because for
 // example rate= means no limit.
-func contextArgs(all ...map[string]string) (args []string) {
-	for _, values := range all {
+func contextArgs(contexts ...map[string]string) (args []string) {
+	for _, values := range contexts {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			args = append(args, "--context", name+"="+values[name])
 		}
@@ -129,7 +129,7 @@ func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*
 		if refused := refusedValues(out.Bytes()); refused != nil {
 			return nil, refused
 		}
-		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out.Bytes()))
+		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastError(out.Bytes()))
 	}
 	return assembly.Read(dir)
 }
@@ -139,26 +139,26 @@ func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*
 func refusedValues(out []byte) error {
 	// The expression is not anchored, because the app's runtime may have printed other text on the
 	// same line.
-	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
-	var said []string
+	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.OperatorContexts(), "|") + `): ((?:expected|needs) .*)$`)
+	var messages []string
 	for line := range strings.Lines(string(out)) {
 		if m := refused.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
-			said = append(said, "--context "+m[1]+": "+m[2])
+			messages = append(messages, "--context "+m[1]+": "+m[2])
 		}
 	}
-	if len(said) == 0 {
+	if len(messages) == 0 {
 		return nil
 	}
-	return problem.New(problem.Usage, "%s", strings.Join(said, "; "))
+	return problem.New(problem.Usage, "%s", strings.Join(messages, "; "))
 }
 
-func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all []stackChange, losses []string, err error) {
+func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (stackChanges []stackChange, losses []string, err error) {
 	for _, s := range built.Stacks {
-		before, err := d.deployed(ctx, s.Name)
+		before, err := d.deployedTemplate(ctx, s.Name)
 		if err != nil {
 			return nil, nil, err
 		}
-		was, err := assembly.Parse(before)
+		deployed, err := assembly.Parse(before)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -166,20 +166,20 @@ func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all
 		if err != nil {
 			return nil, nil, err
 		}
-		if changes := assembly.Compare(was, is); len(changes) > 0 {
-			all = append(all, stackChange{s.Name, before == nil, changes})
+		if changes := assembly.Compare(deployed, is); len(changes) > 0 {
+			stackChanges = append(stackChanges, stackChange{s.Name, before == nil, changes})
 		}
-		for _, l := range assembly.Losses(was, is) {
+		for _, l := range assembly.Losses(deployed, is) {
 			losses = append(losses, s.Name+": "+l.String())
 		}
 	}
-	return all, losses, nil
+	return stackChanges, losses, nil
 }
 
-// deployed returns the template of a stack, or nil if the stack has no resources.
-func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) {
+// deployedTemplate returns the template of a stack, or nil if the stack has no resources.
+func (d *deployment) deployedTemplate(ctx context.Context, name string) ([]byte, error) {
 	s, err := d.cloud.Stack(ctx, name)
-	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+	if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
 		return nil, nil
 	}
 	if err != nil {
@@ -196,9 +196,9 @@ func (d *deployment) refuse(losses []string) error {
 // eventPause is the interval between two polls of stack events.
 const eventPause = 2 * time.Second
 
-// watched runs the CDK in a directory and prints a line for each stack event. Its error contains
+// runWatched runs the CDK in a directory and prints a line for each stack event. Its error contains
 // the first cause and the state of the stacks.
-func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
+func (d *deployment) runWatched(ctx context.Context, dir string, stacks []string, args ...string) error {
 	watch, err := d.cloud.Watch(ctx, stacks...)
 	if err != nil {
 		return err
@@ -231,18 +231,18 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 			if err == nil {
 				return nil
 			}
-			return d.failed(last, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
+			return d.explainFailure(last, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
 		}
 	}
 }
 
-func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
+func (d *deployment) explainFailure(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
 	state, next := d.state(ctx, stacks)
 	if interrupted {
 		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
 		return kit.WithHint(err, "the same command again: it waits for that and goes on")
 	}
-	cause, advice := lastWord(out), ""
+	cause, advice := lastError(out), ""
 	if e, ok := cloud.Cause(events); ok {
 		cause = fmt.Sprintf("%s: %s (%s): %s", e.Stack, e.Resource, e.Type, e.Reason)
 		if text, remedy := d.explainRefusal(e); text != "" {
@@ -269,7 +269,7 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy rebuilds it")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
 			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
-		case s.Busy(): // CDK has waited for its own change
+		case s.IsBusy(): // CDK has waited for its own change
 			parts = append(parts, name+" is "+s.Status+" by another deploy")
 			next = cmp.Or(next, "the same command again: it waits for the other deploy and keeps the settings that it chose")
 		default:
@@ -294,9 +294,9 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// lastWord returns the line that explains a failed run: the last line with an error, or otherwise
+// lastError returns the line that explains a failed run: the last line with an error, or otherwise
 // the last line. CDK's message that its app failed is used only if there is no other line.
-func lastWord(out []byte) string {
+func lastError(out []byte) string {
 	var last, worst, ended string
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(kit.Printable(strings.TrimRight(line, "\r\n")))

@@ -46,7 +46,7 @@ func (d *deployment) choose(ctx context.Context) error {
 		}
 	}
 	chosen := changeContext(d.rec.Context, given)
-	if _, known := chosen["email"]; !known && stored == nil && !d.flags.yes {
+	if _, hasEmail := chosen["email"]; !hasEmail && stored == nil && !d.flags.yes {
 		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
 		if err != nil {
 			return err
@@ -62,20 +62,20 @@ func changeContext(context, given map[string]string) map[string]string {
 	maps.Copy(chosen, context)
 	// Another release may have stored values that are unknown to this release. A rotation sets its
 	// own values.
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.OperatorContexts(), name) })
 	maps.Copy(chosen, given)
 	return chosen
 }
 
 func formatContext(context map[string]string) string {
-	var all []string
+	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(context)) {
-		all = append(all, kit.Printable(name+"="+context[name]))
+		pairs = append(pairs, kit.Printable(name+"="+context[name]))
 	}
-	if all == nil {
+	if pairs == nil {
 		return "the defaults"
 	}
-	return strings.Join(all, " ")
+	return strings.Join(pairs, " ")
 }
 
 func (d *deployment) noteSettings() {
@@ -100,7 +100,7 @@ func (d *deployment) checkUnchanged(ctx context.Context) error {
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			return err
 		}
-		if s.Busy() {
+		if s.IsBusy() {
 			return conflict("is under way")
 		}
 	}

@@ -191,10 +191,10 @@ func (a *account) deployFrom(home string, answers io.Reader, f deployFlags) (sai
 		a.t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { return d.quiet(a.t.Context()) },
+		func() error { return d.awaitQuiet(a.t.Context()) },
 		func() error { return d.choose(a.t.Context()) },
 		func() error {
-			changes, err := d.roll(a.t.Context(), a.t.TempDir(), &upgrading{deployment: d})
+			changes, err := d.rollOut(a.t.Context(), a.t.TempDir(), &upgrading{deployment: d})
 			changed = len(changes) > 0
 			return err
 		},

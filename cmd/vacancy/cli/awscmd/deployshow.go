@@ -89,7 +89,7 @@ func (d *deployment) noteDiff(ctx context.Context, built *assembly.Assembly, cha
 		return problem.New(problem.Canceled, "interrupted: nothing was deployed")
 	}
 	if err != nil {
-		return problem.Wrap(problem.Internal, err, "cdk diff failed: %s", lastWord(out))
+		return problem.Wrap(problem.Internal, err, "cdk diff failed: %s", lastError(out))
 	}
 	d.Note("%s", kit.EscapeControls(strings.TrimSpace(string(out)), "\n\t"))
 	return nil

@@ -23,7 +23,7 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 	for _, short := range stage.Stacks() {
 		b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", short+".json"))
 		must(t, err)
-		name := stage.Whole("dev", short)
+		name := stage.FullName("dev", short)
 		all.Stacks = append(all.Stacks, assembly.Stack{ID: name, Name: name, Template: b})
 	}
 	d, errs := deploying(t, "yes\n", deployFlags{})

@@ -75,11 +75,11 @@ func (u *upgrading) pause(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if u.paused, err = u.cloud.Template(ctx, stage.Whole(u.rec.Stage, "functions")); err != nil {
+	if u.paused, err = u.cloud.Template(ctx, stage.FullName(u.rec.Stage, "functions")); err != nil {
 		return err
 	}
 	for _, f := range functions.All() {
-		err := u.cloud.SetConcurrency(ctx, stage.Whole(u.rec.Stage, f.Name), 0)
+		err := u.cloud.SetConcurrency(ctx, stage.FullName(u.rec.Stage, f.Name), 0)
 		if err != nil && !problem.Is(err, problem.NotFound) { // this deploy creates the function
 			return err
 		}
@@ -90,7 +90,7 @@ func (u *upgrading) pause(ctx context.Context) error {
 
 // run upgrades the documents with the deployed function admin, and ends the pause.
 func (u *upgrading) run(ctx context.Context) error {
-	agent := stage.Whole(u.rec.Stage, functions.Agent.Name)
+	agent := stage.FullName(u.rec.Stage, functions.Agent.Name)
 	reserved, err := u.cloud.Concurrency(ctx, agent)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (u *upgrading) run(ctx context.Context) error {
 	for last := u.from; ; {
 		payload, err := u.invoke(ctx)
 		if err != nil {
-			return problem.Wrap(problem.Of(err).Kind, err, "the documents were not upgraded, and stage %s is paused until the same command has completed: %s", u.rec.Stage, problem.Of(err).Text())
+			return problem.Wrap(problem.AsError(err).Kind, err, "the documents were not upgraded, and stage %s is paused until the same command has completed: %s", u.rec.Stage, problem.AsError(err).Text())
 		}
 		var done functions.Upgraded
 		if err := json.Unmarshal(payload, &done); err != nil || done.Current == 0 {
@@ -131,7 +131,7 @@ func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	// The function may still be paused, so the call is retried.
 	defer cancel()
-	err = patiently(ctx, func() error {
+	err = retryThrottled(ctx, func() error {
 		payload, err = kit.InvokeStage(ctx, u.cloud, u.rec.Stage, functions.Admin.Name, functions.UpgradeEvent)
 		return err
 	})
@@ -140,8 +140,8 @@ func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 
 // resume sets the concurrency of functions to the value in their template. Agent is resumed last,
 // because run checks its concurrency to detect a paused stage.
-func (u *upgrading) resume(ctx context.Context, all []functions.Function) error {
-	b, err := u.cloud.Template(ctx, stage.Whole(u.rec.Stage, "functions"))
+func (u *upgrading) resume(ctx context.Context, resumed []functions.Function) error {
+	b, err := u.cloud.Template(ctx, stage.FullName(u.rec.Stage, "functions"))
 	if err != nil {
 		return err
 	}
@@ -163,10 +163,10 @@ func (u *upgrading) resume(ctx context.Context, all []functions.Function) error 
 			reserved[r.Properties.FunctionName] = *n
 		}
 	}
-	all = slices.Clone(all)
-	slices.Reverse(all)
-	for _, f := range all {
-		name := stage.Whole(u.rec.Stage, f.Name)
+	resumed = slices.Clone(resumed)
+	slices.Reverse(resumed)
+	for _, f := range resumed {
+		name := stage.FullName(u.rec.Stage, f.Name)
 		n, named := reserved[name]
 		if !named {
 			n = cloud.Unreserved
@@ -185,7 +185,7 @@ func (u *upgrading) undo(ctx context.Context, err error) error {
 	if u.paused == nil {
 		return err
 	}
-	now, failed := u.cloud.Template(context.WithoutCancel(ctx), stage.Whole(u.rec.Stage, "functions"))
+	now, failed := u.cloud.Template(context.WithoutCancel(ctx), stage.FullName(u.rec.Stage, "functions"))
 	if ctx.Err() == nil && failed == nil && bytes.Equal(now, u.paused) {
 		if failed = u.resume(ctx, functions.All()); failed == nil {
 			return err

@@ -44,8 +44,8 @@ stack owns, and that cost money. It deletes none of them.`,
 	return cmd
 }
 
-// doomed is a stack to delete, with its data resources.
-type doomed struct {
+// firstFailure is a stack to delete, with its data resources.
+type firstFailure struct {
 	cloud.Stack
 	goes  []cloud.Resource // data that are deleted with the stack
 	stays []cloud.Resource // data that remain after the stack is deleted
@@ -101,11 +101,13 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}, Orphans: []keptResult{}}
 	tagged, err := c.Tagged(ctx, name)
 	if err != nil { // removing the stage does not require these permissions
-		a.Note("Data of earlier deploys could not be listed: %s", problem.Of(err).Text())
+		a.Note("Data of earlier deploys could not be listed: %s", problem.AsError(err).Text())
 	}
 	for _, o := range tagged {
 		owns := func(owned cloud.Resource) bool { return owned.Physical == o.Physical }
-		if !slices.ContainsFunc(plan, func(d doomed) bool { return slices.ContainsFunc(d.goes, owns) || slices.ContainsFunc(d.stays, owns) }) {
+		if !slices.ContainsFunc(plan, func(d firstFailure) bool {
+			return slices.ContainsFunc(d.goes, owns) || slices.ContainsFunc(d.stays, owns)
+		}) {
 			r.Orphans = append(r.Orphans, keptResult{o.Type, o.Physical})
 		}
 	}
@@ -154,8 +156,8 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 
 // destroyPlan lists the existing stacks in the order of their deletion, which is the reverse of
 // their deployment.
-func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed, error) {
-	var plan []doomed
+func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]firstFailure, error) {
+	var plan []firstFailure
 	names := kit.StackNames(stageName)
 	slices.Reverse(names)
 	for _, name := range names {
@@ -166,7 +168,7 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed
 		if err != nil {
 			return nil, err
 		}
-		d := doomed{Stack: s}
+		d := firstFailure{Stack: s}
 		resources, err := c.Resources(ctx, name)
 		if err != nil {
 			return nil, err
@@ -183,7 +185,7 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed
 		for _, r := range resources {
 			switch {
 			case !assembly.IsData(r.Type) || r.Physical == "":
-			case parsed.Kept(r.Logical):
+			case parsed.IsRetained(r.Logical):
 				d.stays = append(d.stays, r)
 			default:
 				d.goes = append(d.goes, r)
@@ -201,7 +203,7 @@ const (
 	globalType = "AWS::DynamoDB::GlobalTable"
 )
 
-func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
+func hasData(ctx context.Context, c cloud.Cloud, plan []firstFailure) (bool, error) {
 	for _, d := range plan {
 		for _, r := range d.goes {
 			var full bool
@@ -222,7 +224,7 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
 
 // deleteStack empties a stack's buckets and deletes the stack. If the deletion is already in
 // progress, for example after an interrupt, it waits for its end.
-func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error {
+func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d firstFailure) error {
 	progress := a.ProgressLine()
 	defer progress.Clear()
 	for _, r := range d.goes {
@@ -254,7 +256,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error
 	}
 	var left []string // remaining resources with the reasons
 	for _, e := range events {
-		if e.Status == "DELETE_FAILED" && !e.OfStack() {
+		if e.Status == "DELETE_FAILED" && !e.IsStackEvent() {
 			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
 		}
 	}
@@ -265,12 +267,12 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error
 }
 
 func noteEvent(a *kit.App, e cloud.Event) {
-	if e.OfStack() {
+	if e.IsStackEvent() {
 		a.Note("  %-28s %s", e.Status, kit.Printable(e.Stack))
 		return
 	}
 	line := fmt.Sprintf("  %-28s %s (%s)", e.Status, e.Resource, strings.TrimPrefix(e.Type, "AWS::"))
-	if e.Failed() && e.Reason != "" {
+	if e.IsFailure() && e.Reason != "" {
 		line += ": " + e.Reason
 	}
 	a.Note("%s", kit.Printable(line))

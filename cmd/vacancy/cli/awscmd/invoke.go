@@ -61,7 +61,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		if err := kit.CheckFunction(function); err != nil {
 			return err
 		}
-		function = stage.Whole(name, function)
+		function = stage.FullName(name, function)
 	}
 	// This check precedes reading the event, because another program may be waiting to provide it.
 	if err := a.NeedAWS(); err != nil {
@@ -96,7 +96,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		r.Log = append(r.Log, text)
 		l := readLine(cloud.Line{Group: function, Text: text})
 		l.At = timestampOf(l.fields) // Lambda returns only the text of the log's end
-		a.Note("%s", l.text(stage.Whole(name, "")))
+		a.Note("%s", l.text(stage.FullName(name, "")))
 	}
 	var http struct {
 		StatusCode int `json:"statusCode"` // 0 if the event is not a Function URL request
@@ -126,8 +126,8 @@ func wholeAnswer(payload []byte) []byte {
 }
 
 func timestampOf(fields map[string]any) time.Time {
-	if at, err := time.Parse(time.RFC3339Nano, kit.TextOf(fields["time"])); err == nil {
-		return at.UTC()
+	if timestamp, err := time.Parse(time.RFC3339Nano, kit.TextOf(fields["time"])); err == nil {
+		return timestamp.UTC()
 	}
 	// The line of a call contains the time only in its metrics.
 	block, _ := fields["_aws"].(map[string]any)

@@ -39,7 +39,7 @@ where it is set.`,
 					return err
 				}
 			}
-			r, err := mint(a, ctx, c, &rec)
+			r, err := createKey(a, ctx, c, &rec)
 			if err != nil {
 				return err
 			}
@@ -61,9 +61,9 @@ func (r keyResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "operator key of stage %s, shown this once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
 }
 
-// mint creates a stage's operator key and stores it in the stage's record. It writes the record
+// createKey creates a stage's operator key and stores it in the stage's record. It writes the record
 // once before that, so that an unwritable directory does not cause the loss of a key.
-func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
+func createKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.Stages()
 	if err != nil {
 		return keyResult{}, err
@@ -90,7 +90,7 @@ func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (ke
 }
 
 func operatorKeys(a *kit.App, ctx context.Context, c cloud.Cloud, stageName string) (operator.Keys, error) {
-	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
+	data, err := c.Stack(ctx, stage.FullName(stageName, "data"))
 	if problem.Is(err, problem.NotFound) {
 		err = kit.WithHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", stageName), "vacancy deploy --stage %s", stageName)
 	}

@@ -82,7 +82,7 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	}
 	if !onAWS {
 		if f.function != "" {
-			return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
+			return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 		}
 		dir, err := a.DataDir(f.where.Data)
 		if err != nil {
@@ -145,7 +145,7 @@ func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix s
 			return nil
 		case problem.Is(err, problem.Unavailable) && !f.once:
 			pause = min(2*pause, tailLongest)
-			a.Note("%s; next try in %s", problem.Of(err).Text(), pause)
+			a.Note("%s; next try in %s", problem.AsError(err).Text(), pause)
 		case err != nil:
 			return err
 		case f.once:
@@ -220,8 +220,8 @@ func statusFits(want string, fields map[string]any) bool {
 
 func (l logLine) text(prefix string) string {
 	var b strings.Builder
-	at := kit.FormatIf(!l.At.IsZero(), "%s", l.At.Format("15:04:05.000"))
-	fmt.Fprintf(&b, "%-12s %-8s ", at, strings.TrimPrefix(l.Group, prefix))
+	timestamp := kit.FormatIf(!l.At.IsZero(), "%s", l.At.Format("15:04:05.000"))
+	fmt.Fprintf(&b, "%-12s %-8s ", timestamp, strings.TrimPrefix(l.Group, prefix))
 	if l.fields == nil {
 		return b.String() + kit.Printable(l.Text)
 	}

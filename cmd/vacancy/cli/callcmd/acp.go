@@ -193,7 +193,7 @@ func receiptOf(client op.Client) func(context.Context, *task.Message) (any, erro
 	return func(ctx context.Context, m *task.Message) (any, error) {
 		var members map[string]json.RawMessage
 		var path string
-		if m == nil || json.Unmarshal(m.Metadata, &members) != nil || json.Unmarshal(members[task.ReceiptMember], &path) != nil || !strings.HasPrefix(path, call.ReceiptsPath) {
+		if m == nil || json.Unmarshal(m.Metadata, &members) != nil || json.Unmarshal(members[task.ReceiptMember], &path) != nil || !strings.HasPrefix(path, call.ReceiptsPrefix) {
 			return nil, noReceipt()
 		}
 		var r json.RawMessage
@@ -230,7 +230,7 @@ func proofOf(web *dispatch.HTTP, card *agents.Card) func(context.Context, *task.
 			return p, nil
 		}
 		p.Answer = new(answerProof)
-		if e, err := a2awire.Signed(m); err == nil && e != nil {
+		if e, err := a2awire.ParseEnvelope(m); err == nil && e != nil {
 			hash, isSigned := e.VerifyBy(card.VacantID)
 			p.Answer.Hash, p.Answer.Verified = hash, isSigned && e.From == card.VacantID
 		}

@@ -125,7 +125,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := a.HTTP(f.timeout)
-	at, err := agentURL(a, ctx, web, f, what)
+	address, err := agentURL(a, ctx, web, f, what)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	if err != nil {
 		return err
 	}
-	card, err := agents.FetchCard(ctx, cards, at)
+	card, err := agents.FetchCard(ctx, cards, address)
 	if err != nil {
 		return err
 	}
@@ -143,15 +143,15 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 		return err
 	}
 	if !card.VacantID.IsZero() {
-		a.Revisit(ctx, dispatch.Target{ID: card.VacantID, Address: dispatch.AddressOf(at)})
+		a.Revisit(ctx, dispatch.Target{ID: card.VacantID, Address: dispatch.AddressOf(address)})
 	}
 	if agent.MaxPrice, err = f.find.most(); err != nil {
 		return err
 	}
-	if most := agent.MaxPrice; most != nil && card.Price > *most {
-		return tooDear(card.Name, card.Price, *most)
+	if maxPrice := agent.MaxPrice; maxPrice != nil && card.Price > *maxPrice {
+		return tooDear(card.Name, card.Price, *maxPrice)
 	}
-	if agent.Key, err = a.AccountKeyFor(ctx, f.where, at); err != nil {
+	if agent.Key, err = a.AccountKeyFor(ctx, f.where, address); err != nil {
 		return err
 	}
 	if err := f.agent.check(len(words) > 0); err != nil {
@@ -169,7 +169,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 		return err
 	}
 	if f.agent.stream && f.agent.task == "" && f.agent.push == "" && len(f.agent.files) == 0 && !card.VacantID.IsZero() {
-		return streamSigned(a, ctx, f, agent, web, at, words)
+		return streamSigned(a, ctx, f, agent, web, address, words)
 	}
 	if f.thread == lastThread {
 		return problem.New(problem.Usage, "--context: expected a context of the agent for a call without a signature, got %q, which continues the last signed call", f.thread)
@@ -182,14 +182,14 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	switch {
 	case f.agent.cancel != "":
 		t, err := agent.Cancel(ctx, f.agent.cancel)
-		return showTask(a, at, &t, err)
+		return showTask(a, address, &t, err)
 	case f.agent.tasks:
-		return listTasks(a, ctx, f, agent, at)
+		return listTasks(a, ctx, f, agent, address)
 	case len(parts) == 0 && f.agent.task != "" && (f.agent.push != "" || f.agent.pushes || f.agent.unpush != ""):
-		return changePushes(a, ctx, f.agent, agent, at)
+		return changePushes(a, ctx, f.agent, agent, address)
 	case len(parts) == 0 && f.agent.task != "":
 		t, err := agent.Get(ctx, f.agent.task)
-		return showTask(a, at, &t, err)
+		return showTask(a, address, &t, err)
 	case len(parts) == 0:
 		return problem.New(problem.Usage, "expected TEXT for the agent, got none")
 	}
@@ -197,14 +197,14 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	if _, err := io.ReadFull(a.Rand, id[:]); err != nil {
 		return err
 	}
-	q := a2awire.SendRequest{Immediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
+	q := a2awire.SendRequest{ReturnImmediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
 		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: parts,
 	}}
 	if f.agent.push != "" {
 		q.Push = &task.PushConfig{URL: f.agent.push}
 	}
 	if f.agent.stream {
-		return streamAgent(a, ctx, f, agent, at, q)
+		return streamAgent(a, ctx, f, agent, address, q)
 	}
 	var answer a2awire.Answer
 	err = a.Await(func() string { return kit.Waiting(card.Name, f.timeout) }, func() (err error) {
@@ -216,9 +216,9 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	case errors.As(err, &fault) && fault.Code == extensionRequired:
 		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", f.agent.target)
 	case err != nil:
-		return keyHint(a, ctx, err, f, at)
+		return keyHint(a, ctx, err, f, address)
 	}
-	return showAgent(a, at, answer)
+	return showAgent(a, address, answer)
 }
 
 // maxFile limits a file in bytes. Hosts have lower limits.
@@ -250,17 +250,17 @@ func messageParts(text string, files []string) (parts []task.Part, err error) {
 // extensionRequired is the A2A error code of an agent that answers only signed messages.
 const extensionRequired = -32008
 
-func showTask(a *kit.App, at string, t *task.Task, err error) error {
+func showTask(a *kit.App, address string, t *task.Task, err error) error {
 	if err != nil {
 		return err
 	}
-	return endAgent(a, newAgentResult(at, t), t)
+	return endAgent(a, newAgentResult(address, t), t)
 }
 
 // newAgentResult returns the result of a task. The answer consists of the task's artifacts, or of
 // its status message if it has no artifacts.
-func newAgentResult(at string, t *task.Task) agentResult {
-	r := agentResult{URL: at, Task: t.ID, Context: t.Context, State: t.Status.State}
+func newAgentResult(address string, t *task.Task) agentResult {
+	r := agentResult{URL: address, Task: t.ID, Context: t.Context, State: t.Status.State}
 	for i := range t.Artifacts {
 		r.take(t.Artifacts[i].Parts)
 	}
@@ -270,13 +270,13 @@ func newAgentResult(at string, t *task.Task) agentResult {
 	return r
 }
 
-func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
+func showAgent(a *kit.App, address string, answer a2awire.Answer) error {
 	if m := answer.Message; m != nil {
-		r := agentResult{URL: at, Context: m.Context}
+		r := agentResult{URL: address, Context: m.Context}
 		r.take(m.Parts)
 		return showPart(a, r, m)
 	}
-	return endAgent(a, newAgentResult(at, answer.Task), answer.Task)
+	return endAgent(a, newAgentResult(address, answer.Task), answer.Task)
 }
 
 // endAgent prints a task. It returns an error if the task has failed.
@@ -291,7 +291,7 @@ func endAgent(a *kit.App, r agentResult, t *task.Task) error {
 // showPart prints an answer, and a remark if the message reports that the answer is incomplete.
 func showPart(a *kit.App, r agentResult, m *task.Message) error {
 	if m != nil {
-		if r.Cut = a2awire.Cut(m); r.Cut != "" {
+		if r.Cut = a2awire.IncompleteReason(m); r.Cut != "" {
 			a.Note("%s", cutRemark(r.Cut))
 		}
 	}
@@ -332,7 +332,7 @@ func stream(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.Send
 	return t, bare, printed, err
 }
 
-func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, at string, q a2awire.SendRequest) error {
+func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, address string, q a2awire.SendRequest) error {
 	t, bare, printed, err := stream(a, ctx, agent, q)
 	if err != nil && printed {
 		fmt.Fprintln(a.Out)
@@ -341,11 +341,11 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
 		return kit.WithHint(err, "vacancy call %s --task %s", f.agent.target, kit.ShellWord(kit.Printable(t.ID)))
 	case err != nil:
-		return keyHint(a, ctx, err, f, at)
+		return keyHint(a, ctx, err, f, address)
 	case bare != nil:
-		return showAgent(a, at, *bare)
+		return showAgent(a, address, *bare)
 	}
-	r := newAgentResult(at, &t)
+	r := newAgentResult(address, &t)
 	r.streamed = printed
 	return endAgent(a, r, &t)
 }
@@ -360,21 +360,21 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	err := callTarget(a, ctx, f, what, words, threaded)
 	var not kit.NotVacantError
 	noCard := []problem.Kind{problem.NotFound, problem.Untrusted, problem.Forbidden, problem.Unauthorized}
-	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !slices.Contains(noCard, problem.Of(err).Kind) {
+	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !slices.Contains(noCard, problem.AsError(err).Kind) {
 		return err
 	}
 	if _, refused := agents.CheckURL(what); refused != nil {
 		return err
 	}
-	instead := callAgent(a, ctx, f, what, words)
-	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
+	agentErr := callAgent(a, ctx, f, what, words)
+	if errors.Is(agentErr, agents.ErrAgentCardSchemaInvalid) && problem.Is(agentErr, problem.NotFound) {
 		// There is no agent at the address either.
 		if _, name, ok := strings.Cut(what, "/v/"); ok && name != "" {
 			return kit.WithHint(err, "vacancy search WORDS --registry %s", kit.ShellWord(kit.HostOf(what)))
 		}
 		return err
 	}
-	return instead
+	return agentErr
 }
 
 func cardCommand(a *kit.App) *cobra.Command {
@@ -465,19 +465,19 @@ func (r agentCardResult) Print(w io.Writer) {
 	}
 }
 
-// checkPrice returns an error if the card of a target states a price above most. For a target
+// checkPrice returns an error if the card of a target states a price above maxPrice. For a target
 // without an A2A card, it leaves the check to the host.
-func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most int64) error {
+func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, maxPrice int64) error {
 	price, _, err := priceOf(ctx, web, t)
-	if err != nil || price <= most {
+	if err != nil || price <= maxPrice {
 		return err
 	}
-	return tooDear(t.Name, price, most)
+	return tooDear(t.Name, price, maxPrice)
 }
 
 // priceOf returns the maximum price of a call in micro-dollars, according to the target's A2A card.
-// known is false if the target has no such card.
-func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price int64, known bool, err error) {
+// isKnown is false if the target has no such card.
+func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price int64, isKnown bool, err error) {
 	u, err := dispatch.ParseURL(t.URL)
 	if err != nil {
 		return 0, false, err
@@ -489,6 +489,6 @@ func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price 
 	return c.Price, true, nil
 }
 
-func tooDear(name string, price, most int64) error {
-	return problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than --max-price %s; nothing was sent", kit.Printable(name), money.Amount(price), money.Amount(most))
+func tooDear(name string, price, maxPrice int64) error {
+	return problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than --max-price %s; nothing was sent", kit.Printable(name), money.Amount(price), money.Amount(maxPrice))
 }

@@ -17,13 +17,13 @@ import (
 // streamSigned makes a signed call as a stream. It prints the text as it arrives, but the text is
 // valid only after the signed answer at the end has confirmed it. The call is stored and settled
 // like any other call.
-func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, at string, words []string) error {
-	target, err := dispatch.FetchTarget(ctx, web, at)
+func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, address string, words []string) error {
+	target, err := dispatch.FetchTarget(ctx, web, address)
 	switch {
 	case err != nil:
 		return kit.NotVacantError{Cause: err}
 	case target.ID != agent.Card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", at, agent.Card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", address, agent.Card.VacantID.Short(), target.ID.Short())
 	}
 	self, err := a.Caller(ctx, f.as)
 	if err != nil {
@@ -38,14 +38,14 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	}
 	caller := a.Dispatcher(self, web, f.timeout)
 	caller.Thread = thread
-	_, res, err := caller.Print(ctx, target, msg)
+	_, res, err := caller.SignRequest(ctx, target, msg)
 	if err != nil {
 		return showCall(a, NewCallResult(self, target, res), err, nil)
 	}
 	sent := res.RequestHash
-	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
+	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.EnvelopeMessage(&res.Request)})
 	if err != nil {
-		return keptCall(f.agent.target, keyHint(a, ctx, err, f, at))
+		return keptCall(f.agent.target, keyHint(a, ctx, err, f, address))
 	}
 	answer := t.Status.Message
 	if bare != nil {
@@ -53,8 +53,8 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	}
 	var reply *envelope.Envelope
 	if answer != nil {
-		if reply, err = a2awire.Signed(answer); err != nil {
-			return problem.New(problem.Untrusted, "the envelope of the answer does not decode: %s", problem.Of(err).Text())
+		if reply, err = a2awire.ParseEnvelope(answer); err != nil {
+			return problem.New(problem.Untrusted, "the envelope of the answer does not decode: %s", problem.AsError(err).Text())
 		}
 	}
 	var streamed *string
@@ -78,15 +78,15 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 		}
 	}
 	if answer != nil && res.Cut == "" {
-		res.Cut = a2awire.Cut(answer)
+		res.Cut = a2awire.IncompleteReason(answer)
 	}
-	known := NewCallResult(self, target, res)
-	known.hasNewThread = thread == dispatch.NewThread && known.Text != nil
-	print := printAnswer(a, known)
+	result := NewCallResult(self, target, res)
+	result.hasNewThread = thread == dispatch.NewThread && result.Text != nil
+	print := printAnswer(a, result)
 	if printed {
 		print = func(w io.Writer) { fmt.Fprintln(w) }
 	}
-	return showCall(a, known, err, print)
+	return showCall(a, result, err, print)
 }
 
 // keptCall returns the error of a stream that was interrupted or refused.
@@ -98,6 +98,6 @@ func keptCall(typed string, err error) error {
 	if errors.As(err, &refused) {
 		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", typed)
 	}
-	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.Of(err).Text())
+	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.AsError(err).Text())
 	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", typed)
 }

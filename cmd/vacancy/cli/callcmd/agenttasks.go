@@ -33,14 +33,14 @@ func (l taskList) Print(w io.Writer) {
 	}
 }
 
-func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, at string) error {
+func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, address string) error {
 	page, err := agent.ListTasks(ctx, a2awire.ListRequest{Context: f.thread, Token: f.agent.cursor, Artifacts: true})
 	if err != nil {
 		return err
 	}
-	l := taskList{URL: at, Tasks: []listedTask{}, Next: page.Next}
+	l := taskList{URL: address, Tasks: []listedTask{}, Next: page.Next}
 	for i := range page.Tasks {
-		l.Tasks = append(l.Tasks, listedTask{newAgentResult(at, &page.Tasks[i]), page.Tasks[i].Status.Time})
+		l.Tasks = append(l.Tasks, listedTask{newAgentResult(address, &page.Tasks[i]), page.Tasks[i].Status.Time})
 	}
 	return a.Show(l)
 }
@@ -61,7 +61,7 @@ func (l pushList) Print(w io.Writer) {
 	kit.Table(w, none, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
 }
 
-func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, at string) (err error) {
+func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, address string) (err error) {
 	if f.push != "" {
 		_, err = agent.SetPush(ctx, f.task, task.PushConfig{URL: f.push})
 	}
@@ -71,12 +71,12 @@ func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agen
 	if err != nil {
 		return err
 	}
-	all, err := agent.ListPushes(ctx, f.task)
+	configs, err := agent.ListPushes(ctx, f.task)
 	if err != nil {
 		return err
 	}
-	l := pushList{URL: at, Task: f.task, Pushes: []pushConfig{}}
-	for _, c := range all {
+	l := pushList{URL: address, Task: f.task, Pushes: []pushConfig{}}
+	for _, c := range configs {
 		l.Pushes = append(l.Pushes, pushConfig{c.ID, c.URL})
 	}
 	return a.Show(l)

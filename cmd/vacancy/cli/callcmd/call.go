@@ -216,7 +216,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	caller := a.Dispatcher(self, web, f.timeout)
 	caller.MaxPrice = price
 	if f.patient {
-		caller.Time, caller.UntilDue = f.timeout, maxMore
+		caller.MaxTime, caller.MaxDueWait = f.timeout, maxMore
 	}
 	caller.Check = checkPayer(a, f, self, web)
 	msg, thread, err := callMessage(a, f, words, threaded, target.Memory)
@@ -225,7 +225,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	caller.Thread = thread
 	if f.print {
-		body, res, err := caller.Print(ctx, target, msg)
+		body, res, err := caller.SignRequest(ctx, target, msg)
 		if err != nil {
 			return showCall(a, NewCallResult(self, target, res), err, nil)
 		}
@@ -247,7 +247,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		if body, err = datadir.ReadInput(f.accept, a.In); err != nil {
 			return err
 		}
-		res, err = caller.Accept(ctx, target, body)
+		res, err = caller.AcceptReply(ctx, target, body)
 	default:
 		var fresh discovery.Freshness
 		err = a.Await(describeWait(a, self, caller, &target, f.timeout), func() (err error) {
@@ -292,16 +292,16 @@ func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispa
 	var line atomic.Pointer[string]
 	show := func(s string) { line.Store(&s) }
 	show(kit.Waiting(t.Name, limit))
-	caller.Waits = func(due time.Time) { show(kit.Waiting(t.Name, due.Sub(began).Round(time.Second))) }
+	caller.OnDue = func(due time.Time) { show(kit.Waiting(t.Name, due.Sub(began).Round(time.Second))) }
 	book := self.Book()
-	book.Waiting = func(st *dispatch.State) {
+	book.OnWait = func(st *dispatch.State) {
 		show("waiting for another terminal")
 		what := "another command of yours"
 		if n := len(st.Sent); n > 0 {
-			running := a.Now().Add(st.Ahead).Sub(st.Sent[n-1].Time)
+			running := a.Now().Add(st.ClockOffset).Sub(st.Sent[n-1].Time)
 			what = fmt.Sprintf("your call %d to %s in another terminal, which has run for %s", st.Sent[n-1].Seq, kit.Printable(t.Name), max(running, 0).Round(time.Second))
 		}
-		a.Note("waiting for %s\ntry: %s", what, a.AgainWith("--as", "OTHER"))
+		a.Note("waiting for %s\ntry: %s", what, a.CommandLineWith("--as", "OTHER"))
 	}
 	caller.Book = book
 	return func() string { return *line.Load() }
@@ -350,13 +350,13 @@ func callText(a *kit.App, words []string) (string, error) {
 	case a.Input != nil:
 		return *a.Input, nil
 	}
-	most := canon.DefaultLimits().Bytes
-	b, err := io.ReadAll(io.LimitReader(a.In, int64(most)+1))
+	maxBytes := canon.DefaultLimits().Bytes
+	b, err := io.ReadAll(io.LimitReader(a.In, int64(maxBytes)+1))
 	if err != nil {
 		return "", err
 	}
-	if len(b) > most {
-		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", most)
+	if len(b) > maxBytes {
+		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", maxBytes)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
 	a.Input = &text

@@ -95,7 +95,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Qu
 	}
 	client.Caller, client.Policy = a.Dispatcher(self, web, f.timeout), chosen
 	client.Caller.Check = checkPayer(a, f, self, web)
-	client.Route = discovery.Personal(f.timeout, a.Roots())
+	client.Route = discovery.PersonalRoute(f.timeout, a.Roots())
 	return client, self, nil
 }
 
@@ -124,13 +124,13 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, explain boo
 	}
 	if explain {
 		for i := range out.Choices {
-			c := candidateResult{out.Choices[i].ID, out.Choices[i].Value, discovery.Explain(&out.Choices[i].Match, len(out.Choices))}
+			c := candidateResult{out.Choices[i].ID, out.Choices[i].Rating, discovery.Explain(&out.Choices[i].Match, len(out.Choices))}
 			result.Candidates = append(result.Candidates, c)
 			a.Note("candidate %s: relevance %.2f, score %.3f, evidence %.2f, exploration %.2f, rating %.2f", names.Of(c.ID), c.Relevance, c.Score, c.Evidence, c.Exploration, c.Rating)
 		}
 	}
-	for _, t := range out.Tried {
-		p := problem.Of(t.Err)
+	for _, t := range out.FailedCalls {
+		p := problem.AsError(t.Err)
 		result.Tried = append(result.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
 		a.Note("tried %s at %s: %s", names.Of(t.ID), kit.Printable(kit.HostOf(t.URL)), kit.Printable(p.Text()))
 	}

@@ -15,10 +15,10 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 	if h := new(kit.Hinted); errors.As(err, &h) {
 		return err
 	}
-	kind := problem.Of(err).Kind
+	kind := problem.AsError(err).Kind
 	switch {
 	case errors.Is(err, dispatch.ErrBusy):
-		return kit.WithHint(err, "%s", a.AgainWith("--as", "OTHER"))
+		return kit.WithHint(err, "%s", a.CommandLineWith("--as", "OTHER"))
 	case kind == problem.PaymentRequired:
 		return payHint(a, err, f, t, ways)
 	case !isOwnVacant(a, f.where, t):
@@ -27,7 +27,7 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
 	// Only texts that end in "the time that the host allows" or "that the vacant allows" depend on
 	// the setting work.
-	case kind == problem.Deadline && strings.Contains(problem.Of(err).Text(), " allows"):
+	case kind == problem.Deadline && strings.Contains(problem.AsError(err).Text(), " allows"):
 		return kit.WithHint(err, "vacancy update %s work=TIME    # for example 2m, at most 14m", t.Name)
 	case !f.where.IsLocal(a):
 		return err
@@ -42,5 +42,5 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 // isOwnVacant reports whether the user named a vacant by its name on a host that the user operates.
 func isOwnVacant(a *kit.App, w kit.Where, t dispatch.Target) bool {
 	_, public := a.PublicURL(w, t.Name)
-	return !public && t.Address != "" && a.Operates(w)
+	return !public && t.Address != "" && a.IsOperator(w)
 }

@@ -43,10 +43,10 @@ type CallResult struct {
 	printsLate   bool // late outcomes go to standard output instead of notes
 
 	// The following fields are set for a call to a match of a search.
-	Chosen     *matchResult        `json:"chosen,omitempty"`
-	Candidates []candidateResult   `json:"candidates,omitempty"` // with --explain
-	Tried      []triedResult       `json:"tried,omitempty"`
-	Dropped    []discovery.Dropped `json:"dropped,omitempty"`
+	Chosen     *matchResult             `json:"chosen,omitempty"`
+	Candidates []candidateResult        `json:"candidates,omitempty"` // with --explain
+	Tried      []triedResult            `json:"tried,omitempty"`
+	Dropped    []discovery.DroppedMatch `json:"dropped,omitempty"`
 }
 
 type timing struct {
@@ -74,8 +74,8 @@ type lateResult struct {
 func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) CallResult {
 	r := CallResult{
 		As: self.Name, Made: self.Made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.ReplyBound,
-		Resumed: res.Resumed, Reset: res.Reset, Status: res.Status, Unknown: res.Unknown,
-		Timing: timing{canon.FormatTime(res.Began), kit.Milliseconds(res.Took), kit.Milliseconds(res.Wire), res.Posts},
+		Resumed: res.Resumed, Reset: res.IsReset, Status: res.Status, Unknown: res.Unknown,
+		Timing: timing{canon.FormatTime(res.Began), kit.Milliseconds(res.Took), kit.Milliseconds(res.PostTime), res.Posts},
 	}
 	if !res.RequestHash.IsZero() {
 		r.Request, r.RequestHash = envelope.AppendMessage(nil, &res.Request), &res.RequestHash
@@ -86,13 +86,13 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	if !res.ReplyHash.IsZero() {
 		r.ReplyHash = &res.ReplyHash
 	}
-	r.Reply, r.Text = spoken(res.Reply)
+	r.Reply, r.Text = encodeReply(res.Reply)
 	for _, l := range res.Late {
 		late := lateResult{
 			Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
 			RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
 		}
-		late.Reply, late.Text = spoken(l.Reply)
+		late.Reply, late.Text = encodeReply(l.Reply)
 		if !l.ReplyHash.IsZero() {
 			late.ReplyHash = &l.ReplyHash
 		}
@@ -101,7 +101,7 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	return r
 }
 
-func spoken(reply *envelope.Envelope) (json.RawMessage, *string) {
+func encodeReply(reply *envelope.Envelope) (json.RawMessage, *string) {
 	if reply == nil {
 		return nil, nil
 	}
@@ -136,33 +136,33 @@ func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
 
 // showCall prints a call, or reports err with the known result of the call. In both cases it prints
 // the late outcomes of earlier calls, because they are not reported again.
-func showCall(a *kit.App, known CallResult, err error, print func(io.Writer)) error {
-	if !known.printsLate || err != nil {
-		for _, l := range known.Late {
+func showCall(a *kit.App, result CallResult, err error, print func(io.Writer)) error {
+	if !result.printsLate || err != nil {
+		for _, l := range result.Late {
 			a.Note("earlier %s", l.text())
 		}
 	}
-	for _, u := range known.Unknown {
+	for _, u := range result.Unknown {
 		a.Note("%s", kit.Printable(u))
 	}
-	if known.Cut != "" {
-		a.Note("%s", cutRemark(known.Cut))
+	if result.Cut != "" {
+		a.Note("%s", cutRemark(result.Cut))
 	}
-	if known.Resumed && err == nil {
+	if result.Resumed && err == nil {
 		a.Note("an earlier run had begun this call: the same bytes were sent again")
 	}
 	if err != nil {
-		return &callError{err, known}
+		return &callError{err, result}
 	}
-	if err := a.Print(known, print); err != nil || !known.hasNewThread {
+	if err := a.Print(result, print); err != nil || !result.hasNewThread {
 		return err
 	}
-	a.Note("the agent remembers this thread; continue it with --context -, or later with --context %s", known.Context)
+	a.Note("the agent remembers this thread; continue it with --context -, or later with --context %s", result.Context)
 	return nil
 }
 
 func cutRemark(cut string) string {
-	switch call.Cut(cut) {
+	switch call.CutReason(cut) {
 	case call.CutCanceled:
 		return "the answer is cut: this part of it came before the call was canceled"
 	case call.CutLength:

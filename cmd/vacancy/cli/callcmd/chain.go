@@ -95,16 +95,16 @@ func end(word string, id identity.ID) string {
 type chainEntry struct{ export.Entry }
 
 func (e chainEntry) text(w io.Writer) error {
-	at := e.Time
+	timestamp := e.Time
 	if t, err := canon.ParseTime(e.Time); err == nil {
-		at = t.Format(time.DateTime)
+		timestamp = t.Format(time.DateTime)
 	}
 	if e.Kind == "reset" {
-		_, err := fmt.Fprintf(w, "%6d  %s  reset %d\n", e.Position, at, e.Epoch)
+		_, err := fmt.Fprintf(w, "%6d  %s  reset %d\n", e.Position, timestamp, e.Epoch)
 		return err
 	}
 	const indent = 6 + 2 + len(time.DateTime) + 2
-	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, at, e.number(e.Seq), said(e.Said), indent, "", e.outcome())
+	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, timestamp, e.number(e.Seq), formatText(e.RecordedText), indent, "", e.outcome())
 	return err
 }
 
@@ -115,7 +115,7 @@ func (e chainEntry) outcome() string {
 	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
 		cut := kit.FormatIf(d.Cut != "", ", cut: %s", kit.Printable(string(d.Cut)))
-		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), said(d.Said), d.TookMS, cut, kit.UsageText(e.Decision.Usage))
+		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), formatText(d.RecordedText), d.TookMS, cut, kit.UsageText(e.Decision.Usage))
 	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
 		return "never answered: " + kit.Printable(kit.Clip(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.UsageText(e.Decision.Usage)
 	case e.Fate == transcript.Void:
@@ -126,7 +126,7 @@ func (e chainEntry) outcome() string {
 	return "not answered yet"
 }
 
-func said(s export.Said) string {
+func formatText(s export.RecordedText) string {
 	switch {
 	case s.Sealed:
 		return "(sealed)"

@@ -122,7 +122,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
 		if err := update(filepath.Join(root, ".gemini", "settings.json"), func(old []byte) ([]byte, bool, error) {
 			merged, replaced, err := mcpclients.GeminiAgents.Merge(old, mcpclients.Entry{Name: "enableAgents", Value: !f.disable})
 			if err != nil {
-				err = problem.Wrap(problem.Damaged, err, "%s", problem.Of(err).Text())
+				err = problem.Wrap(problem.Damaged, err, "%s", problem.AsError(err).Text())
 			}
 			return merged, replaced, err
 		}); err != nil {

@@ -16,7 +16,7 @@ func TestNamesOfGeminiAgents(t *testing.T) {
 		"": "", "a/b": "", `a\b`: "", "..": "", "a..b": "", "../x": "", "狐": "", "\x00": "", strings.Repeat("x", maxGeminiName+1): "",
 	} {
 		got, err := geminiName(name)
-		if got != want || problem.Is(err, problem.Usage) != (want == "") || err != nil && !strings.Contains(problem.Of(err).Text(), "NAME: expected the name of an agent") {
+		if got != want || problem.Is(err, problem.Usage) != (want == "") || err != nil && !strings.Contains(problem.AsError(err).Text(), "NAME: expected the name of an agent") {
 			t.Errorf("geminiName(%q) = %q, %v; want %q", name, got, err, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestFlagsOfGeminiThatAreRefused(t *testing.T) {
 		{geminiFlags{authEnv: "1A"}, false, true, "--auth-env: expected the name"},
 	} {
 		err := tt.flags.check(tt.root, tt.named)
-		if tt.want == "" && err != nil || tt.want != "" && (!problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), tt.want) || strings.Contains(problem.Of(err).Text(), "secret")) {
+		if tt.want == "" && err != nil || tt.want != "" && (!problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), tt.want) || strings.Contains(problem.AsError(err).Text(), "secret")) {
 			t.Errorf("check(%+v, %v, %v) = %v, want %q", tt.flags, tt.root, tt.named, err, tt.want)
 		}
 	}
@@ -90,7 +90,7 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	for _, folder := range folders {
 		path := filepath.Join(folder, "settings.json")
 		_, err := mcpclients.Update(path, false, func([]byte) ([]byte, bool, error) { return []byte("{}"), false, nil })
-		if err = fileProblem(path, err); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), path+" cannot be written: ") {
+		if err = fileProblem(path, err); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), path+" cannot be written: ") {
 			t.Errorf("%s: %v", folder, err)
 		}
 	}

@@ -73,16 +73,16 @@ func listIdentities(a *kit.App) error {
 	if chosen == "" && len(names) == 1 {
 		chosen = names[0]
 	}
-	all := idsResult{Identities: []idResult{}, Default: chosen}
+	result := idsResult{Identities: []idResult{}, Default: chosen}
 	for _, name := range names {
 		id, err := h.Open(name)
 		if err != nil {
-			a.Note("%s: %s", name, kit.Printable(problem.Of(err).Text()))
+			a.Note("%s: %s", name, kit.Printable(problem.AsError(err).Text()))
 			continue
 		}
-		all.Identities = append(all.Identities, describe(id))
+		result.Identities = append(result.Identities, describe(id))
 	}
-	return a.Show(all)
+	return a.Show(result)
 }
 
 type idsResult struct {

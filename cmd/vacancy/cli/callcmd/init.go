@@ -41,7 +41,7 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 				return err
 			}
 			if capability != "" {
-				if err := bundle.MakeCard(cmd.Context(), capability); err != nil {
+				if err := bundle.SignCard(cmd.Context(), capability); err != nil {
 					return err
 				}
 			}
@@ -49,7 +49,7 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 			if err != nil {
 				return err
 			}
-			id, err := h.Make(cmd.Context(), args[0], bundle)
+			id, err := h.Create(cmd.Context(), args[0], bundle)
 			if err != nil {
 				return err
 			}

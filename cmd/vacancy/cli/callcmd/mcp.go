@@ -73,7 +73,7 @@ same question gets its answer.
 				return relay.Serve(ctx, a.In, a.Out)
 			})
 			if relay.Team == nil && isWithoutTeam(err) {
-				a.Note("the tools for a team of agents are not served: %s", kit.Printable(problem.Of(err).Text()))
+				a.Note("the tools for a team of agents are not served: %s", kit.Printable(problem.AsError(err).Text()))
 				return relay.Serve(ctx, a.In, a.Out)
 			}
 			return err
@@ -153,7 +153,7 @@ func (s mcpServer) relay(a *kit.App, ctx context.Context, w kit.Where) (*mcprela
 	if err != nil {
 		return nil, err
 	}
-	if key != "" && kit.InClear(u) {
+	if key != "" && kit.IsUnencrypted(u) {
 		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
 	}
 	return &mcprelay.Relay{URL: s.url(), Key: key, HTTP: a.HTTP(0), StopsTasks: true, Note: a.Note}, nil

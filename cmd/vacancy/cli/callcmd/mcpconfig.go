@@ -57,7 +57,7 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if name == "" {
 			err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(clients.Names(), ", "), Got: "none"}
-			return kit.WithHint(err, "%s", a.AgainWith("--client", clients.Names()[0]))
+			return kit.WithHint(err, "%s", a.CommandLineWith("--client", clients.Names()[0]))
 		}
 		client, err := clients.Find(name)
 		if err != nil {
@@ -152,7 +152,7 @@ func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Wher
 	case err != nil:
 		return e, err
 	case s.name != "" && !slices.Contains(tools, "ask"):
-		return e, kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls", kit.Printable(s.name)), "%s", a.AgainWith("--as", "IDENTITY"))
+		return e, kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls", kit.Printable(s.name)), "%s", a.CommandLineWith("--as", "IDENTITY"))
 	case relay.Key != "":
 		e.Variable = kit.AccountKeyEnv
 	case s.name != "":

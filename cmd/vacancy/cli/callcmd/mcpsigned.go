@@ -36,30 +36,30 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 	if err != nil {
 		return err
 	}
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return err
 	}
 	search := s.base
-	if at != nil && at.Record.URL == s.base {
-		search = cmp.Or(at.Record.RegistryURL, search)
+	if host != nil && host.Record.URL == s.base {
+		search = cmp.Or(host.Record.RegistryURL, search)
 	}
 	// All questions end with the program. Each call is stored, and the same question resumes it.
 	asking, end := context.WithCancel(ctx)
 	defer end()
 	h := &signedHost{
 		a: a, base: s.base, self: self, web: a.HTTP(signedTime), where: w, flags: callFlags{as: as, where: w}, asking: asking,
-		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.Carried(search, a.HTTP(0)), URL: search}}},
+		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(search, a.HTTP(0)), URL: search}}},
 	}
 	about := mcptool.About{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, and ask by ask_agent."}
 	server := mcptool.OfHost(about, func(context.Context) mcptool.Host { return h })
 	if s.name != "" {
-		one, err := h.agent(ctx, s.name)
+		agent, err := h.agent(ctx, s.name)
 		if err != nil {
 			return err
 		}
-		about = mcptool.About{Name: s.name, Version: kit.Version(), Instructions: one.target.Card.CapabilityText, Of: one.target.ID}
-		server = mcptool.Vacant(about, func(context.Context) mcptool.Agent { return one })
+		about = mcptool.About{Name: s.name, Version: kit.Version(), Instructions: agent.target.Card.CapabilityText, Of: agent.target.ID}
+		server = mcptool.Vacant(about, func(context.Context) mcptool.Agent { return agent })
 	}
 	relay := &mcprelay.Relay{URL: "http://localhost", HTTP: mcprelay.Local(server), Note: a.Note}
 	return relay.Serve(ctx, a.In, a.Out)
@@ -93,11 +93,11 @@ func (h *signedHost) search(ctx context.Context, q discovery.Query) (mcptool.Fou
 }
 
 func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, error) {
-	one, err := h.agent(ctx, name)
+	agent, err := h.agent(ctx, name)
 	if err != nil {
 		return mcptool.Shown{}, err
 	}
-	shown, there, err := mcptool.ShowByID(ctx, one.target.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
+	shown, there, err := mcptool.ShowByID(ctx, agent.target.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
 		return h.search(ctx, discovery.Query{ShortID: shortID, Limit: 1})
 	})
 	if err == nil && !there {
@@ -107,11 +107,11 @@ func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, erro
 }
 
 func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
-	one, err := h.agent(ctx, name)
+	agent, err := h.agent(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return one, nil
+	return agent, nil
 }
 
 func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, error) {
@@ -142,13 +142,13 @@ type question struct {
 // Ask implements mcptool.Agent. If the client cancels a question, only the wait ends; the call
 // remains stored.
 func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string)) (mcptool.Answer, error) {
-	one, err := s.ask(q)
+	pending, err := s.ask(q)
 	if err != nil {
 		return mcptool.Answer{}, err
 	}
-	answer, err := one.wait(ctx, mcptool.AnswerTime)
+	answer, err := pending.wait(ctx, mcptool.AnswerTime)
 	if problem.Is(err, problem.Canceled) {
-		one.end()
+		pending.end()
 	}
 	return answer, err
 }
@@ -157,9 +157,9 @@ func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string
 func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, known := range s.questions {
-		if q.ID != "" && known.key == s.target.ID.String()+q.ID {
-			return known, nil
+	for _, prev := range s.questions {
+		if q.ID != "" && prev.key == s.target.ID.String()+q.ID {
+			return prev, nil
 		}
 	}
 	var random [16]byte
@@ -167,35 +167,35 @@ func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
 		return nil, err
 	}
 	name := hex.EncodeToString(random[:])
-	one := &question{id: "call-" + name, context: cmp.Or(q.Context, "ctx-"+name), of: s.signedHost, done: make(chan struct{})}
+	pending := &question{id: "call-" + name, context: cmp.Or(q.Context, "ctx-"+name), of: s.signedHost, done: make(chan struct{})}
 	if q.ID != "" {
-		one.key = s.target.ID.String() + q.ID
+		pending.key = s.target.ID.String() + q.ID
 	}
 	ctx, end := context.WithTimeout(s.asking, signedTime)
-	one.end = end
-	if s.questions = append(s.questions, one); len(s.questions) > maxQuestions {
+	pending.end = end
+	if s.questions = append(s.questions, pending); len(s.questions) > maxQuestions {
 		s.questions = s.questions[1:]
 	}
 	go func() {
 		defer end()
-		defer close(one.done)
-		one.answer, one.err = s.make(ctx, q.Text, one.context, q.Most)
-		one.answer.Task = one.id
+		defer close(pending.done)
+		pending.answer, pending.err = s.make(ctx, q.Text, pending.context, q.Most)
+		pending.answer.Task = pending.id
 	}()
-	return one, nil
+	return pending, nil
 }
 
 // make calls the vacant like "vacancy call".
-func (s *signedAgent) make(ctx context.Context, text, thread string, most *money.Amount) (answer mcptool.Answer, err error) {
+func (s *signedAgent) make(ctx context.Context, text, thread string, maxPrice *money.Amount) (answer mcptool.Answer, err error) {
 	if err := checkText(text); err != nil {
 		return answer, err
 	}
 	caller := s.a.Dispatcher(s.self, s.web, signedTime)
-	caller.MaxPrice = (*int64)(most)
+	caller.MaxPrice = (*int64)(maxPrice)
 	caller.Check = checkPayer(s.a, s.flags, s.self, s.web)
 	price, _, err := priceOf(ctx, s.web, s.target)
-	if err == nil && most != nil && price > int64(*most) {
-		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.Printable(s.target.Name), money.Amount(price), *most)
+	if err == nil && maxPrice != nil && price > int64(*maxPrice) {
+		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.Printable(s.target.Name), money.Amount(price), *maxPrice)
 	}
 	if err != nil {
 		return answer, err
@@ -206,7 +206,7 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, most *money
 		if problem.Is(err, problem.PaymentRequired) {
 			err = payHint(s.a, err, s.flags, s.target, res.Pay)
 		}
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		if hint := s.a.Hint(err); hint != "" {
 			p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
 		}
@@ -253,14 +253,14 @@ func (r *payableCall) Members() any {
 	}{pay}
 }
 
-// wait returns the answer, or a pending answer if the question takes longer than most.
-func (q *question) wait(ctx context.Context, most time.Duration) (mcptool.Answer, error) {
-	timer := time.NewTimer(most)
+// wait returns the answer, or a pending answer if the question takes longer than timeout.
+func (q *question) wait(ctx context.Context, timeout time.Duration) (mcptool.Answer, error) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-q.done:
 		return q.answer, q.err
-	case <-mcprelay.Canceled(ctx):
+	case <-mcprelay.CancelChannel(ctx):
 		return mcptool.Answer{}, problem.New(problem.Canceled, "the question was canceled")
 	case <-timer.C:
 		return mcptool.Answer{Context: q.context, Task: q.id, State: "working"}, nil

@@ -29,18 +29,18 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 		if pays || problem.Is(err, problem.NotFound) { // a host without accounts does not charge
 			return nil
 		}
-		if most, known, priceErr := priceOf(ctx, web, t); priceErr != nil || known && most == 0 {
+		if price, isKnown, priceErr := priceOf(ctx, web, t); priceErr != nil || isKnown && price == 0 {
 			return priceErr
 		}
 		hint := keyed + "vacancy call " + kit.ShellWord(strings.TrimSuffix(t.URL, "/a2a/message/send")) + " TEXT --stream    # the key pays for streams"
 		switch {
 		case problem.Is(err, problem.Unauthorized):
-			hint = "env -u " + kit.AccountKeyEnv + " " + a.Again()
+			hint = "env -u " + kit.AccountKeyEnv + " " + a.CommandLine()
 		case err == nil && (payer.Key == nil || payer.Key.MayLink()):
 			hint = linkCommand(t.URL)
 		}
 		if err != nil {
-			err = problem.Wrap(problem.Of(err).Kind, err, "it is not known whether the key in $%s pays for signed calls of %s: %s; nothing was sent", kit.AccountKeyEnv, self.Name, problem.Of(err).Text())
+			err = problem.Wrap(problem.AsError(err).Kind, err, "it is not known whether the key in $%s pays for signed calls of %s: %s; nothing was sent", kit.AccountKeyEnv, self.Name, problem.AsError(err).Text())
 		} else {
 			err = problem.New(problem.PaymentRequired, "the account of the key in $%s does not pay for signed calls of %s; nothing was sent", kit.AccountKeyEnv, self.Name)
 		}
@@ -50,8 +50,8 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 
 // linkCommand returns the command that links an account to the caller on the vacant's host, so that
 // the account pays for the caller's signed calls.
-func linkCommand(at string) string {
-	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at))
+func linkCommand(rawURL string) string {
+	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(rawURL))
 }
 
 // keyed begins a command that needs an account key. The key of this run may have been set only for
@@ -75,37 +75,37 @@ func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []strin
 
 // shortHint adds a hint how the account can get money to the refusal of a call. Only the host knows
 // whether it takes cards.
-func shortHint(err error, at string) error {
-	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(at)))
+func shortHint(err error, address string) error {
+	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(address)))
 }
 
 // keyHint adds a hint to the refusal of an A2A call that the key in $VACANCY_KEY should pay for. It
 // applies if the call costs money and has no payer, or if the host does not know the key.
-func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
+func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, address string) error {
 	var refused *a2awire.RPCError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	reason, members := refused.Info()
-	key, keyErr := a.AccountKeyFor(ctx, f.where, at)
-	sent, again := keyErr == nil && key != "", a.Again()
+	key, keyErr := a.AccountKeyFor(ctx, f.where, address)
+	sent, again := keyErr == nil && key != "", a.CommandLine()
 	if f.where.Host == "" {
-		again = a.AgainWith("--host", kit.HostOf(at))
+		again = a.CommandLineWith("--host", kit.HostOf(address))
 	}
 	switch {
 	case members["code"] == problem.PaymentRequired.String() && !sent:
-		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, at), "%s%s", keyed, again)
+		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, address), "%s%s", keyed, again)
 	case members["code"] == problem.PaymentRequired.String(): // the account of the key has too little money
-		return shortHint(refusedCall(problem.PaymentRequired, refused, at), at)
+		return shortHint(refusedCall(problem.PaymentRequired, refused, address), address)
 	case reason == "UNAUTHORIZED" && sent:
-		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(at)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
-		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyed, a.Again(), kit.AccountKeyEnv, a.Again())
+		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(address)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
+		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyed, a.CommandLine(), kit.AccountKeyEnv, a.CommandLine())
 	}
 	return err
 }
 
-func refusedCall(kind problem.Kind, refused *a2awire.RPCError, at string) error {
-	return problem.New(kind, "%s refused the call (%d): %s", kit.Printable(at), kind.Row().Status, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
+func refusedCall(kind problem.Kind, refused *a2awire.RPCError, address string) error {
+	return problem.New(kind, "%s refused the call (%d): %s", kit.Printable(address), kind.Row().Status, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
 }
 
 // maxRefusal limits the characters of a host's refusal that are printed.

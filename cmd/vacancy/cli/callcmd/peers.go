@@ -113,7 +113,7 @@ func readPeers(a *kit.App) (*agents.Peers, error) {
 	}
 	peers, err := agents.NewPeers(file.Peers...)
 	if err != nil {
-		return nil, problem.Within(problem.Usage, path, err)
+		return nil, problem.WithPlace(problem.Usage, path, err)
 	}
 	return peers, nil
 }
@@ -139,7 +139,7 @@ func keepPeers(a *kit.App, peers *agents.Peers) error {
 		err = os.Rename(fresh, path)
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written", path)
@@ -190,10 +190,10 @@ skills. The URL must be https, unless the agent is on this machine.`,
 }
 
 func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
-	r := peersResult{Peers: []agents.Resolved{}, add: a.Command("peers add URL")}
+	r := peersResult{Peers: []agents.RatedPeer{}, add: a.Command("peers add URL")}
 	if skill != "" || len(peers.All()) > 0 {
 		var err error
-		if r.Peers, err = peers.Resolve(skill); err != nil {
+		if r.Peers, err = peers.Find(skill); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
 }
 
 type peersResult struct {
-	Peers []agents.Resolved `json:"peers"`
+	Peers []agents.RatedPeer `json:"peers"`
 
 	add string // command that admits a peer
 }
@@ -222,7 +222,7 @@ func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, thre
 	if err != nil {
 		return err
 	}
-	fit, err := peers.Resolve(f.agent.peer)
+	fit, err := peers.Find(f.agent.peer)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, thre
 		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		a.Note("%s is out of reach: %s", kit.Printable(p.URL), problem.Of(err).Text())
+		a.Note("%s is out of reach: %s", kit.Printable(p.URL), problem.AsError(err).Text())
 	}
 	return err
 }

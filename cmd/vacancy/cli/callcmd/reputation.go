@@ -61,7 +61,7 @@ type reputationResult struct {
 }
 
 func (r reputationResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: score %.3f, evidence %.2f, %s\n", kit.Printable(r.Name), r.Score, r.Evidence, kit.Counted(r.Rows, "review"))
+	fmt.Fprintf(w, "%s: score %.3f, evidence %.2f, %s\n", kit.Printable(r.Name), r.Score, r.Evidence, kit.Plural(r.Rows, "review"))
 	for _, substrate := range slices.Sorted(maps.Keys(r.States)) {
 		state := r.States[substrate]
 		fmt.Fprintf(w, "  %s%s: %s\n", kit.Printable(substrate), kit.FormatIf(substrate == r.Current, " (answers now)"), state.Text())

@@ -55,7 +55,7 @@ others.`,
 				}
 			}
 			if err := ratings.Check(); err != nil {
-				p := problem.Of(err)
+				p := problem.AsError(err)
 				return &problem.Error{Kind: problem.Usage, Field: "--" + strings.TrimPrefix(p.Field, "dimensions."), Want: p.Want + ", for example 0.8", Got: p.Got}
 			}
 			ctx, web := cmd.Context(), a.HTTP(kit.CallTimeout)
@@ -81,7 +81,7 @@ others.`,
 				err = signed.Record.Sign(ctx, self.Key)
 			}
 			if err != nil {
-				return problem.Within(problem.Usage, "the review", err)
+				return problem.WithPlace(problem.Usage, "the review", err)
 			}
 			if err := signed.store(self, call); err != nil {
 				return err

@@ -70,7 +70,7 @@ A PROMPT of "-" is standard input.`,
 			r := routeResult{Compared: compared, Choices: []fitResult{}}
 			for i := range fits[:min(len(fits), f.show)] {
 				fit := &fits[i]
-				r.Choices = append(r.Choices, fitResult{newMatchResult(&fit.Match), fit.Fit, fit.Value, fit.Words})
+				r.Choices = append(r.Choices, fitResult{newMatchResult(&fit.Match), fit.Fit, fit.Rating, fit.Words})
 			}
 			return a.Show(r)
 		},
@@ -98,7 +98,7 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 		fits, compared, err := fits(a, ctx, client, q, f.among, prompt, client.Policy)
 		var choices []discovery.Choice
 		for _, fit := range fits {
-			choices = append(choices, discovery.Choice{Match: fit.Match, Value: fit.Value})
+			choices = append(choices, discovery.Choice{Match: fit.Match, Rating: fit.Rating})
 		}
 		if err == nil && len(choices) == 0 {
 			err = kit.WithHint(problem.New(problem.NotFound, "none of %d cards shares a word with the prompt", compared), "vacancy route --capability WORDS, or --among %d", 2*f.among)

@@ -62,7 +62,7 @@ func finder(a *kit.App, ctx context.Context, f findFlags, w kit.Where, web *disp
 	if err != nil {
 		return nil, err
 	}
-	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.Carried(url, web), URL: url}}}, nil
+	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(url, web), URL: url}}}, nil
 }
 
 func searchCommand(a *kit.App) *cobra.Command {
@@ -118,7 +118,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 	return cmd
 }
 
-func noteDropped(a *kit.App, dropped []discovery.Dropped) {
+func noteDropped(a *kit.App, dropped []discovery.DroppedMatch) {
 	const most = 5
 	for i, d := range dropped {
 		if i == most {
@@ -163,7 +163,7 @@ func newMatchResult(m *discovery.Match) matchResult {
 		r.Link = host + m.Name + "/"
 	}
 	if l := m.Listing; l != nil {
-		r.Tags, r.Skills, r.Summary, r.Family, r.Owner = l.Tags, l.Skills, l.Summary, l.Family, l.Owner
+		r.Tags, r.Skills, r.Summary, r.Family, r.Owner = l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner
 	}
 	return r
 }
@@ -179,9 +179,9 @@ func (r matchResult) line(value float64) string {
 }
 
 type searchResult struct {
-	Matches []matchResult       `json:"matches"`
-	Dropped []discovery.Dropped `json:"dropped,omitempty"`
-	Next    string              `json:"next,omitempty"`
+	Matches []matchResult            `json:"matches"`
+	Dropped []discovery.DroppedMatch `json:"dropped,omitempty"`
+	Next    string                   `json:"next,omitempty"`
 }
 
 func (r searchResult) Print(w io.Writer) {

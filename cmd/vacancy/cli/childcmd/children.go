@@ -39,17 +39,17 @@ answer" means that its parent's plan runs without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
 		Op: admin.ListChildren,
-		Request: func(q kit.Asked) (admin.ChildList, error) {
-			return admin.ChildList{One: admin.One{Vacant: q.Args[0]}}, nil
+		Request: func(q kit.Request) (admin.ChildList, error) {
+			return admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: q.Args[0]}}, nil
 		},
-		Next: func(in *admin.ChildList, all *admin.Children, page admin.Children) bool {
-			all.Children, in.Cursor = append(all.Children, page.Children...), page.Next
+		Next: func(in *admin.ChildList, list *admin.Children, page admin.Children) bool {
+			list.Children, in.Cursor = append(list.Children, page.Children...), page.Next
 			return page.Next != ""
 		},
-		Object: func(all admin.Children) any { return map[string]any{"children": sortByName(all)} },
-		Print: func(w io.Writer, all admin.Children) {
-			rows := make([][]any, len(all.Children))
-			for i, c := range sortByName(all) {
+		Object: func(list admin.Children) any { return map[string]any{"children": sortByName(list)} },
+		Print: func(w io.Writer, list admin.Children) {
+			rows := make([][]any, len(list.Children))
+			for i, c := range sortByName(list) {
 				handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
 				switch {
 				case c.Graduated:
@@ -70,7 +70,7 @@ answer" means that its parent's plan runs without it.`,
 				if c.MedianMS != nil {
 					took = fmt.Sprintf("%d ms", *c.MedianMS)
 				}
-				state := kit.Painted(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
+				state := kit.PaintedText(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
 				rows[i] = []any{c.Vacant.Name, c.Path, handler, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failed, took), does}
 			}
 			if len(rows) == 0 {
@@ -85,8 +85,8 @@ answer" means that its parent's plan runs without it.`,
 
 // sortByName returns the children of all pages by name. The pages are ordered by id. The returned
 // slice is never nil.
-func sortByName(all admin.Children) []admin.Child {
-	children := append([]admin.Child{}, all.Children...)
+func sortByName(list admin.Children) []admin.Child {
+	children := append([]admin.Child{}, list.Children...)
 	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 	return children
 }

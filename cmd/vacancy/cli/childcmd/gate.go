@@ -33,7 +33,7 @@ sibling.`,
 			Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 			Op:      admin.GetGate,
 			API:     kit.TenantAPI(gateTenant),
-			Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
 			Print:   printGate,
 		}.Command(a),
 		gateSetCommand(a),
@@ -46,7 +46,7 @@ func gateSetCommand(a *kit.App) *cobra.Command {
 	var mode, detector string
 	var limit int
 	var threshold float64
-	var asked kit.Asked
+	var asked kit.Request
 	return kit.Operation[admin.OfTenant, admin.GatePolicy]{
 		Use:   "set",
 		Short: "Set the policy of the gate",
@@ -69,7 +69,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 			fs.StringVar(&mode, "mode", "", "default, strict or reference")
 			fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
 		},
-		Request: func(q kit.Asked) (admin.OfTenant, error) {
+		Request: func(q kit.Request) (admin.OfTenant, error) {
 			asked = q
 			if !q.Changed("limit") && !q.Changed("threshold") && mode == "" && detector == "" {
 				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
@@ -105,7 +105,7 @@ func printGate(w io.Writer, r admin.GatePolicy) {
 	}
 	fmt.Fprintf(w, "graduations are judged by the policy %s\n", kit.Printable(whose))
 	kit.Members(w, "limit", fmt.Sprintf("%d of one parent within 24 hours", r.Policy.Limit), "threshold", r.Policy.Threshold, "mode", r.Policy.Mode, "detector", r.Policy.Detector)
-	if r.Policy.Detector == gate.ByZeros {
+	if r.Policy.Detector == gate.DetectorZeros {
 		fmt.Fprintln(w, "  nothing is checked for collusion")
 	}
 }

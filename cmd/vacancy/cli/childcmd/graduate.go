@@ -105,13 +105,13 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 		return err
 	}
 	if f.capability == "" && half == nil {
-		view, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: child.id.String()}})
+		view, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: child.id.String()}})
 		if err != nil {
 			return err
 		}
 		return a.Show(graduateResult{View: view, name: name, explain: true})
 	}
-	sub, err := submission(a, ctx, c, f, child, half)
+	sub, err := buildSubmission(a, ctx, c, f, child, half)
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
 	} else {
-		at := c.Remote.Record
-		url, urlErr := c.Remote.URLOf(cmp.Or(at.GraduateURL, at.RegistryURL, at.URL))
+		record := c.Remote.Record
+		url, urlErr := c.Remote.URLOf(cmp.Or(record.GraduateURL, record.RegistryURL, record.URL))
 		if urlErr != nil {
 			return urlErr
 		}
@@ -155,7 +155,7 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 	var line gate.StepName
 	for end := a.Now().Add(wait); ; {
 		// Only the admin API returns the evidence.
-		next, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: view.Child.String()}, Position: view.Position})
+		next, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: view.Child.String()}, Position: view.Position})
 		if err != nil {
 			return view, err
 		}
@@ -173,11 +173,11 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 	}
 }
 
-// submission collects both signatures. If the parent or the child is a local identity, submission
+// buildSubmission collects both signatures. If the parent or the child is a local identity, buildSubmission
 // also signs the artefacts of an acceptance with its key.
-func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
+func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
-	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: child.id.String()})
+	kept, err := admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: child.id.String()})
 	if err != nil {
 		return sub, err
 	}
@@ -196,12 +196,12 @@ func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlag
 		sub.Artefacts = half.Artefacts
 		f.capability = cmp.Or(f.capability, half.Request.CapabilityText)
 	}
-	sub.Request = composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
+	sub.Request = composite.GraduationRequest{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
 	if half != nil && half.Request.Hash() != sub.Request.Hash() {
 		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.with)
 	}
 	for _, p := range []party{parent, child} {
-		if err := consent(a, ctx, c, p, &sub.Request); err != nil {
+		if err := signAsParty(a, ctx, c, p, &sub.Request); err != nil {
 			return sub, err
 		}
 	}
@@ -217,5 +217,5 @@ func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlag
 		}
 		return a.RegistryURL(ctx, "", f.where)
 	}
-	return sub, artefacts(a, ctx, where, f, &m, parent, child, &sub)
+	return sub, signArtefacts(a, ctx, where, f, &m, parent, child, &sub)
 }

@@ -49,8 +49,8 @@ func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) er
 	if self.id != m.ParentID && self.id != m.ChildID {
 		return problem.New(problem.Usage, "the manifest is for parent %s and child %s, and not for %s", m.ParentID.Short(), m.ChildID.Short(), own.Name)
 	}
-	sub := graduation.Submission{Request: composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}}
-	if err := consent(a, ctx, nil, self, &sub.Request); err != nil {
+	sub := graduation.Submission{Request: composite.GraduationRequest{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}}
+	if err := signAsParty(a, ctx, nil, self, &sub.Request); err != nil {
 		return err
 	}
 	var parent, child party
@@ -60,7 +60,7 @@ func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) er
 		child = self
 	}
 	where := func() (string, error) { return a.RegistryURL(ctx, f.registry, f.where) }
-	if err := artefacts(a, ctx, where, f, m, parent, child, &sub); err != nil {
+	if err := signArtefacts(a, ctx, where, f, m, parent, child, &sub); err != nil {
 		return err
 	}
 	b, err := sub.Blob()
@@ -91,7 +91,7 @@ func readHalf(path string) (*graduation.Submission, error) {
 	}
 	sub, err := graduation.ParseSubmission(b)
 	if err != nil {
-		return nil, problem.New(problem.Usage, "%s is not a request printed with --print: %s", path, problem.Of(err).Text())
+		return nil, problem.New(problem.Usage, "%s is not a request printed with --print: %s", path, problem.AsError(err).Text())
 	}
 	return &sub, nil
 }

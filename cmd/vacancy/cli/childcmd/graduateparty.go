@@ -22,9 +22,9 @@ import (
 // party is the parent or child of a graduation. The party is a vacant of the gate's host or a local
 // identity.
 type party struct {
-	id    identity.ID
-	own   *datadir.Identity // nil if the host signs or the party has signed
-	given []byte            // signature of a party that has signed
+	id        identity.ID
+	own       *datadir.Identity // nil if the host signs or the party has signed
+	signature []byte            // signature of a party that has signed
 }
 
 // partyNamed finds a party by name or id, first among the host's vacants, then among the local
@@ -57,9 +57,9 @@ func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, h
 	if half != nil {
 		switch r := &half.Request; {
 		case id == r.ParentID && len(r.SignatureParent) > 0:
-			return party{id: id, given: r.SignatureParent}, nil
+			return party{id: id, signature: r.SignatureParent}, nil
 		case id == r.ChildID && len(r.SignatureChild) > 0:
-			return party{id: id, given: r.SignatureChild}, nil
+			return party{id: id, signature: r.SignatureChild}, nil
 		}
 	}
 	_, err := c.Show(ctx, id.String())
@@ -86,9 +86,9 @@ func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, h
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
 }
 
-func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.Request) error {
-	if p.given != nil {
-		return take(p, r, p.given)
+func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.GraduationRequest) error {
+	if p.signature != nil {
+		return addSignature(p, r, p.signature)
 	}
 	if p.own != nil {
 		if p.id == r.ParentID {
@@ -96,7 +96,7 @@ func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *compo
 		}
 		return r.SignChild(ctx, p.own.Key)
 	}
-	got, err := admin.SignGraduation.Call(ctx, c, admin.About(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+	got, err := admin.SignGraduation.Call(ctx, c, admin.ForVacant(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *compo
 	if err != nil {
 		sig = nil
 	}
-	return take(p, r, sig)
+	return addSignature(p, r, sig)
 }
 
-// take adds a signature from the host or the other party, if it is valid.
-func take(p party, r *composite.Request, sig []byte) error {
+// addSignature adds a signature from the host or the other party, if it is valid.
+func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	if !identity.Verify(p.id, r.SigningBytes(), sig) {
 		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
 	}
@@ -120,10 +120,10 @@ func take(p party, r *composite.Request, sig []byte) error {
 	return nil
 }
 
-// artefacts signs the graduated manifest and, for a local child, its next card and register event.
+// signArtefacts signs the graduated manifest and, for a local child, its next card and register event.
 // where returns the URL of the registry that lists the child.
-func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
-	out, own, graduated := &sub.Artefacts, child.own, m.Graduated()
+func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
+	out, own, graduated := &sub.Artefacts, child.own, m.AfterGraduation()
 	if parent.own != nil {
 		if err := graduated.SignParent(ctx, parent.own.Key); err != nil {
 			return err
@@ -163,16 +163,16 @@ func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f 
 	if err := next.Sign(ctx, own.Key); err != nil {
 		return err
 	}
-	at, err := registry.Standing(ctx, own.ID())
+	standing, err := registry.KeyState(ctx, own.ID())
 	if err != nil {
 		return err
 	}
 	key := "graduation:" + next.Hash().String()
-	if !at.Card.IsZero() && at.Card != next.Hash() {
-		key = event.ReplacesKeyAt(at.Card, at.NextSeq)
+	if !standing.Card.IsZero() && standing.Card != next.Hash() {
+		key = event.ReplacesKeyAt(standing.Card, standing.NextSeq)
 	}
 	d := registryclient.Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
-	h, err := d.Sign(ctx, own.Key, at.NextSeq, key, a.Now())
+	h, err := d.Sign(ctx, own.Key, standing.NextSeq, key, a.Now())
 	if err != nil {
 		return err
 	}

@@ -31,31 +31,31 @@ func (r graduateResult) Print(w io.Writer) {
 	// A step that has not run is shown as "-".
 	before := r.Step != "" || r.State == graduation.Accepted
 	for _, s := range gate.Steps() {
-		said := "-"
+		status := "-"
 		switch {
 		case r.State == graduation.Accepted:
-			said = "ok"
+			status = "ok"
 		case before && s.Name != r.Step:
-			said = "ok"
+			status = "ok"
 		case before && r.State == graduation.Open:
-			said, before = "...", false
+			status, before = "...", false
 		case before:
-			said, before = string(r.State), false
+			status, before = string(r.State), false
 			if r.Refusal != nil {
-				said += ": " + kit.Printable(r.Refusal.Detail)
+				status += ": " + kit.Printable(r.Refusal.Detail)
 			}
 		}
-		fmt.Fprintf(w, "  %-10s %s\n", s.Name, said)
+		fmt.Fprintf(w, "  %-10s %s\n", s.Name, status)
 	}
 	if r.Outcome != nil {
 		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.Printable(r.Capability), kit.Printable(r.Outcome.Endpoint))
 	}
 	if r.explain {
-		r.explanation(w)
+		r.printEvidence(w)
 	}
 }
 
-func (r graduateResult) explanation(w io.Writer) {
+func (r graduateResult) printEvidence(w io.Writer) {
 	p := r.Policy
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
 		kit.Printable(p.Version), p.Limit, p.Threshold, kit.Printable(string(p.Mode)), kit.Printable(p.Detector))
@@ -88,13 +88,13 @@ func (r graduateResult) explanation(w io.Writer) {
 }
 
 func signalText(role gate.Role, s *gate.Signal) string {
-	said := string(s.State)
+	text := string(s.State)
 	if s.State == gate.SignalObserved {
-		said = fmt.Sprintf("%.2f", s.Strength)
-		if s.Blocks {
-			said += ", may refuse"
+		text = fmt.Sprintf("%.2f", s.Strength)
+		if s.CanRefuse {
+			text += ", may refuse"
 		} else {
-			said += ", recorded only"
+			text += ", recorded only"
 		}
 	}
 	why := s.Why
@@ -109,21 +109,21 @@ func signalText(role gate.Role, s *gate.Signal) string {
 		}
 	}
 	if why != "" {
-		said += ": " + why
+		text += ": " + why
 	}
 	if in := s.Inputs; in != nil {
 		switch {
 		case in.A == in.B && in.A != "":
-			said += fmt.Sprintf(" (%s)", in.A)
+			text += fmt.Sprintf(" (%s)", in.A)
 		case in.A != "" || in.B != "":
-			said += fmt.Sprintf(" (%s and %s)", in.A, in.B)
+			text += fmt.Sprintf(" (%s and %s)", in.A, in.B)
 		case s.State == gate.SignalObserved:
-			said += fmt.Sprintf(" (similarity %.3f, from %d and %d samples)", in.Similarity, in.SamplesA, in.SamplesB)
+			text += fmt.Sprintf(" (similarity %.3f, from %d and %d samples)", in.Similarity, in.SamplesA, in.SamplesB)
 		case in.SamplesA > 0 || in.SamplesB > 0:
-			said += fmt.Sprintf(" (%d and %d samples)", in.SamplesA, in.SamplesB)
+			text += fmt.Sprintf(" (%d and %d samples)", in.SamplesA, in.SamplesB)
 		}
 	}
-	return kit.Printable(said)
+	return kit.Printable(text)
 }
 
 func refusalOf(v *graduation.View, name string) error {

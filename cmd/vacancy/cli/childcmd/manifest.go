@@ -43,7 +43,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) (err error) {
 				var kept admin.Manifest
 				if given != nil {
-					kept, err = admin.StoreManifest.Call(cmd.Context(), c, admin.About(args[0], op.Raw[composite.ManifestShape](given.Blob())))
+					kept, err = admin.StoreManifest.Call(cmd.Context(), c, admin.ForVacant(args[0], op.Raw[composite.ManifestDocument](given.Blob())))
 				} else {
 					kept, err = manifestNamed(a, cmd.Context(), c, args[0])
 				}
@@ -66,7 +66,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 // manifestNamed returns the manifest of a child that the host stores. name is the name or id of a
 // hosted vacant, or the name of a local identity.
 func manifestNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string) (admin.Manifest, error) {
-	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: name})
+	kept, err := admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: name})
 	if !problem.Is(err, problem.NotFound) {
 		return kept, err
 	}
@@ -81,7 +81,7 @@ func manifestNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string
 	if openErr != nil {
 		return kept, err
 	}
-	return admin.GetManifest.Call(ctx, c, admin.One{Vacant: own.ID().String()})
+	return admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: own.ID().String()})
 }
 
 func readManifest(path string) (composite.Manifest, error) {
@@ -100,9 +100,9 @@ func readManifest(path string) (composite.Manifest, error) {
 	if json.Unmarshal(b, &page) == nil && page.Manifest != nil {
 		b = page.Manifest
 	}
-	m, err := composite.Parse(b)
+	m, err := composite.ParseManifest(b)
 	if err != nil {
-		return m, problem.New(problem.Usage, "%s is not a manifest: %s", path, problem.Of(err).Text())
+		return m, problem.New(problem.Usage, "%s is not a manifest: %s", path, problem.AsError(err).Text())
 	}
 	return m, nil
 }

@@ -26,7 +26,7 @@ the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
 	},
-		kit.Operation[admin.With[op.Raw[plan.Shape]], admin.Plan]{
+		kit.Operation[admin.With[op.Raw[plan.Document]], admin.Plan]{
 			Use:   "set VACANT FILE",
 			Short: "Set the plan of a vacant",
 			Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
@@ -45,24 +45,24 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 			Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
 			Op: admin.SetPlan,
-			Request: func(q kit.Asked) (admin.With[op.Raw[plan.Shape]], error) {
-				doc, err := document(a, q.Args[1])
-				return admin.About(q.Args[0], op.Raw[plan.Shape](doc)), err
+			Request: func(q kit.Request) (admin.With[op.Raw[plan.Document]], error) {
+				doc, err := readDocument(a, q.Args[1])
+				return admin.ForVacant(q.Args[0], op.Raw[plan.Document](doc)), err
 			},
 			Print: printPlan,
 		}.Command(a),
-		kit.Operation[admin.One, admin.Plan]{
+		kit.Operation[admin.VacantRequest, admin.Plan]{
 			Use:     "show VACANT",
 			Short:   "Show the plan of a vacant",
 			Example: "  vacancy plan show lawfirm",
 			Op:      admin.GetPlan,
-			Request: func(q kit.Asked) (admin.One, error) { return admin.One{Vacant: q.Args[0]}, nil },
+			Request: func(q kit.Request) (admin.VacantRequest, error) { return admin.VacantRequest{Vacant: q.Args[0]}, nil },
 			Print:   printPlan,
 		}.Command(a),
 	)
 }
 
-func document(a *kit.App, path string) (json.RawMessage, error) {
+func readDocument(a *kit.App, path string) (json.RawMessage, error) {
 	var in io.Reader = a.In
 	if path != "-" {
 		f, err := os.Open(path)
@@ -81,7 +81,7 @@ func document(a *kit.App, path string) (json.RawMessage, error) {
 	}
 	doc, err := yamldoc.JSON(b)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.Of(err).Text())
+		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.AsError(err).Text())
 	}
 	return doc, nil
 }

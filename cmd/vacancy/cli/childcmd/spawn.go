@@ -58,7 +58,7 @@ substrates and agents are for the operator. The start of the parent's id is appe
   vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
-			s.Tools = once(s.Tools)
+			s.Tools = unique(s.Tools)
 			parent := args[0]
 			missing := ""
 			switch {
@@ -120,7 +120,7 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.S
 	if err != nil {
 		return err
 	}
-	made, err := admin.SpawnChild.Call(ctx, c, admin.About(parent.ID.String(), s))
+	made, err := admin.SpawnChild.Call(ctx, c, admin.ForVacant(parent.ID.String(), s))
 	if err != nil {
 		return spawnHint(err, &s, name)
 	}
@@ -149,14 +149,14 @@ func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning,
 	if err != nil {
 		return made, err
 	}
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return made, err
 	}
 	var base string
-	if at == nil {
+	if host == nil {
 		base, err = a.LocalURL(ctx, w.Data)
-	} else if base, err = at.URLOf(cmp.Or(at.Record.AdminURL, at.Record.URL)); err == nil {
+	} else if base, err = host.URLOf(cmp.Or(host.Record.AdminURL, host.Record.URL)); err == nil {
 		base, err = registryclient.CheckURL(base)
 	}
 	if err != nil {
@@ -181,7 +181,7 @@ func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning,
 }
 
 func spawnHint(err error, s *admin.Spawning, parent string) error {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
 	switch {
 	case p.Kind == problem.TooMany:
@@ -200,10 +200,10 @@ func spawnHint(err error, s *admin.Spawning, parent string) error {
 	return err
 }
 
-func once(list []string) (out []string) {
-	for _, one := range list {
-		if !slices.Contains(out, one) {
-			out = append(out, one)
+func unique(list []string) (out []string) {
+	for _, value := range list {
+		if !slices.Contains(out, value) {
+			out = append(out, value)
 		}
 	}
 	return out
@@ -212,14 +212,14 @@ func once(list []string) (out []string) {
 // servedAlike returns the common family of two substrates, which the gate compares. It returns ""
 // if the families differ or either vacant is a composite.
 func servedAlike(a, b string) string {
-	of := func(text string) string {
+	family := func(text string) string {
 		s, err := substrate.Parse(text)
 		if err != nil || s.Kind == plan.Kind {
 			return ""
 		}
 		return s.Family()
 	}
-	if by := of(a); by == of(b) {
+	if by := family(a); by == family(b) {
 		return by
 	}
 	return ""
@@ -244,6 +244,6 @@ type spawnResult struct {
 func (r spawnResult) Print(w io.Writer) {
 	m := &r.manifest
 	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it was there already"))
-	kit.Members(w, "id", r.Vacant.ID, "state", kit.Painted(kit.State(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
+	kit.Members(w, "id", r.Vacant.ID, "state", kit.PaintedText(kit.State(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
 		"closed", kit.FormatIf(m.ClosedByDefault, "only its parent and the parent's other children may call it"))
 }

@@ -49,7 +49,7 @@ func TestSubstratesAreComparedAsByTheGate(t *testing.T) {
 			t.Errorf("servedAlike(%s, %s) = %q, want %q", tc[0], tc[1], got, tc[2])
 		}
 	}
-	if diff := cmp.Diff([]string{"a", "b"}, once([]string{"a", "b", "a"})); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, unique([]string{"a", "b", "a"})); diff != "" {
 		t.Errorf("once() (-want +got):\n%s", diff)
 	}
 }

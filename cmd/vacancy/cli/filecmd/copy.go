@@ -66,7 +66,7 @@ into .git. Files that the workspace lacks stay in FOLDER.`,
 func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[string, changed]) *cobra.Command {
 	o.API, o.Op = f, run
 	o.Print = func(w io.Writer, r changed) {
-		fmt.Fprintf(w, "%s written, %d unchanged\n", kit.Counted(len(r.Written), "file"), r.Unchanged)
+		fmt.Fprintf(w, "%s written, %d unchanged\n", kit.Plural(len(r.Written), "file"), r.Unchanged)
 		for _, s := range r.Skipped {
 			fmt.Fprintf(w, "  skipped  %s\n", kit.Printable(s))
 		}
@@ -75,7 +75,7 @@ func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[st
 		fs.StringVar(&f.only, "only", "", "only files whose paths begin with this `PREFIX`")
 		fs.BoolVar(&f.yes, "yes", false, "replace files that differ, and do not ask")
 	}
-	o.Request = func(q kit.Asked) (string, error) { return q.Args[0], nil }
+	o.Request = func(q kit.Request) (string, error) { return q.Args[0], nil }
 	return o.Command(f.App)
 }
 
@@ -95,7 +95,7 @@ func (f *copier) copy(ctx context.Context, from, to map[string]string, where str
 		paths = append(paths, path)
 	}
 	if len(differ) > 0 && !f.yes {
-		question := fmt.Sprintf("%s in %s would be replaced, for example %s. Type yes to replace:", kit.Counted(len(differ), "file"), where, kit.Printable(differ[0]))
+		question := fmt.Sprintf("%s in %s would be replaced, for example %s. Type yes to replace:", kit.Plural(len(differ), "file"), where, kit.Printable(differ[0]))
 		if err := f.Ask(ctx, question, "yes"); err != nil {
 			return r, err
 		}
@@ -103,7 +103,7 @@ func (f *copier) copy(ctx context.Context, from, to map[string]string, where str
 	line := f.ProgressLine()
 	defer line.Clear()
 	for i, path := range paths {
-		line.Show("%d of %s  %s", i+1, kit.Counted(len(paths), "file"), kit.Printable(path))
+		line.Show("%d of %s  %s", i+1, kit.Plural(len(paths), "file"), kit.Printable(path))
 		if err := send(path); err != nil {
 			return r, err
 		}

@@ -50,15 +50,15 @@ func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	}
 }
 
-func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (all []workspace.File, err error) {
+func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (files []workspace.File, err error) {
 	for in.Limit = 1000; ; {
 		page, err := retryWhenLimited(workspaceapi.ListFiles)(ctx, c, in)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Files...)
+		files = append(files, page.Files...)
 		if in.Cursor = page.Next; page.Next == "" {
-			return all, nil
+			return files, nil
 		}
 	}
 }
@@ -78,13 +78,13 @@ to the operator. Writing the first file creates a workspace.`,
 			Long:    "List the files of a workspace whose paths begin with PREFIX, with their sizes and times.",
 			Example: "  vacancy files ls\n  vacancy files ls .vault/",
 			Op:      kit.CallerFunc[workspaceapi.FileList, []workspace.File](list), API: f,
-			Request: func(q kit.Asked) (workspaceapi.FileList, error) {
+			Request: func(q kit.Request) (workspaceapi.FileList, error) {
 				return workspaceapi.FileList{WorkspaceName: f.WorkspaceName, Prefix: kit.OptionalArgument(q.Args)}, nil
 			},
-			Object: func(all []workspace.File) any { return map[string]any{"files": append([]workspace.File{}, all...)} },
-			Print: func(w io.Writer, all []workspace.File) {
-				kit.Table(w, "no files", all, func(f workspace.File) []any {
-					return []any{f.Path, kit.Counted(f.Size, "byte"), kit.Moment(f.Time)}
+			Object: func(files []workspace.File) any { return map[string]any{"files": append([]workspace.File{}, files...)} },
+			Print: func(w io.Writer, files []workspace.File) {
+				kit.Table(w, "no files", files, func(f workspace.File) []any {
+					return []any{f.Path, kit.Plural(f.Size, "byte"), kit.Moment(f.Time)}
 				})
 			},
 		}.Command(a),
@@ -93,7 +93,7 @@ to the operator. Writing the first file creates a workspace.`,
 			Long:    "Print a file of a workspace. With --json it is an object with the bytes in base64.",
 			Example: "  vacancy files cat .vault/report.md",
 			Op:      retryWhenLimited(workspaceapi.ReadFile), API: f,
-			Request: func(q kit.Asked) (workspaceapi.ReadTarget, error) {
+			Request: func(q kit.Request) (workspaceapi.ReadTarget, error) {
 				path = q.Args[0]
 				return workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: path}, nil
 			},
@@ -111,7 +111,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 		Example: "  vacancy files put plan.md docs/plan.md\n  date | vacancy files put - now.txt --replace",
 		API:     f,
 		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&replace, "replace", false, "replace a file that exists") },
-		Request: func(q kit.Asked) (in workspaceapi.NewFile, err error) {
+		Request: func(q kit.Request) (in workspaceapi.NewFile, err error) {
 			var data []byte
 			if q.Args[0] == "-" {
 				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFile+1)) // the host rejects larger files
@@ -128,7 +128,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 			}
 			return out, err
 		}),
-		Explain: func(q kit.Asked, err error) error {
+		Explain: func(q kit.Request, err error) error {
 			if problem.Is(err, problem.Precondition) && !replace {
 				err = kit.WithHint(problem.New(problem.Conflict, "%s exists in workspace %s", q.Args[1], f.Workspace), "%s --replace", q.Command)
 			}
@@ -136,7 +136,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 		},
 		Object: func(out workspaceapi.Written) any { return changed{Written: []string{out.Path}} },
 		Print: func(w io.Writer, out workspaceapi.Written) {
-			fmt.Fprintf(w, "%s: %s\n", kit.Printable(out.Path), kit.Counted(out.Size, "byte"))
+			fmt.Fprintf(w, "%s: %s\n", kit.Printable(out.Path), kit.Plural(out.Size, "byte"))
 		},
 	}.Command(a)
 }
@@ -149,7 +149,7 @@ type deleted struct {
 }
 
 func removeCommand(a *kit.App, f *fileAPI) *cobra.Command {
-	var all, yes bool
+	var hasAll, yes bool
 	return kit.Operation[[]string, deleted]{
 		Use: "rm [PATH...]", Short: "Delete files",
 		Long: `Delete files of a workspace. With --all, the workspace is removed with all its files, and the key that
@@ -157,20 +157,20 @@ seals them is destroyed. Nobody can read them after that.`,
 		Example: "  vacancy files rm .vault/report.md\n  vacancy files rm --all --workspace drafts",
 		API:     f,
 		Flags: func(fs *pflag.FlagSet) {
-			fs.BoolVar(&all, "all", false, "remove the workspace with all its files")
+			fs.BoolVar(&hasAll, "all", false, "remove the workspace with all its files")
 			fs.BoolVar(&yes, "yes", false, "do not ask")
 		},
-		Request: func(q kit.Asked) ([]string, error) {
-			if all == (len(q.Args) > 0) {
+		Request: func(q kit.Request) ([]string, error) {
+			if hasAll == (len(q.Args) > 0) {
 				return nil, kit.WithHint(problem.New(problem.Usage, "expected either paths or --all"), "%s PATH", q.Command)
 			}
 			return q.Args, nil
 		},
 		Op: kit.CallerFunc[[]string, deleted](func(ctx context.Context, c op.Client, paths []string) (d deleted, err error) {
-			if all && !yes {
+			if hasAll && !yes {
 				err = a.Ask(ctx, fmt.Sprintf("Remove workspace %s with all its files? Type its name:", kit.Printable(f.Workspace)), f.Workspace)
 			}
-			if all && err == nil {
+			if hasAll && err == nil {
 				_, err = retryWhenLimited(workspaceapi.Remove)(ctx, c, f.WorkspaceName)
 				d.Workspace = f.Workspace
 			}
@@ -183,11 +183,11 @@ seals them is destroyed. Nobody can read them after that.`,
 			return d, err
 		}),
 		Print: func(w io.Writer, d deleted) {
-			if all {
+			if hasAll {
 				fmt.Fprintf(w, "workspace %s is removed\n", kit.Printable(d.Workspace))
 				return
 			}
-			fmt.Fprintf(w, "%s deleted\n", kit.Counted(len(d.Files), "file"))
+			fmt.Fprintf(w, "%s deleted\n", kit.Plural(len(d.Files), "file"))
 		},
 	}.Command(a)
 }

@@ -103,7 +103,7 @@ func passphrase(a *kit.App, file string) (string, error) {
 // writeBackup writes a backup to a temporary file in the folder of path. It renames the file to
 // path when the backup is complete.
 func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
-	if err := datadir.Free(path); err != nil {
+	if err := datadir.CheckNewFile(path); err != nil {
 		return err
 	}
 	body, err := c.Backup(ctx)
@@ -137,7 +137,7 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 	}
 	if err == nil {
 		fresh = path
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the backup %s is not complete, and was removed: %v", path, err)

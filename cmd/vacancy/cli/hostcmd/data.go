@@ -46,14 +46,14 @@ upgrade, and whether the next start of a host upgrades or refuses the data. Noth
 			case !errors.Is(err, serve.ErrNoHost):
 				return err
 			}
-			if !standalone.IsThere(path) {
+			if !standalone.FileExists(path) {
 				return a.NoHost(data)
 			}
 			info, err := standalone.Inspect(dir)
 			if err != nil {
 				return err
 			}
-			return a.Show(dataResult{path, info.Stored(), info.Size, info.Outlook()})
+			return a.Show(dataResult{path, info.StoredData(), info.Size, info.Outlook()})
 		},
 	}
 	kit.DataFlag(cmd.Flags(), &data)

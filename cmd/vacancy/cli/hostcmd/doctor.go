@@ -77,7 +77,7 @@ func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (docto
 		return doctorResult{}, err
 	}
 	if !onAWS && simulate {
-		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
+		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate goes with --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 	}
 	if !onAWS {
 		l, err := localFacts(a, ctx, w.Data)
@@ -86,7 +86,7 @@ func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (docto
 	if err := a.NeedAWS(); err != nil {
 		return doctorResult{}, err
 	}
-	rec, err := a.StageOrName(w.Stage)
+	rec, err := a.RecordOrName(w.Stage)
 	if err != nil {
 		return doctorResult{}, err
 	}
@@ -103,7 +103,7 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 		c, err = a.OpenCloud(ctx, rec.Region)
 	}
 	if err != nil {
-		f = cloud.Blind(rec.Stage, err)
+		f = cloud.CannotRead(rec.Stage, err)
 	} else {
 		f = c.Examine(ctx, rec.Stage, a.Now)
 		if simulate && f.Account.Trouble == doctor.NoTrouble {
@@ -118,7 +118,7 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 	defer web.CloseIdleConnections()
 	urls := endpoints(a, f, rec)
 	f.Visit = doctor.Look(ctx, web, urls, a.Rand)
-	if f.Visit.Operated() {
+	if f.Visit.HasOperatorAccess() {
 		operated := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin}
 		f.Models, f.Issuers = doctor.LookModels(ctx, operated), reachIssuers(a, ctx, operated)
 		f.Models.Unknown, f.Models.Mock = chosen == nil, chosen["mock"] == "true"
@@ -136,9 +136,9 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	}
 	d.Raw = map[string]string{}
 	outputs := f.Stacks["functions"].Outputs
-	for _, one := range functions.All() {
-		if at := outputs[one.URLOutput()]; at != "" {
-			d.Raw[one.Name] = strings.TrimRight(at, "/")
+	for _, function := range functions.All() {
+		if rawURL := outputs[function.URLOutput()]; rawURL != "" {
+			d.Raw[function.Name] = strings.TrimRight(rawURL, "/")
 		}
 	}
 	// If the stacks are unknown, so are the functions behind an edge.
@@ -148,7 +148,7 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
 	d.Graduate, d.Gateway = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL), cmp.Or(public, d.Raw["gateway"], rec.GatewayURL)
 	d.Admin = cmp.Or(d.Admin, public, d.Raw["admin"])
-	if u, err := url.Parse(d.Admin); err != nil || kit.InClear(u) {
+	if u, err := url.Parse(d.Admin); err != nil || kit.IsUnencrypted(u) {
 		d.Key = ""
 	}
 	return d

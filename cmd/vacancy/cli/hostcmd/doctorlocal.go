@@ -26,12 +26,12 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	if err != nil {
 		return doctor.Local{}, err
 	}
-	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Start: a.StartAgain(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
+	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Start: a.StartAgain(data), Path: kit.ShellWord(dir), Here: standalone.FileExists(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
 	if !l.Here {
 		return l, nil
 	}
 	free, size := standalone.Disk(dir)
-	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFree(size)
+	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFreeBytes(size)
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		info, err := standalone.Inspect(dir)
@@ -84,8 +84,8 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 			continue
 		}
 		agent := doctor.Agent{Name: v.Name}
-		if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err != nil {
-			agent.Failure = problem.Of(err).Text()
+		if check, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()}); err != nil {
+			agent.Failure = problem.AsError(err).Text()
 		} else if check.Failure != nil {
 			agent.Failure, agent.NoWorker = kit.Clip(check.Failure.String(), kit.MaxShownCause), check.Failure.Kind == problem.NoWorker.String()
 		}
@@ -96,20 +96,20 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 }
 
 // reachIssuers fetches the keys of a host's issuers from this machine.
-func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (all doctor.Issuers) {
+func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
 	list, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
 		return doctor.Issuers{Err: err}
 	}
 	checker := a.Tokens(list.Issuers)
 	for _, i := range list.Issuers {
-		one := doctor.Issuer{ID: i.ID, URL: i.Issuer, Tenant: i.Tenant}
-		if _, err := checker.Reach(ctx, &i); err != nil {
-			one.Failure = kit.Clip(problem.Of(err).Text(), kit.MaxShownCause)
+		issuer := doctor.Issuer{ID: i.ID, URL: i.Issuer, Tenant: i.Tenant}
+		if _, err := checker.CountKeys(ctx, &i); err != nil {
+			issuer.Failure = kit.Clip(problem.AsError(err).Text(), kit.MaxShownCause)
 		}
-		all.All = append(all.All, one)
+		issuers.All = append(issuers.All, issuer)
 	}
-	return all
+	return issuers
 }
 
 // openFiles lists the files in dir that users other than their owner can read.

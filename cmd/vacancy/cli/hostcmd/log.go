@@ -163,7 +163,7 @@ type followed struct {
 	witness.Follower
 	app    *kit.App
 	url    string
-	memory witness.Memory
+	memory witness.Checkpoints
 	before []byte // checkpoint that the log must continue
 	all    bool
 	line   *kit.ProgressLine
@@ -178,9 +178,9 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	if err != nil {
 		return nil, err
 	}
-	l := &followed{app: a, url: url, memory: witness.Memory{Dir: filepath.Join(dir, "logs")}, all: f.all, line: a.ProgressLine()}
+	l := &followed{app: a, url: url, memory: witness.Checkpoints{Dir: filepath.Join(dir, "logs")}, all: f.all, line: a.ProgressLine()}
 	l.Log = logAt(a, url)
-	l.Progress = func(doing string, done, all uint64) { l.line.Show("%s: %d of %d", doing, done, all) }
+	l.Progress = func(doing string, done, total uint64) { l.line.Show("%s: %d of %d", doing, done, total) }
 	if f.hostID != "" {
 		if l.Host, err = identity.ParseID(f.hostID); err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--host-id: expected 64 hex digits, got %.80q", f.hostID)
@@ -210,15 +210,15 @@ func logAt(a *kit.App, url string) witness.HTTP {
 func (l *followed) verify(ctx context.Context) (logResult, error) {
 	r, err := l.Verify(ctx, l.before, l.all)
 	l.line.Clear()
-	var fork *witness.Fork
-	var other *witness.OtherHost
+	var fork *witness.ForkError
+	var other *witness.OtherHostError
 	switch {
 	case errors.As(err, &fork):
-		path, kept := l.memory.Accuse(l.url, fork)
+		path, kept := l.memory.SaveFork(l.url, fork)
 		if kept != nil {
 			return logResult{}, errors.Join(err, kept)
 		}
-		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.Of(err).Text(), path)
+		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.AsError(err).Text(), path)
 	case problem.Is(err, problem.NotFound):
 		return logResult{}, kit.WithHint(err, "vacancy log seal, if it is your host")
 	case errors.As(err, &other):

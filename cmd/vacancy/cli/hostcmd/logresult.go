@@ -29,11 +29,11 @@ type witnessResult struct {
 }
 
 func witnessResults(cosigned []translog.Signature) []witnessResult {
-	all := []witnessResult{}
+	results := []witnessResult{}
 	for _, s := range cosigned {
-		all = append(all, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
+		results = append(results, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
 	}
-	return all
+	return results
 }
 
 func (r checkpointResult) Print(w io.Writer) { fmt.Fprint(w, r.Note) }
@@ -56,7 +56,7 @@ func (r logResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.Printable(r.URL))
 	before, events := "nothing was known of it; from now on it must continue this", "no new one to verify"
 	if r.Since != nil {
-		before = kit.Counted(*r.Since, "event") + "; it only grew"
+		before = kit.Plural(*r.Since, "event") + "; it only grew"
 	}
 	switch {
 	case r.Events == 1:
@@ -64,8 +64,8 @@ func (r logResult) Print(w io.Writer) {
 	case r.Events > 1:
 		events = fmt.Sprintf("%d new ones have their signature, hash and place", r.Events)
 	}
-	kit.Members(w, "signed", kit.Counted(r.Size, "event")+", by the host", "before", before,
-		"hashes", "of all "+kit.Counted(r.Leaves, "event")+"; they make the signed root", "events", events+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
+	kit.Members(w, "signed", kit.Plural(r.Size, "event")+", by the host", "before", before,
+		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", events+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
 	for _, s := range r.Witnesses {
 		kit.Members(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
 	}
@@ -81,5 +81,5 @@ type cosignResult struct {
 
 func (r cosignResult) Print(w io.Writer) {
 	r.logResult.Print(w)
-	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.Printable(r.As), kit.Counted(r.Cosignatures, "cosignature"))
+	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.Printable(r.As), kit.Plural(r.Cosignatures, "cosignature"))
 }

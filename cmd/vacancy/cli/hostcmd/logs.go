@@ -50,14 +50,14 @@ host on AWS.`,
   vacancy logs -f
   vacancy logs 0123456789abcdef0123456789abcdef -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of := kit.OptionalArgument(args)
-			if teamcmd.IsTask(of) {
-				return teamcmd.Logs(cmd.Context(), a, f.where, of, f.follow)
+			target := kit.OptionalArgument(args)
+			if teamcmd.IsTask(target) {
+				return teamcmd.Logs(cmd.Context(), a, f.where, target, f.follow)
 			}
 			if f.where.Host != "" && f.where.Host != kit.HostLocal {
 				return problem.New(problem.Usage, "--host: expected the id of a task, which other hosts show, too; \"vacancy tail --host aws\" shows the log of a stage")
 			}
-			return logs(a, cmd.Context(), f, of)
+			return logs(a, cmd.Context(), f, target)
 		},
 	}
 	fs := cmd.Flags()

@@ -27,27 +27,27 @@ running or not. With --host aws it runs the stage's checkpointer with your AWS
 credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := a.Find(w)
+			host, err := a.Find(w)
 			if err != nil {
 				return err
 			}
 			var s admin.Sealed
-			if at != nil && at.AWS {
-				s, err = sealStage(a, cmd.Context(), at)
+			if host != nil && host.AWS {
+				s, err = sealStage(a, cmd.Context(), host)
 			} else {
 				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					s, err = admin.SealLog.Call(cmd.Context(), c, op.Unread{})
+					s, err = admin.SealLog.Call(cmd.Context(), c, op.IgnoreBody{})
 					return err
 				})
-				if problem.Is(err, problem.NotFound) && at != nil && at.Stage != "" {
-					err = kit.WithHint(err, "vacancy log seal --host aws --stage %s", at.Stage)
+				if problem.Is(err, problem.NotFound) && host != nil && host.Stage != "" {
+					err = kit.WithHint(err, "vacancy log seal --host aws --stage %s", host.Stage)
 				}
 			}
 			if err != nil {
 				return err
 			}
 			return a.Print(s, func(w io.Writer) {
-				fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Counted(s.Size, "event"), s.Added)
+				fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Plural(s.Size, "event"), s.Added)
 			})
 		},
 	}
@@ -56,9 +56,9 @@ credentials.`,
 }
 
 // sealStage runs the stage's checkpointer and reads the result.
-func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sealed, err error) {
+func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (s admin.Sealed, err error) {
 	// A stage without an edge has a separate URL for the registry's function.
-	url, err := at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
+	url, err := host.URLOf(cmp.Or(host.Record.RegistryURL, host.Record.URL))
 	if err != nil {
 		return s, err
 	}
@@ -66,16 +66,16 @@ func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sea
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return s, err
 	}
-	_, c, err := a.OpenStage(ctx, at.Stage)
+	_, c, err := a.OpenStage(ctx, host.Stage)
 	if err != nil {
 		return s, err
 	}
-	answer, err := c.Invoke(ctx, stage.Whole(at.Stage, "checkpointer"), []byte("{}"))
+	answer, err := c.Invoke(ctx, stage.FullName(host.Stage, "checkpointer"), []byte("{}"))
 	if err != nil {
 		return s, err
 	}
 	if answer.Error != "" {
-		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --host aws --stage %s --function checkpointer --once", at.Stage)
+		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --host aws --stage %s --function checkpointer --once", host.Stage)
 	}
 	after, err := sealedAt(a, ctx, url)
 	if err != nil {

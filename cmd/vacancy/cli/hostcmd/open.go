@@ -50,12 +50,12 @@ over SSH, the address is printed.`,
 // pageOf returns the address of an existing page of the host.
 func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string, error) {
 	what := strings.Join(args, "")
-	at, isURL := what, kit.IsURL(what)
+	url, isURL := what, kit.IsURL(what)
 	if isURL {
 		if host, vacant, ok := strings.Cut(strings.TrimRight(what, "/"), "/v/"); ok {
-			at = host + webpath.VacantPath(vacant)
+			url = host + webpath.VacantPath(vacant)
 		} else {
-			at = strings.TrimRight(what, "/") + webpath.Path
+			url = strings.TrimRight(what, "/") + webpath.Path
 		}
 	} else {
 		host, err := a.Find(w)
@@ -75,20 +75,20 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 			}
 			base = s.URL
 		}
-		if at = base + webpath.Path; what != "" {
-			at = base + webpath.VacantPath(what)
+		if url = base + webpath.Path; what != "" {
+			url = base + webpath.VacantPath(what)
 		}
 	}
-	status, _, err := a.HTTP(0).Get(ctx, at)
+	status, _, err := a.HTTP(0).Get(ctx, url)
 	switch {
 	case err != nil:
 		return "", err
 	case status == http.StatusNotFound && what != "" && !isURL:
 		return "", problem.New(problem.NotFound, "the host has no page of %q: it hosts no such vacant, or a closed child", what)
 	case status != http.StatusOK:
-		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.Printable(at), status)
+		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.Printable(url), status)
 	}
-	return at, nil
+	return url, nil
 }
 
 // browser returns the program that opens a URL. It returns nil if the user would not see the page,

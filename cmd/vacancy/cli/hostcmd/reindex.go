@@ -84,7 +84,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 		return err
 	}
 	path := filepath.Join(dir, standalone.DataFile)
-	if !standalone.IsThere(path) {
+	if !standalone.FileExists(path) {
 		return a.NoHost(flag)
 	}
 	client, base, err := serve.DialAdmin(dir)
@@ -92,7 +92,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 		if cluster != "" {
 			return problem.New(problem.Conflict, "a host is running over %s: end it first to rebuild the index in %s", dir, cluster)
 		}
-		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.Unread{})
+		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.IgnoreBody{})
 		if err != nil {
 			return err
 		}

@@ -156,9 +156,9 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 // putBack makes fresh the data directory. If dir exists, it may contain the only key of another
 // host, so putBack renames it and returns the new path.
 func putBack(fresh, dir string) (kept string, err error) {
-	if standalone.IsThere(dir) {
+	if standalone.FileExists(dir) {
 		kept = dir + ".before"
-		for n := 2; standalone.IsThere(kept); n++ {
+		for n := 2; standalone.FileExists(kept); n++ {
 			kept = fmt.Sprintf("%s.before-%d", dir, n)
 		}
 		if err := os.Rename(dir, kept); err != nil {
@@ -171,7 +171,7 @@ func putBack(fresh, dir string) (kept string, err error) {
 		}
 		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be renamed to %s: %v", fresh, dir, err)
 	}
-	return kept, durable.Dir(filepath.Dir(dir))
+	return kept, durable.SyncDir(filepath.Dir(dir))
 }
 
 // restoreResult describes a restored host.

@@ -34,17 +34,17 @@ A host elsewhere is marked while it runs: do so before callers can reach the res
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			at, err := a.Find(w)
+			remote, err := a.Find(w)
 			if err != nil {
 				return err
 			}
-			if at != nil {
+			if remote != nil {
 				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					all, err := c.Restored(cmd.Context())
+					summary, err := c.ReportRestore(cmd.Context())
 					if err != nil {
 						return err
 					}
-					return a.Show(restoredAt(a, at, all))
+					return a.Show(restoredAt(a, remote, summary))
 				})
 			}
 			dir, err := a.DataDir(w.Data)
@@ -56,7 +56,7 @@ tables.`,
 				return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
 			case !errors.Is(err, serve.ErrNoHost):
 				return err
-			case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
+			case !standalone.FileExists(filepath.Join(dir, standalone.DataFile)):
 				return kit.WithHint(a.NoHost(w.Data), "vacancy restore FILE, from a backup")
 			}
 			host, err := a.OpenHost(dir)
@@ -76,11 +76,11 @@ tables.`,
 }
 
 // restoredAt returns the result for a remote host, under the name that the user typed.
-func restoredAt(a *kit.App, e *kit.RemoteHost, all admin.Restored) restoredResult {
+func restoredAt(a *kit.App, e *kit.RemoteHost, summary admin.Restored) restoredResult {
 	if e.AWS {
-		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
+		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}
 	}
-	return restoredResult{Host: e.Record.URL, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
+	return restoredResult{Host: e.Record.URL, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}
 }
 
 // restoredResult contains the number of vacants whose floor was raised.

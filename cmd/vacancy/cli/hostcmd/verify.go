@@ -63,7 +63,7 @@ It reports every part and exits with 1 if one is broken.`,
 				}
 				r = &verifyResult{Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
 			}
-			r.File, r.OK = args[0], datadir.Whole(r.Parts)
+			r.File, r.OK = args[0], datadir.AllOK(r.Parts)
 			if err := a.Show(*r); err != nil || r.OK {
 				return err
 			}
@@ -84,7 +84,7 @@ func historyResult(file string) (*verifyResult, error) {
 	}
 	defer f.Close()
 	lines := bufio.NewReader(f)
-	if head, _ := lines.Peek(64); !history.Is(head) {
+	if head, _ := lines.Peek(64); !history.IsHistory(head) {
 		return nil, nil
 	}
 	h, err := history.Check(lines)
@@ -112,7 +112,7 @@ func (r verifyResult) Print(w io.Writer) {
 		if !p.OK {
 			verdict = "BROKEN"
 		}
-		rows = append(rows, []any{"  " + p.Part, kit.Painted(kit.Verdict(w, p.OK, fmt.Sprintf("%-6s", verdict))), p.Detail})
+		rows = append(rows, []any{"  " + p.Part, kit.PaintedText(kit.Verdict(w, p.OK, fmt.Sprintf("%-6s", verdict))), p.Detail})
 	}
 	for _, line := range kit.Columns(rows...) {
 		fmt.Fprintln(w, line)

@@ -84,12 +84,12 @@ func (r homeResult) Print(w io.Writer) {
 	if !r.OK {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
-	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Counted(r.Rows, "row"), kit.Counted(r.Streams, "stream"), kit.Counted(r.Vacants, "vacant"), kit.Verdict(w, r.OK, verdict))
-	fmt.Fprint(w, kit.FormatIf(r.Events > 0, "registry: %s, %s registered\n", kit.Counted(r.Events, "event"), kit.Counted(r.Registered, "vacant")),
+	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Plural(r.Rows, "row"), kit.Plural(r.Streams, "stream"), kit.Plural(r.Vacants, "vacant"), kit.Verdict(w, r.OK, verdict))
+	fmt.Fprint(w, kit.FormatIf(r.Events > 0, "registry: %s, %s registered\n", kit.Plural(r.Events, "event"), kit.Plural(r.Registered, "vacant")),
 		kit.FormatIf(!r.Restored.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; messages signed until %s are refused\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil)),
-		kit.FormatIf(r.Changing > 0, "changed meanwhile: %s, not fully compared; run the same command again\n", kit.Counted(r.Changing, "item")),
-		kit.FormatIf(r.Withheld > 0, "not checked: %s, opened for signing only\n", kit.Counted(r.Withheld, "sealed key")),
-		kit.FormatIf(r.Sealed > 0, "%s with a text that is sealed for good: links were checked, but not hashes and signatures\n", kit.Counted(r.Sealed, "row")))
+		kit.FormatIf(r.ChangingFindings > 0, "changed meanwhile: %s, not fully compared; run the same command again\n", kit.Plural(r.ChangingFindings, "item")),
+		kit.FormatIf(r.WithheldKeys > 0, "not checked: %s, opened for signing only\n", kit.Plural(r.WithheldKeys, "sealed key")),
+		kit.FormatIf(r.SealedRows > 0, "%s with a text that is sealed for good: links were checked, but not hashes and signatures\n", kit.Plural(r.SealedRows, "row")))
 }
 
 func compact(v any) (string, error) {

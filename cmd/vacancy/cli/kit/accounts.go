@@ -25,7 +25,7 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
 			err := f(c, account.One{Account: tenant})
-			if problem.Is(err, problem.NotFound) && strings.HasSuffix(problem.Of(err).Text(), " has no account") {
+			if problem.Is(err, problem.NotFound) && strings.HasSuffix(problem.AsError(err).Text(), " has no account") {
 				err = WithHint(err, "vacancy account open %s", ShellWord(tenant))
 			}
 			return err
@@ -34,7 +34,7 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if a.Env[AccountKeyEnv] == "" {
 		err := problem.New(problem.Usage, "expected TENANT, or a key of an account in $%s", AccountKeyEnv)
 		if !w.IsLocal(a) {
-			return WithHint(err, "%s=KEY %s", AccountKeyEnv, a.Again())
+			return WithHint(err, "%s=KEY %s", AccountKeyEnv, a.CommandLine())
 		}
 		return WithHint(err, "vacancy account list")
 	}
@@ -71,10 +71,10 @@ func (a *App) WithWork(ctx context.Context, w Where, f func(work *workclient.Wor
 	if err != nil {
 		return err
 	}
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	vacants := base
-	if err == nil && at != nil {
-		vacants, err = at.URLOf(at.Record.AdminURL)
+	if err == nil && host != nil {
+		vacants, err = host.URLOf(host.Record.AdminURL)
 	}
 	if err != nil {
 		return err
@@ -95,20 +95,20 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", base)
 	}
-	if InClear(u) {
+	if IsUnencrypted(u) {
 		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
 	}
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
 // AccountAt returns a client for the account of the key in the environment. The account is on the
-// host of the vacant URL at. The client is nil if the key is not for that host.
-func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, error) {
-	key, err := a.AccountKeyFor(ctx, w, at)
+// host of the vacant URL rawURL. The client is nil if the key is not for that host.
+func (a *App) AccountAt(ctx context.Context, w Where, rawURL string) (op.Client, error) {
+	key, err := a.AccountKeyFor(ctx, w, rawURL)
 	if err != nil || key == "" {
 		return nil, err
 	}
-	base := HostOf(at)
+	base := HostOf(rawURL)
 	if named, err := a.Find(w); err != nil {
 		return nil, err
 	} else if named != nil { // the accounts may have a separate URL
@@ -119,11 +119,11 @@ func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, err
 	return a.accountClient(base, key)
 }
 
-// HostOf returns the URL of the host to which the vacant URL at belongs.
-func HostOf(at string) string {
-	u, err := url.Parse(at)
+// HostOf returns the URL of the host to which the vacant URL rawURL belongs.
+func HostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
 	if err != nil {
-		return at
+		return rawURL
 	}
 	path, _, _ := strings.Cut(u.Path, "/v/")
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(path, "/a2a/message/send")}).String()
@@ -131,36 +131,36 @@ func HostOf(at string) string {
 
 // HostURL returns the URL of a host's accounts and AGP.
 func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return "", err
 	}
-	if at == nil {
+	if host == nil {
 		return a.LocalURL(ctx, w.Data)
 	}
-	return strings.TrimRight(cmp.Or(at.Record.GatewayURL, at.Record.URL), "/"), nil
+	return strings.TrimRight(cmp.Or(host.Record.GatewayURL, host.Record.URL), "/"), nil
 }
 
 // AgentURL returns the URL of a host's vacants, MCP and tasks.
 func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return "", err
 	}
-	if at == nil {
+	if host == nil {
 		return a.LocalURL(ctx, w.Data)
 	}
-	return at.URLOf(at.Record.URL)
+	return host.URLOf(host.Record.URL)
 }
 
-// AccountKeyFor returns the key in the environment if at is a URL of the host that the person chose
+// AccountKeyFor returns the key in the environment if rawURL is a URL of the host that the person chose
 // or, by default, of this machine. Otherwise it returns "", because another host could use the key.
-func (a *App) AccountKeyFor(ctx context.Context, w Where, at string) (string, error) {
+func (a *App) AccountKeyFor(ctx context.Context, w Where, rawURL string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {
 		return "", nil
 	}
-	u, err := url.Parse(at)
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "", nil
 	}

@@ -34,7 +34,7 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 
 func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
-		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
+		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
 			return WithHint(err, "vacancy list")
 		}
 	}
@@ -42,23 +42,23 @@ func HintAtVacants(err error) error {
 }
 
 func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
-	return admin.ShowVacant.Call(ctx, c, admin.One{Vacant: vacant})
+	return admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: vacant})
 }
 
 // RunningAdmin returns the admin API of a remote host, or of the host that runs in the data
 // directory. If no host runs over that directory, the error is serve.ErrNoHost.
 func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	noClose := func() error { return nil }
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return nil, err
 	}
-	if at != nil {
-		if key := a.Env[AccountKeyEnv]; key != "" && at.given == "" && at.Record.OperatorKey == "" {
-			at.given, at.tenant = stage.Key(key), true
+	if host != nil {
+		if key := a.Env[AccountKeyEnv]; key != "" && host.envKey == "" && host.Record.OperatorKey == "" {
+			host.envKey, host.tenant = stage.Key(key), true
 		}
-		url, key, err := at.keyed(at.Record.AdminURL)
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, noClose, false}, err
+		url, key, err := host.operatorURL(host.Record.AdminURL)
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, host, noClose, false}, err
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
+	if !standalone.FileExists(filepath.Join(dir, standalone.DataFile)) {
 		if !create {
 			return nil, a.NoHost(w.Data)
 		}
@@ -116,44 +116,44 @@ func (a *App) AdminCommand(cmd *cobra.Command, run func(ctx context.Context, c *
 	return cmd
 }
 
-func keyHint(at *RemoteHost, err error) error {
-	if at == nil || !problem.Is(err, problem.Unauthorized) {
+func keyHint(host *RemoteHost, err error) error {
+	if host == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
 	}
-	if at.tenant {
+	if host.tenant {
 		return WithHint(err, "set $%s to a key with the scope vacants", AccountKeyEnv)
 	}
-	if at.given != "" {
+	if host.envKey != "" {
 		return WithHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")
 	}
-	if at.Stage == "" {
+	if host.Stage == "" {
 		return WithHint(err, "%s", forCallers)
 	}
-	return WithHint(err, "vacancy keys rotate-operator --stage %s", at.Stage)
+	return WithHint(err, "vacancy keys rotate-operator --stage %s", host.Stage)
 }
 
 // WithReports runs f on the routes of verify and chain. They belong to the admin API of a data
 // directory, or run in this process over the pages or tables of a remote host. read limits the read
 // rate of tables.
 func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return err
 	}
-	if err := read.Check(at); err != nil {
+	if err := read.CheckHost(host); err != nil {
 		return err
 	}
-	if at == nil {
+	if host == nil {
 		err = a.WithAdmin(w, false, f)
 		if dir, _ := a.DataDir(w.Data); errors.Is(err, syscall.EROFS) {
 			err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(dir))
 		}
 		return err
 	}
-	c, err := a.reportsElsewhere(ctx, at, read)
+	c, err := a.reportsElsewhere(ctx, host, read)
 	if err != nil {
-		return keyHint(at, err)
+		return keyHint(host, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return keyHint(at, f(c))
+	return keyHint(host, f(c))
 }

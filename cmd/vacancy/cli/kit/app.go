@@ -64,14 +64,14 @@ type App struct {
 	Seams Seams
 }
 
-// unmarked is standard input without the byte order mark that some shells put before it. Reads must
+// markReader is standard input without the byte order mark that some shells put before it. Reads must
 // have room for the mark.
-type unmarked struct {
+type markReader struct {
 	io.Reader
 	began bool
 }
 
-func (u *unmarked) Read(p []byte) (n int, err error) {
+func (u *markReader) Read(p []byte) (n int, err error) {
 	n, err = u.Reader.Read(p)
 	for err == nil && !u.began && n < len(canon.ByteOrderMark) && strings.HasPrefix(canon.ByteOrderMark, string(p[:n])) {
 		var more int
@@ -80,7 +80,7 @@ func (u *unmarked) Read(p []byte) (n int, err error) {
 	}
 	if !u.began {
 		u.began = true
-		n = copy(p, canon.TrimMark(p[:n]))
+		n = copy(p, canon.TrimByteOrderMark(p[:n]))
 	}
 	return n, err
 }
@@ -94,7 +94,7 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	// After the first interrupt, signals get their default effect, so that a second interrupt ends
 	// a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &App{Piped: true, In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	a := &App{Piped: true, In: bufio.NewReader(&markReader{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if f, ok := stdin.(*os.File); ok {
 		info, err := f.Stat()
 		// A pipe or file is neither a terminal nor the null device.
@@ -108,15 +108,15 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	if s.Program != "" {
 		self, _ := os.Executable()
 		dir, _ := os.Getwd()
-		a.program = cmp.Or(a.Env[programEnv], startedAs(s.Program, self, dir))
+		a.program = cmp.Or(a.Env[programEnv], startWords(s.Program, self, dir))
 	}
 	return a.Run(ctx, root(a), args)
 }
 
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	for _, w := range []*io.Writer{&a.Out, &a.Err} {
-		if *w = guard(*w); isTerminal(*w) {
-			defer (*w).(*screen).flush()
+		if *w = escapeTerminal(*w); isTerminal(*w) {
+			defer (*w).(*escapingWriter).flush()
 		}
 	}
 	a.args, a.program = args, cmp.Or(a.program, programName)
@@ -146,7 +146,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return a.fail(cmd, err)
 }
 
-func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
+func (a *App) CheckCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

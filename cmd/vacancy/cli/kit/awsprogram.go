@@ -46,7 +46,7 @@ func (a *App) CheckRegion(stageName string) error {
 	}
 	home := cmp.Or(a.Env["HOME"], a.Env["USERPROFILE"])
 	for variable, file := range map[string]string{"AWS_CONFIG_FILE": "config", "AWS_SHARED_CREDENTIALS_FILE": "credentials"} {
-		if standalone.IsThere(cmp.Or(a.Env[variable], filepath.Join(home, ".aws", file))) {
+		if standalone.FileExists(cmp.Or(a.Env[variable], filepath.Join(home, ".aws", file))) {
 			return nil
 		}
 	}
@@ -80,7 +80,7 @@ func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 		return 0, err
 	}
 	path := filepath.Join(filepath.Dir(self), name)
-	if !standalone.IsThere(path) {
+	if !standalone.FileExists(path) {
 		top, err := a.Checkout()
 		if err != nil {
 			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
@@ -114,7 +114,7 @@ func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err 
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(top)) // Write never fails
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
-	if !standalone.IsThere(path) {
+	if !standalone.FileExists(path) {
 		a.Note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -136,16 +136,16 @@ func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err 
 }
 
 func (a *App) Checkout() (string, error) {
-	at, err := os.Getwd()
+	cwd, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for dir := at; ; dir = filepath.Dir(dir) {
-		if standalone.IsThere(filepath.Join(dir, "cdk.json")) && standalone.IsThere(filepath.Join(dir, "infra")) {
+	for dir := cwd; ; dir = filepath.Dir(dir) {
+		if standalone.FileExists(filepath.Join(dir, "cdk.json")) && standalone.FileExists(filepath.Join(dir, "infra")) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", at)
+			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", cwd)
 			return "", WithHint(err, "vacancy deploy, in the checkout's folder")
 		}
 	}

@@ -78,11 +78,11 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 		if block.Type != "CERTIFICATE" {
 			return refused("expected only blocks of the type CERTIFICATE, got %.40q", block.Type)
 		}
-		one, err := x509.ParseCertificate(block.Bytes)
+		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return refused("certificate %d cannot be read: %s", added+1, problem.Plain(err))
+			return refused("certificate %d cannot be read: %s", added+1, problem.PlainMessage(err))
 		}
-		roots.AddCert(one)
+		roots.AddCert(cert)
 		added++
 	}
 	switch {

@@ -32,7 +32,7 @@ func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	if err != nil {
 		return nil
 	}
-	before, err := discovery.Revisit(ctx, &filebook.Book{Dir: filepath.Join(dir, "addresses")}, t, a.Now())
+	before, err := discovery.RecordAddress(ctx, &filebook.Book{Dir: filepath.Join(dir, "addresses")}, t, a.Now())
 	if err != nil || before.IsZero() {
 		return nil
 	}

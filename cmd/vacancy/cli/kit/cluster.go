@@ -24,10 +24,10 @@ func ClusterFlag(flags *pflag.FlagSet, cluster *string) {
 func (a *App) OpenCluster(ctx context.Context, cluster string) (*opensearch.Index, error) {
 	cfg := opensearch.Config{URL: cluster, Username: a.Env[clusterUser], Password: a.Env[clusterPassword]}
 	// The path names the index. If it is empty, the adapter uses its default.
-	if at, err := url.Parse(cluster); err == nil && at.Path != "" {
-		cfg.Name = strings.Trim(at.Path, "/")
-		at.Path, at.RawPath = "", ""
-		cfg.URL = at.String()
+	if endpoint, err := url.Parse(cluster); err == nil && endpoint.Path != "" {
+		cfg.Name = strings.Trim(endpoint.Path, "/")
+		endpoint.Path, endpoint.RawPath = "", ""
+		cfg.URL = endpoint.String()
 	}
 	return opensearch.Open(ctx, cfg)
 }

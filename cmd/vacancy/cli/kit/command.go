@@ -18,28 +18,28 @@ type Group struct {
 
 // Parent makes cmd the parent of commands. If a person names none of them, cmd shows its help.
 func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	cmd.Args = a.KnownCommand
+	cmd.Args = a.CheckCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// Complete sets the argument check of each command that has none. The check allows the arguments in
+// SetArguments sets the argument check of each command that has none. The check allows the arguments in
 // the command's usage line.
-func Complete(commands ...*cobra.Command) {
+func SetArguments(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		if cmd.Args == nil && cmd.Runnable() {
-			least, most := argumentsOf(cmd.Use)
-			cmd.Args = Arguments(least, most)
+			least, maxArgs := argumentsOf(cmd.Use)
+			cmd.Args = Arguments(least, maxArgs)
 		}
-		Complete(cmd.Commands()...)
+		SetArguments(cmd.Commands()...)
 	}
 }
 
 // argumentsOf returns how many arguments a usage line allows. NAME is required, [NAME] is optional,
-// and NAME... may be repeated. most is -1 if there is no limit. Flags and redirections of the shell
+// and NAME... may be repeated. maxArgs is -1 if there is no limit. Flags and redirections of the shell
 // end the line.
-func argumentsOf(use string) (least, most int) {
+func argumentsOf(use string) (least, maxArgs int) {
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "--") || word == "<" {
 			break
@@ -48,11 +48,11 @@ func argumentsOf(use string) (least, most int) {
 		if !strings.HasPrefix(word, "[") {
 			least++
 		}
-		if most++; many {
+		if maxArgs++; many {
 			return least, -1
 		}
 	}
-	return least, most
+	return least, maxArgs
 }
 
 // ofOperator lists the words in usage lines that name an object of the operator's own host.
@@ -65,9 +65,9 @@ func OptionalArgument(args []string) string {
 	return args[0]
 }
 
-// Arguments returns a check of the number of arguments. If most < 0, the number is unlimited. The
+// Arguments returns a check of the number of arguments. If maxArgs < 0, the number is unlimited. The
 // hint of the error is the usage.
-func Arguments(least, most int) cobra.PositionalArgs {
+func Arguments(least, maxArgs int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		// A URL in place of a name on the operator's own host, or for a command without arguments,
 		// is refused. The vacant may be on another host, and only that host's operator can run the
@@ -87,14 +87,14 @@ func Arguments(least, most int) cobra.PositionalArgs {
 			}
 			return WithHint(err, "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY", cmd.CommandPath(), ShellWord(arg))
 		}
-		if len(args) >= least && (most < 0 || len(args) <= most) {
+		if len(args) >= least && (maxArgs < 0 || len(args) <= maxArgs) {
 			return nil
 		}
 		err := problem.New(problem.Usage, "too many arguments")
 		switch {
 		case len(args) < least:
 			err = problem.New(problem.Usage, "an argument is missing")
-		case most == 0:
+		case maxArgs == 0:
 			err = problem.New(problem.Usage, "no arguments are taken")
 		}
 		return WithHint(err, "%s", cmd.UseLine())

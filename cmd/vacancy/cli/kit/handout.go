@@ -17,7 +17,7 @@ type Handout = snippet.Handout
 // contains only its id, its name if the name is valid, and its host's URL, quoted.
 func HandoutOf(v *admin.Vacant) Handout {
 	host := hostOfEndpoint(v)
-	if host == "" || v.Closed || v.Deleted != "" || v.State.Closed() {
+	if host == "" || v.Closed || v.Deleted != "" || v.State.IsClosed() {
 		return Handout{}
 	}
 	use := snippet.KeyNever
@@ -27,14 +27,14 @@ func HandoutOf(v *admin.Vacant) Handout {
 	case !v.Price.IsFree():
 		use = snippet.KeyMay
 	}
-	return snippet.Of(host, v.Name, v.ID, use, v.Plain == string(vacants.PlainOff))
+	return snippet.HandoutFor(host, v.Name, v.ID, use, v.Plain == string(vacants.PlainOff))
 }
 
 // HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that a person
 // typed. The handout has the host of that URL, even if the card names another host.
-func HandoutOfCard(at string, c *agents.Card) Handout {
-	_, name, _ := strings.Cut(strings.TrimRight(at, "/"), "/v/")
-	return snippet.OfCard(HostOf(at), name, c)
+func HandoutOfCard(rawURL string, c *agents.Card) Handout {
+	_, name, _ := strings.Cut(strings.TrimRight(rawURL, "/"), "/v/")
+	return snippet.OfCard(HostOf(rawURL), name, c)
 }
 
 func hostOfEndpoint(v *admin.Vacant) string {

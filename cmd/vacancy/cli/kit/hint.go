@@ -77,8 +77,8 @@ func typedFlags(from, to *cobra.Command, line string) (flags string) {
 		name string
 		skip bool
 	}{{"data", hasHost}, {"host", hasHost || strings.Contains(line, "://")}, {"stage", hasHost}, {"as", has("as")}, {caFlag, has(caFlag)}} {
-		typed, known := from.Flags().Lookup(flag.name), to.Flags().Lookup(flag.name)
-		if !flag.skip && typed != nil && typed.Changed && known != nil {
+		typed, targetFlag := from.Flags().Lookup(flag.name), to.Flags().Lookup(flag.name)
+		if !flag.skip && typed != nil && typed.Changed && targetFlag != nil {
 			flags += " --" + flag.name + " " + ShellWord(typed.Value.String())
 		}
 	}

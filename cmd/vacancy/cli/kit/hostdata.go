@@ -76,7 +76,7 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	defer line.Clear()
 	c.WrapStore, c.WrapBlobs, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, a.Seams.Blobs, Version(), a.Now, a.Rand, a.Seams.Disk
 	host, err := standalone.Open(c)
-	if earlier := new(bolt.EarlierError); errors.As(err, &earlier) {
+	if earlier := new(bolt.OldFormatError); errors.As(err, &earlier) {
 		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
 	}
 	if problem.Is(err, problem.Damaged) && !c.New {

@@ -19,28 +19,28 @@ import (
 // HostedTarget finds the vacant of a host that what names. If there is none, it returns nil and an
 // error of kind NotFound.
 func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string, w Where) (*dispatch.Target, error) {
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return nil, err
 	}
 	if registry.CheckName(what) != nil && !isID(what) {
 		err := problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
 		if strings.Contains(what, "/v/") {
-			return nil, WithHint(err, "%s", a.AgainFor(what, "https://"+what))
+			return nil, WithHint(err, "%s", a.CommandLineFor(what, "https://"+what))
 		}
 		return nil, err
 	}
-	if at != nil {
-		return a.targetElsewhere(ctx, web, what, at)
+	if host != nil {
+		return a.targetElsewhere(ctx, web, what, host)
 	}
 	local, err := a.RunningAdmin(w)
 	if errors.Is(err, serve.ErrNoHost) {
 		missing, stopped := a.NoHost(w.Data), new(Hinted)
-		err := problem.New(problem.NotFound, "%q is not a card file or a URL: %s", what, problem.Of(missing).Text())
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL: %s", what, problem.AsError(missing).Text())
 		if errors.As(missing, &stopped) {
 			return nil, WithHint(err, "%s", stopped.Hint)
 		}
-		return nil, WithHint(err, "%s    # a vacant of another host", a.AgainFor(what, "https://HOST/v/"+what+"/"))
+		return nil, WithHint(err, "%s    # a vacant of another host", a.CommandLineFor(what, "https://HOST/v/"+what+"/"))
 	}
 	if err != nil {
 		return nil, err
@@ -57,13 +57,13 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 // targetElsewhere finds a vacant of a remote host through its public card or else, with the
 // operator's key, through the admin API, which also finds closed children. The target has the
 // host's URL, even if its card names another one.
-func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost) (*dispatch.Target, error) {
-	public, err := at.URLOf(at.Record.URL)
+func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, host *RemoteHost) (*dispatch.Target, error) {
+	public, err := host.URLOf(host.Record.URL)
 	if err != nil {
 		return nil, err
 	}
 	t, err := a.publicTarget(ctx, web, public, what)
-	plane, key, keyErr := at.keyed(at.Record.AdminURL)
+	plane, key, keyErr := host.operatorURL(host.Record.AdminURL)
 	if keyErr != nil || !problem.Is(err, problem.NotFound) || isID(what) {
 		return t, err
 	}
@@ -74,7 +74,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 		return nil, WithHint(err, "vacancy list")
 	}
 	if err != nil {
-		return nil, keyHint(at, err)
+		return nil, keyHint(host, err)
 	}
 	t.URL, err = dispatch.SendURL(public + "/v/" + t.ID.String())
 	return t, err
@@ -82,7 +82,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 
 // PublicURL returns the public URL of a vacant that a person named by a URL, or by a name on a host
 // that the person does not operate. ok is false for a vacant of the person's own host.
-func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
+func (a *App) PublicURL(w Where, what string) (url string, ok bool) {
 	if IsURL(what) {
 		return what, true
 	}
@@ -90,18 +90,18 @@ func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
 	if err != nil || host == nil || host.Stage != "" || registry.CheckName(what) != nil && !isID(what) {
 		return "", false
 	}
-	if _, _, err := host.keyed(host.Record.AdminURL); err == nil || a.Env[AccountKeyEnv] != "" {
+	if _, _, err := host.operatorURL(host.Record.AdminURL); err == nil || a.Env[AccountKeyEnv] != "" {
 		return "", false
 	}
 	return host.Record.URL + "/v/" + what, true
 }
 
-func (a *App) Operates(w Where) bool {
+func (a *App) IsOperator(w Where) bool {
 	host, err := a.Find(w)
 	if err != nil || host == nil {
 		return err == nil
 	}
-	_, _, err = host.keyed(host.Record.AdminURL)
+	_, _, err = host.operatorURL(host.Record.AdminURL)
 	return err == nil
 }
 
@@ -115,7 +115,7 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 		return nil, err
 	}
 	if identity.IsShort(what) {
-		client := &registryclient.Client{Transport: a.Carried(public, a.HTTP(0)), URL: public}
+		client := &registryclient.Client{Transport: a.WithSearchURL(public, a.HTTP(0)), URL: public}
 		found, err := client.Search(ctx, registryclient.Query{ShortID: what, Limit: 2})
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 }
 
 func shownTarget(ctx context.Context, plane op.Client, what string) (*dispatch.Target, error) {
-	v, err := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: what})
+	v, err := admin.ShowVacant.Call(ctx, plane, admin.VacantRequest{Vacant: what})
 	if err != nil {
 		return nil, err
 	}

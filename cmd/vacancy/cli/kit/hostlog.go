@@ -64,7 +64,7 @@ func (a *App) HostLog(dir string) (*hostLog, error) {
 		return nil, err
 	}
 	l := &hostLog{journal: journal, lines: lines, known: a.knownNames()}
-	l.Logger = slog.New(&named{known: l.known, next: []slog.Handler{shown, journal.Handler()}})
+	l.Logger = slog.New(&namedHandler{known: l.known, next: []slog.Handler{shown, journal.Handler()}})
 	return l, nil
 }
 
@@ -111,23 +111,23 @@ const (
 	FieldVacant = "vacant" // vacant's name
 )
 
-// named is a slog.Handler that adds names to the lines of calls.
-type named struct {
+// namedHandler is a slog.Handler that adds names to the lines of calls.
+type namedHandler struct {
 	known *knownNames
 	next  []slog.Handler
 }
 
-func (n *named) Enabled(ctx context.Context, level slog.Level) bool {
+func (n *namedHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
-func (n *named) Handle(ctx context.Context, r slog.Record) error {
+func (n *namedHandler) Handle(ctx context.Context, r slog.Record) error {
 	pair, verdict := "", ""
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case FieldPair:
 			pair = a.Value.String()
-		case obs.Verdict:
+		case obs.AttrVerdict:
 			verdict = a.Value.String()
 		}
 		return pair == ""
@@ -155,16 +155,16 @@ func (n *named) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-func (n *named) WithAttrs(attrs []slog.Attr) slog.Handler {
-	out := &named{known: n.known}
+func (n *namedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := &namedHandler{known: n.known}
 	for _, h := range n.next {
 		out.next = append(out.next, h.WithAttrs(attrs))
 	}
 	return out
 }
 
-func (n *named) WithGroup(name string) slog.Handler {
-	out := &named{known: n.known}
+func (n *namedHandler) WithGroup(name string) slog.Handler {
+	out := &namedHandler{known: n.known}
 	for _, h := range n.next {
 		out.next = append(out.next, h.WithGroup(name))
 	}
@@ -207,13 +207,13 @@ func (a *App) knownNames() *knownNames {
 			own[id.Short()] = name
 		}
 		return own
-	}, identitiesChanged: func() (at time.Time) {
+	}, identitiesChanged: func() (modTime time.Time) {
 		if h, err := a.DataHome(); err == nil {
 			if info, err := os.Stat(h.Dir); err == nil {
-				at = info.ModTime()
+				modTime = info.ModTime()
 			}
 		}
-		return at
+		return modTime
 	}}
 }
 
@@ -231,9 +231,9 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := k.now().Sub(k.read)
-	_, known := k.hosted[to]
+	_, isKnown := k.hosted[to]
 	switch {
-	case !known && (age >= max(relookAfter, k.pause) || age < 0):
+	case !isKnown && (age >= max(relookAfter, k.pause) || age < 0):
 		k.read = k.now()
 		k.own, k.hosted = k.look()
 		k.pause = relookShare * k.now().Sub(k.read)
@@ -251,8 +251,8 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 		k.asked = time.Now()
 		// The caller may be an identity that was just created. Strangers call often, so identities
 		// are read again only if their directory has changed.
-		if at := k.identitiesChanged(); !at.Equal(k.ownAt) {
-			k.own, k.ownAt = k.identities(), at
+		if modTime := k.identitiesChanged(); !modTime.Equal(k.ownAt) {
+			k.own, k.ownAt = k.identities(), modTime
 			caller = k.own[from]
 		}
 	}

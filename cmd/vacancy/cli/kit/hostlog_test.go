@@ -40,12 +40,12 @@ func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
 				},
 			}
 			var out bytes.Buffer
-			log := slog.New(&named{known: known, next: []slog.Handler{newHumanLog(&out)}})
+			log := slog.New(&namedHandler{known: known, next: []slog.Handler{newHumanLog(&out)}})
 			call := func(vacant string) {
-				log.Info(obs.CallLine, FieldPair, "cccc>"+vacant, obs.Verdict, "ok", "ms", 1)
+				log.Info(obs.CallLine, FieldPair, "cccc>"+vacant, obs.AttrVerdict, "ok", "ms", 1)
 			}
 			call("aaaa")
-			log.Info(adminLine, obs.Verdict, tt.verdict)
+			log.Info(adminLine, obs.AttrVerdict, tt.verdict)
 			hosted["bbbb"] = "fox"
 			call("bbbb")
 			lines := strings.Split(out.String(), "\n")

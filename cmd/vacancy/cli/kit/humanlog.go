@@ -66,7 +66,7 @@ func (e *LogEvent) IsOf(short string) bool {
 }
 
 func (e *LogEvent) IsFailed() bool {
-	return e.level == slog.LevelError.String() || e.Fields[obs.Failure] != nil || e.outcome() == problem.Failed
+	return e.level == slog.LevelError.String() || e.Fields[obs.AttrFailure] != nil || e.outcome() == problem.Failed
 }
 
 func (e *LogEvent) IsRefused() bool {
@@ -74,18 +74,18 @@ func (e *LogEvent) IsRefused() bool {
 }
 
 func (e *LogEvent) outcome() problem.Outcome {
-	verdict := TextOf(e.Fields[obs.Verdict])
+	verdict := TextOf(e.Fields[obs.AttrVerdict])
 	if verdict == "" || e.isRepeat() {
 		return ""
 	}
-	status, _ := e.Fields[obs.Status].(float64)
+	status, _ := e.Fields[obs.AttrStatus].(float64)
 	return problem.OutcomeOf(verdict, int(status))
 }
 
 // isRepeat reports whether e is a line that an earlier program wrote for a repeated request.
 // Another line has the outcome of that call.
 func (e *LogEvent) isRepeat() bool {
-	switch verdict := TextOf(e.Fields[obs.Verdict]); TextOf(e.Fields["state"]) {
+	switch verdict := TextOf(e.Fields[obs.AttrVerdict]); TextOf(e.Fields["state"]) {
 	case "answered", "pending":
 		return true
 	case "unanswered":
@@ -107,12 +107,12 @@ func (e *LogEvent) Line(w io.Writer) string {
 		}
 		return b.String()
 	}
-	verdict := TextOf(e.Fields[obs.Verdict])
+	verdict := TextOf(e.Fields[obs.AttrVerdict])
 	what := e.msg
 	if what == obs.CallLine {
 		what = "call"
 	}
-	for _, field := range []string{obs.Seq, obs.Operation} {
+	for _, field := range []string{obs.AttrSeq, obs.AttrOperation} {
 		if text := TextOf(e.Fields[field]); text != "" {
 			what += " " + text
 		}
@@ -128,7 +128,7 @@ func (e *LogEvent) Line(w io.Writer) string {
 	if why := e.why(); why != "" {
 		b.WriteString("  " + Printable(why))
 	}
-	if cut := TextOf(e.Fields[obs.Cut]); cut != "" {
+	if cut := TextOf(e.Fields[obs.AttrCut]); cut != "" {
 		b.WriteString("  cut: " + Printable(cut))
 	}
 	var u *call.Usage // nil if the vacant's agent does not report its usage
@@ -161,7 +161,7 @@ func (e *LogEvent) agentLog() string {
 	if len(parts) > 0 {
 		s += "  tools: " + Printable(strings.Join(parts, ", "))
 	}
-	var left call.LeftOut
+	var left call.OmittedTools
 	e.read("left_out", &left)
 	if lines := LeftOutLines(left); len(lines) > 0 {
 		s += "  not offered: " + strings.Join(lines, "; ")
@@ -173,16 +173,16 @@ func (e *LogEvent) agentLog() string {
 }
 
 func (e *LogEvent) moment(field string) string {
-	at, _ := time.Parse(time.RFC3339Nano, TextOf(e.Fields[field]))
-	return Moment(at)
+	timestamp, _ := time.Parse(time.RFC3339Nano, TextOf(e.Fields[field]))
+	return Moment(timestamp)
 }
 
 func (e *LogEvent) why() string {
-	failure, ok := e.Fields[obs.Failure].(map[string]any)
-	if !ok && e.Fields[obs.Restored] != nil {
-		why := "restored from a backup at " + e.moment(obs.Restored)
-		if TextOf(e.Fields[obs.Verdict]) == problem.Floor.String() {
-			why += ": refuses messages signed until " + e.moment(obs.Floor)
+	failure, ok := e.Fields[obs.AttrFailure].(map[string]any)
+	if !ok && e.Fields[obs.AttrRestored] != nil {
+		why := "restored from a backup at " + e.moment(obs.AttrRestored)
+		if TextOf(e.Fields[obs.AttrVerdict]) == problem.Floor.String() {
+			why += ": refuses messages signed until " + e.moment(obs.AttrFloor)
 		}
 		return why
 	}
@@ -240,7 +240,7 @@ func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 		switch a.Key {
 		case FieldPair:
 			pair = a.Value.String()
-		case obs.Verdict:
+		case obs.AttrVerdict:
 			verdict = a.Value.String()
 		}
 		return true
@@ -254,8 +254,8 @@ func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 
 // hasRoom counts the line of a call and reports whether it may be written. If it may not, the
 // caller adds the line to h.more.
-func (h *cappedLines) hasRoom(at time.Time) bool {
-	if second := at.Truncate(time.Second); !second.Equal(h.second) {
+func (h *cappedLines) hasRoom(recordTime time.Time) bool {
+	if second := recordTime.Truncate(time.Second); !second.Equal(h.second) {
 		h.summarise()
 		h.second, h.lines = second, 0
 	}
@@ -278,12 +278,12 @@ func (h *cappedLines) summarise() {
 		return
 	}
 	h.timer.Stop()
-	all, kinds := 0, []string{}
+	total, kinds := 0, []string{}
 	for _, verdict := range slices.Sorted(maps.Keys(h.more)) {
-		all += h.more[verdict]
+		total += h.more[verdict]
 		kinds = append(kinds, fmt.Sprintf("%d %s", h.more[verdict], Printable(verdict)))
 	}
-	fmt.Fprintf(h.out, "%s  and %d more calls: %s\n", h.second.Local().Format(time.TimeOnly), all, strings.Join(kinds, ", "))
+	fmt.Fprintf(h.out, "%s  and %d more calls: %s\n", h.second.Local().Format(time.TimeOnly), total, strings.Join(kinds, ", "))
 	h.more = nil
 }
 

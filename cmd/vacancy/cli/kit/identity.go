@@ -23,7 +23,7 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	if names, _ := h.Names(); len(names) > 0 {
 		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
 		if near := nearest.Name(name, names); near != "" {
-			return nil, WithHint(err, "%s", a.AgainFor(name, near))
+			return nil, WithHint(err, "%s", a.CommandLineFor(name, near))
 		}
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
 	if err != nil {
 		return Signer{}, err
 	}
-	id, err := h.Make(ctx, defaultIdentity, bundle)
+	id, err := h.Create(ctx, defaultIdentity, bundle)
 	if problem.Is(err, problem.Conflict) {
 		id, err := h.Open(defaultIdentity) // another process was faster
 		return Signer{Identity: id}, err

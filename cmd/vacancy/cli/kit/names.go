@@ -35,8 +35,8 @@ func (a *App) OwnNames() Names {
 	if err != nil {
 		return names
 	}
-	all, _ := h.Names()
-	for _, name := range all {
+	identities, _ := h.Names()
+	for _, name := range identities {
 		if id, err := h.Open(name); err == nil {
 			names[id.ID()] = name
 		}

@@ -89,7 +89,7 @@ func (a *App) NoHost(data string) error {
 	if err != nil {
 		return err
 	}
-	if standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
+	if standalone.FileExists(filepath.Join(dir, standalone.DataFile)) {
 		stopped := fmt.Sprintf("the host in %s is not running", dir)
 		if data, err := standalone.Inspect(dir); err == nil && data.Outlook() != "" {
 			stopped += "; " + data.Outlook()

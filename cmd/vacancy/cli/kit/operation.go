@@ -24,7 +24,7 @@ type Operation[In, Out any] struct {
 	API   API
 	Flags func(*pflag.FlagSet) // adds the command's own flags
 	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
-	Request func(Asked) (In, error)
+	Request func(Request) (In, error)
 	// Next collects the pages of a list. It adds page to all, makes in ask for the next page, and
 	// returns false after the last page. If Next is nil, the answer is one page.
 	Next  func(in *In, all *Out, page Out) (more bool)
@@ -32,7 +32,7 @@ type Operation[In, Out any] struct {
 	// Object returns the object of --json. If Object is nil, the answer is that object.
 	Object func(Out) any
 	// Explain adds a hint to an error of the operation.
-	Explain func(Asked, error) error
+	Explain func(Request, error) error
 }
 
 // Caller calls one or more operations of a host.
@@ -47,26 +47,26 @@ func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out,
 	return f(ctx, c, in)
 }
 
-// Asked contains the arguments and flags that a person gave.
-type Asked struct {
+// Request contains the arguments and flags that a person gave.
+type Request struct {
 	Command string            // command path, for example vacancy keys create
 	Args    []string          // arguments without the TENANT that an API takes
 	Changed func(string) bool // reports whether a flag was given
 	Tenant  string            // value of TENANT or --tenant, as the API reads it
 }
 
-func (q Asked) Account() account.One { return account.One{Account: q.Tenant} }
+func (q Request) Account() account.One { return account.One{Account: q.Tenant} }
 
-func (q Asked) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
+func (q Request) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
 
 // API is an API of a host, together with the flags that choose the host.
 type API interface {
 	// Flags adds the flags that choose the host.
 	Flags(*cobra.Command)
 	// Read returns the arguments and flags, after it has removed the arguments of the API itself.
-	Read(cmd *cobra.Command, args []string) (Asked, error)
+	Read(cmd *cobra.Command, args []string) (Request, error)
 	// With runs f with a client of the API.
-	With(ctx context.Context, a *App, q Asked, f func(op.Client) error) error
+	With(ctx context.Context, a *App, q Request, f func(op.Client) error) error
 }
 
 func (o Operation[In, Out]) Command(a *App) *cobra.Command {
@@ -106,14 +106,14 @@ func (o Operation[In, Out]) Command(a *App) *cobra.Command {
 	return cmd
 }
 
-func (o Operation[In, Out]) call(ctx context.Context, c op.Client, in In) (all Out, err error) {
+func (o Operation[In, Out]) call(ctx context.Context, c op.Client, in In) (result Out, err error) {
 	if o.Next == nil {
 		return o.Op.Call(ctx, c, in)
 	}
 	for {
 		page, err := o.Op.Call(ctx, c, in)
-		if err != nil || !o.Next(&in, &all, page) {
-			return all, err
+		if err != nil || !o.Next(&in, &result, page) {
+			return result, err
 		}
 	}
 }
@@ -123,11 +123,11 @@ type HostAPI struct{ Where Where }
 
 func (h *HostAPI) Flags(cmd *cobra.Command) { HostFlags(cmd.Flags(), &h.Where) }
 
-func (*HostAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
-	return Asked{Command: cmd.CommandPath(), Args: args, Changed: cmd.Flags().Changed}, nil
+func (*HostAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
+	return Request{Command: cmd.CommandPath(), Args: args, Changed: cmd.Flags().Changed}, nil
 }
 
-func (h *HostAPI) With(_ context.Context, a *App, _ Asked, f func(op.Client) error) error {
+func (h *HostAPI) With(_ context.Context, a *App, _ Request, f func(op.Client) error) error {
 	return a.WithAdmin(h.Where, false, func(c *AdminAPI) error { return f(c) })
 }
 
@@ -144,7 +144,7 @@ func (t *tenantAPI) Flags(cmd *cobra.Command) {
 	t.HostAPI.Flags(cmd)
 }
 
-func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
+func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	q, err := t.HostAPI.Read(cmd, args)
 	if q.Tenant = t.tenant; err == nil && q.Changed("tenant") && t.tenant == "" {
 		// A script with an empty variable would otherwise change the settings of the host.
@@ -159,16 +159,16 @@ func AccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }
 
-func (t *accountAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
+func (t *accountAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	q, err := t.HostAPI.Read(cmd, args)
 	words := strings.Fields(cmd.Use)
-	_, most := argumentsOf(cmd.Use)
-	if len(words) > 1 && strings.Trim(words[1], "[]") == "TENANT" && len(args) == most {
+	_, maxArgs := argumentsOf(cmd.Use)
+	if len(words) > 1 && strings.Trim(words[1], "[]") == "TENANT" && len(args) == maxArgs {
 		q.Tenant, q.Args = args[0], args[1:]
 	}
 	return q, err
 }
 
-func (t *accountAPI) With(ctx context.Context, a *App, q Asked, f func(op.Client) error) error {
+func (t *accountAPI) With(ctx context.Context, a *App, q Request, f func(op.Client) error) error {
 	return a.WithAccount(ctx, t.Where, q.Tenant, func(c op.Client, _ account.One) error { return f(c) })
 }

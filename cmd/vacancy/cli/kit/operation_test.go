@@ -42,7 +42,7 @@ type nearby struct {
 	asked *[]string
 }
 
-func (n *nearby) With(_ context.Context, _ *App, q Asked, f func(op.Client) error) error {
+func (n *nearby) With(_ context.Context, _ *App, q Request, f func(op.Client) error) error {
 	*n.asked = append(*n.asked, fmt.Sprintf("%s %q of %q, --loud %t", q.Command, q.Args, q.Tenant, q.Changed("loud")))
 	return f(nil)
 }
@@ -53,7 +53,7 @@ func count(asked *[]string, failure error) Operation[int, []int] {
 	return Operation[int, []int]{
 		Use: "count [TENANT] FROM", Op: numbers{failure}, API: &nearby{asked: asked},
 		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&loud, "loud", false, "") },
-		Request: func(q Asked) (n int, err error) {
+		Request: func(q Request) (n int, err error) {
 			_, err = fmt.Sscan(q.Args[0], &n)
 			return n, err
 		},
@@ -62,7 +62,7 @@ func count(asked *[]string, failure error) Operation[int, []int] {
 			return len(page) == 2
 		},
 		Print:   func(w io.Writer, all []int) { fmt.Fprint(w, all) },
-		Explain: func(q Asked, err error) error { return fmt.Errorf("from %s: %w", q.Args[0], err) },
+		Explain: func(q Request, err error) error { return fmt.Errorf("from %s: %w", q.Args[0], err) },
 	}
 }
 
@@ -79,7 +79,7 @@ func TestACommandIsOneOperation(t *testing.T) {
 		a := &App{Out: &out}
 		root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true}
 		root.AddCommand(count(&asked, nil).Command(a))
-		Complete(root)
+		SetArguments(root)
 		root.SetArgs(strings.Fields(args))
 		err := root.Execute()
 		got := struct{ out, asked, err string }{out.String(), strings.Join(asked, "; "), ""}

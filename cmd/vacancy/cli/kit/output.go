@@ -130,7 +130,7 @@ func ProblemOf(err error) *problem.Error {
 	case errors.Is(err, fs.ErrExist):
 		return problem.New(problem.Conflict, "%s", err)
 	}
-	return problem.New(problem.Internal, "%s", problem.Plain(err))
+	return problem.New(problem.Internal, "%s", problem.PlainMessage(err))
 }
 
 func FullText(p *problem.Error) string {

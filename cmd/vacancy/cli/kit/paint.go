@@ -44,7 +44,7 @@ func columns(w io.Writer, given string) int {
 	if n, err := strconv.Atoi(given); err == nil && n > 0 {
 		return n
 	}
-	if s, ok := w.(*screen); ok {
+	if s, ok := w.(*escapingWriter); ok {
 		if f, ok := s.Writer.(*os.File); ok {
 			return columnsOf(f)
 		}
@@ -85,17 +85,17 @@ func Fit(w io.Writer, line string) string {
 	if !ok || t.columns < 2 {
 		return line
 	}
-	at, width, cut := 0, 0, 0 // cut is where the line ends if it is too long
-	for at < len(line) {
-		if n := escapeAt(line[at:]); n > 0 {
-			at += n
+	offset, width, cut := 0, 0, 0 // cut is where the line ends if it is too long
+	for offset < len(line) {
+		if n := escapeAt(line[offset:]); n > 0 {
+			offset += n
 			continue
 		}
 		if width == t.columns-1 {
-			cut = at
+			cut = offset
 		}
-		_, n := utf8.DecodeRuneInString(line[at:])
-		at += n
+		_, n := utf8.DecodeRuneInString(line[offset:])
+		offset += n
 		width++
 	}
 	if width <= t.columns {
@@ -120,63 +120,63 @@ func escapeAt(s string) int {
 // broken, because people copy them.
 func Wrap(w io.Writer, text string) string {
 	t, ok := w.(terminal)
-	if !ok || t.columns < narrowest {
+	if !ok || t.columns < minWidth {
 		return text
 	}
 	var b strings.Builder
-	for line := range strings.Lines(joined(text, t.columns)) {
+	for line := range strings.Lines(joinParagraphs(text, t.columns)) {
 		body := strings.TrimSuffix(line, "\n")
-		indent := hanging(body, t.columns)
+		indent := hangingIndent(body, t.columns)
 		for utf8.RuneCountInString(body) > t.columns && !strings.HasPrefix(strings.TrimSpace(body), programName+" ") {
 			head := string([]rune(body)[:t.columns+1])
-			at := strings.LastIndexByte(head, ' ')
-			if at <= indent {
+			space := strings.LastIndexByte(head, ' ')
+			if space <= indent {
 				break // a word that is wider than its column
 			}
-			b.WriteString(strings.TrimRight(body[:at], " ") + "\n")
-			body = strings.Repeat(" ", indent) + strings.TrimLeft(body[at:], " ")
+			b.WriteString(strings.TrimRight(body[:space], " ") + "\n")
+			body = strings.Repeat(" ", indent) + strings.TrimLeft(body[space:], " ")
 		}
 		b.WriteString(body + line[len(strings.TrimSuffix(line, "\n")):])
 	}
 	return b.String()
 }
 
-// joined puts each paragraph that has a line longer than the width of a terminal on one line.
+// joinParagraphs puts each paragraph that has a line longer than the width of a terminal on one line.
 // Indented lines are a list or a table, and do not belong to a paragraph.
-func joined(text string, columns int) string {
+func joinParagraphs(text string, columns int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
-	for at := 0; at < len(lines); {
-		end, long := at, false
+	for start := 0; start < len(lines); {
+		end, long := start, false
 		for end < len(lines) && lines[end] != "" && lines[end][0] != ' ' {
 			long = long || utf8.RuneCountInString(lines[end]) > columns
 			end++
 		}
 		switch {
-		case end == at:
+		case end == start:
 			end++
-			out = append(out, lines[at])
+			out = append(out, lines[start])
 		case long:
-			out = append(out, strings.Join(lines[at:end], " "))
+			out = append(out, strings.Join(lines[start:end], " "))
 		default:
-			out = append(out, lines[at:end]...)
+			out = append(out, lines[start:end]...)
 		}
-		at = end
+		start = end
 	}
 	return strings.Join(out, "\n")
 }
 
-// narrowest is the minimum width at which lines are broken.
-const narrowest = 20
+// minWidth is the minimum width at which lines are broken.
+const minWidth = 20
 
-// hanging returns the indent of the lines after the first one of a broken line. It is the second
+// hangingIndent returns the indent of the lines after the first one of a broken line. It is the second
 // column of the line if that is in the left half of the terminal, four more than the line's own
 // indent if it is further right, and otherwise the line's own indent.
-func hanging(line string, columns int) int {
+func hangingIndent(line string, columns int) int {
 	own := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[own:], "  "); gap > 0 {
-		at := own + gap
-		second := at + len(line[at:]) - len(strings.TrimLeft(line[at:], " "))
+		start := own + gap
+		second := start + len(line[start:]) - len(strings.TrimLeft(line[start:], " "))
 		if second <= columns/2 {
 			return second
 		}

@@ -19,16 +19,16 @@ const programName = "vacancy"
 // replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// startedAs returns the words with which a person starts the program file self again. arg is its
+// startWords returns the words with which a person starts the program file self again. arg is its
 // os.Args[0], dir its working directory. The words are its name if PATH leads to it, "go run" if
 // that built it from dir, or otherwise its path.
-func startedAs(arg, self, dir string) string {
+func startWords(arg, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
 	found, err := exec.LookPath(name)
 	switch {
 	case err == nil && sameFile(found, self) && ShellWord(name) == name:
 		return name
-	case builtByGoRun(self) && standalone.IsThere(filepath.Join(dir, "cmd", name, "main.go")):
+	case builtByGoRun(self) && standalone.FileExists(filepath.Join(dir, "cmd", name, "main.go")):
 		return "go run ./cmd/" + name
 	case arg == filepath.Base(arg):
 		return ShellWord(self)
@@ -37,12 +37,12 @@ func startedAs(arg, self, dir string) string {
 }
 
 func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
+	first, err := os.Stat(a)
 	if err != nil {
 		return false
 	}
 	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
+	return err == nil && os.SameFile(first, other)
 }
 
 // goRun matches the directories of programs that "go run" builds: directories of first builds and
@@ -60,9 +60,9 @@ func (a *App) Command(format string, args ...any) string {
 	return a.program + " " + fmt.Sprintf(format, args...)
 }
 
-// Again returns the command line of this run as a person types it, with TEXT in place of a long
+// CommandLine returns the command line of this run as a person types it, with TEXT in place of a long
 // word.
-func (a *App) Again() string {
+func (a *App) CommandLine() string {
 	words := slices.Clone(a.args)
 	for i := range words {
 		if len(words[i]) > 200 {
@@ -73,9 +73,9 @@ func (a *App) Again() string {
 	return a.Command("%s", strings.Join(words, " "))
 }
 
-// AgainFor returns the command line of this run with other in place of word. If the line does not
-// contain word exactly once, AgainFor returns only other.
-func (a *App) AgainFor(word, other string) string {
+// CommandLineFor returns the command line of this run with other in place of word. If the line does not
+// contain word exactly once, CommandLineFor returns only other.
+func (a *App) CommandLineFor(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {
 		return other
@@ -83,10 +83,10 @@ func (a *App) AgainFor(word, other string) string {
 	again := *a
 	again.args = slices.Clone(a.args)
 	again.args[i] = other
-	return again.Again()
+	return again.CommandLine()
 }
 
-func (a *App) AgainWith(flag, value string) string {
+func (a *App) CommandLineWith(flag, value string) string {
 	other := *a
 	other.args = nil
 	for i := 0; i < len(a.args); i++ {
@@ -98,7 +98,7 @@ func (a *App) AgainWith(flag, value string) string {
 		}
 	}
 	other.args = append(other.args, flag, value)
-	return other.Again()
+	return other.CommandLine()
 }
 
 // Executable returns the file of this program, for other programs that start it. For a program that

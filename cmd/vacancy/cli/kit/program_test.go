@@ -53,7 +53,7 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 		{"go run, from another directory", cached, cached, data, top, cached},
 	} {
 		t.Setenv("PATH", filepath.Dir(tc.path))
-		if got := startedAs(tc.arg, tc.self, tc.dir); got != tc.want {
+		if got := startWords(tc.arg, tc.self, tc.dir); got != tc.want {
 			t.Errorf("%s: startedAs() = %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -66,7 +66,7 @@ func failWithHint(t *testing.T, program, hint string, args ...string) (stderr st
 	a := &App{Err: &errs, program: program}
 	root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) }}
 	call := &cobra.Command{Use: "call", RunE: func(*cobra.Command, []string) error {
-		a.Note("again: %s", a.Again())
+		a.Note("again: %s", a.CommandLine())
 		return WithHint(problem.New(problem.NotFound, "it is gone"), "%s", hint)
 	}}
 	call.Flags().String("as", "", "")

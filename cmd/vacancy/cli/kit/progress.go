@@ -48,8 +48,8 @@ func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan
 	go func() { done <- run() }()
 	for {
 		select {
-		case at := <-ticks:
-			p.Show("%3.0f s  %s", at.Sub(began).Seconds(), doing())
+		case now := <-ticks:
+			p.Show("%3.0f s  %s", now.Sub(began).Seconds(), doing())
 		case err := <-done:
 			return err
 		}

@@ -53,13 +53,13 @@ func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, targ
 	if position > 0 {
 		which = strconv.FormatUint(position, 10)
 	}
-	body, err := a.SendSigned(ctx, web, self, http.MethodGet, base+call.ReceiptsPath+self.Key.ID().String()+"/"+target.ID.String()+"/"+which)
+	body, err := a.SendSigned(ctx, web, self, http.MethodGet, base+call.ReceiptsPrefix+self.Key.ID().String()+"/"+target.ID.String()+"/"+which)
 	if err != nil {
 		return receipt.Receipt{}, err
 	}
 	r, err := receipt.Parse(body)
 	if err != nil {
-		return r, problem.Within(problem.Untrusted, "the host's answer", err)
+		return r, problem.WithPlace(problem.Untrusted, "the host's answer", err)
 	}
 	if r.Caller != self.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
 		return r, problem.New(problem.Untrusted, "the host's answer is the receipt of another call")

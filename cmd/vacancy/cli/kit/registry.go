@@ -31,12 +31,12 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 	if given != "" {
 		return registryclient.CheckURL(given)
 	}
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err != nil {
 		return "", err
 	}
-	if at != nil {
-		return at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
+	if host != nil {
+		return host.URLOf(cmp.Or(host.Record.RegistryURL, host.Record.URL))
 	}
 	url, err := a.LocalURL(ctx, w.Data)
 	if stopped := new(Hinted); errors.As(err, &stopped) {
@@ -48,9 +48,9 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 	return url, err
 }
 
-// Carried returns web for requests to a registry. A stage without an edge has a separate URL for
-// searches, which Carried takes from the stage's record.
-func (a *App) Carried(registry string, web registryclient.Transport) registryclient.Transport {
+// WithSearchURL returns web for requests to a registry. A stage without an edge has a separate URL for
+// searches, which WithSearchURL takes from the stage's record.
+func (a *App) WithSearchURL(registry string, web registryclient.Transport) registryclient.Transport {
 	records, err := a.Stages()
 	if err != nil {
 		return web
@@ -59,7 +59,7 @@ func (a *App) Carried(registry string, web registryclient.Transport) registrycli
 	if err != nil || rec.SearchURL == "" || rec.SearchURL == registry {
 		return web
 	}
-	return searchesApart{web, registry, rec.SearchURL}
+	return searchTransport{web, registry, rec.SearchURL}
 }
 
 // TargetAndRegistry returns the target that a name or an address stands for, and a client of the registry
@@ -81,13 +81,13 @@ func (a *App) TargetAndRegistry(ctx context.Context, web *dispatch.HTTP, ref str
 	return t, &registryclient.Client{Transport: web, URL: base}, nil
 }
 
-// searchesApart is a transport that sends searches to another URL.
-type searchesApart struct {
+// searchTransport is a transport that sends searches to another URL.
+type searchTransport struct {
 	registryclient.Transport
 	registry, search string
 }
 
-func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+func (s searchTransport) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	if rest, ok := strings.CutPrefix(r.URL, s.registry); ok {
 		if path, _, _ := strings.Cut(rest, "?"); registryapi.IsSearchPath(path) {
 			r.URL = s.search + rest

@@ -24,11 +24,11 @@ func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
 	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (default no limit)")
 }
 
-func (r ReadFlags) Check(at *RemoteHost) error {
+func (r ReadFlags) CheckHost(host *RemoteHost) error {
 	switch {
 	case r.Units < 0 || math.IsNaN(r.Units) || math.IsInf(r.Units, 0):
 		return &problem.Error{Kind: problem.Usage, Field: "--read-units", Want: "a number above 0", Got: fmt.Sprint(r.Units)}
-	case r.Units > 0 && (at == nil || !at.AWS):
+	case r.Units > 0 && (host == nil || !host.AWS):
 		return problem.New(problem.Usage, "--read-units goes with --host aws")
 	}
 	return nil
@@ -36,21 +36,21 @@ func (r ReadFlags) Check(at *RemoteHost) error {
 
 // reportsElsewhere serves the streaming routes in this process, over a remote host's tables with
 // the person's AWS credentials, or over its export pages.
-func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFlags) (*AdminAPI, error) {
+func (a *App) reportsElsewhere(ctx context.Context, remoteHost *RemoteHost, read ReadFlags) (*AdminAPI, error) {
 	c := export.Config{Now: a.Now}
 	end := func() error { return nil }
-	if at.AWS {
-		_, mine, err := a.OpenStage(ctx, at.Stage)
+	if remoteHost.AWS {
+		_, mine, err := a.OpenStage(ctx, remoteHost.Stage)
 		if err != nil {
 			return nil, err
 		}
-		tables, err := mine.Tables(ctx, at.Stage, read.Units, a.Now)
+		tables, err := mine.Tables(ctx, remoteHost.Stage, read.Units, a.Now)
 		if err != nil {
 			return nil, err
 		}
 		c.Source, c.Vault, c.Blobs, end = tables, tables.Vault, tables.Blobs, tables.Close
 	} else {
-		url, key, err := at.keyed(at.Record.ExportURL)
+		url, key, err := remoteHost.operatorURL(remoteHost.Record.ExportURL)
 		if err != nil {
 			return nil, err
 		}
@@ -64,5 +64,5 @@ func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFla
 	mux.Handle("/v1/admin/verify", export.Verify(c))
 	mux.Handle("/v1/admin/chain/{from}/{to}", export.Chain(c))
 	client, base := serve.InProcess(mux)
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, at, end, false}, nil
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, remoteHost, end, false}, nil
 }

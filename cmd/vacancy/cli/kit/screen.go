@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal. Its Write method escapes the characters that control a terminal, so that
+// escapingWriter is a terminal. Its Write method escapes the characters that control a terminal, so that
 // text from others cannot hide or forge what a person reads, even if a printer does not call
 // Printable. Line ends, tabs and this program's own escapes are written unchanged.
-type screen struct {
+type escapingWriter struct {
 	io.Writer
 
 	mu   sync.Mutex
@@ -26,16 +26,16 @@ type screen struct {
 // ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
 
-func guard(w io.Writer) io.Writer {
+func escapeTerminal(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
-			return &screen{Writer: f}
+			return &escapingWriter{Writer: f}
 		}
 	}
 	return w
 }
 
-func (s *screen) Write(p []byte) (int, error) {
+func (s *escapingWriter) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, rest := escapeScreen(append(s.rest, p...))
@@ -46,7 +46,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *screen) flush() {
+func (s *escapingWriter) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = io.WriteString(s.Writer, EscapeControls(strings.ToValidUTF8(string(s.rest), "\ufffd"), ""))
@@ -102,21 +102,21 @@ func ownEscape(b []byte) (n int, whole bool) {
 }
 
 func isTerminal(w io.Writer) bool {
-	_, ok := w.(*screen)
+	_, ok := w.(*escapingWriter)
 	return ok
 }
 
-func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+func isControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // EscapeControls escapes the characters of s that control a terminal, except those in keep. It
 // writes JSON escapes, so that JSON text keeps its value.
 func EscapeControls(s, keep string) string {
-	if strings.IndexFunc(s, steers) < 0 {
+	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if steers(r) && !strings.ContainsRune(keep, r) {
+		if isControl(r) && !strings.ContainsRune(keep, r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 			continue
 		}

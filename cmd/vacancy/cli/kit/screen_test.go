@@ -36,7 +36,7 @@ func withoutOwn(text string) string {
 func onScreen(t *testing.T, writes ...string) string {
 	t.Helper()
 	var b strings.Builder
-	s := &screen{Writer: &b}
+	s := &escapingWriter{Writer: &b}
 	for _, w := range writes {
 		if n, err := s.Write([]byte(w)); n != len(w) || err != nil {
 			t.Fatalf("Write(%q) = %d, %v", w, n, err)
@@ -57,7 +57,7 @@ func TestNoTextSteersATerminal(t *testing.T) {
 	for range 3000 {
 		text := hostileText(r)
 		whole := onScreen(t, text)
-		if rest := withoutOwn(whole); strings.ContainsFunc(rest, func(c rune) bool { return steers(c) && c != '\n' && c != '\t' }) || !utf8.ValidString(whole) {
+		if rest := withoutOwn(whole); strings.ContainsFunc(rest, func(c rune) bool { return isControl(c) && c != '\n' && c != '\t' }) || !utf8.ValidString(whole) {
 			t.Fatalf("%q on a terminal: %q", text, whole)
 		}
 		var writes []string
@@ -81,7 +81,7 @@ func TestJSONWithoutControlsHasTheSameValue(t *testing.T) {
 			var b strings.Builder
 			must(t, WriteJSON(&b, v))
 			line, ended := strings.CutSuffix(b.String(), "\n")
-			if !ended || strings.ContainsFunc(line, steers) {
+			if !ended || strings.ContainsFunc(line, isControl) {
 				t.Fatalf("WriteJSON(%q) = %q", value, line)
 			}
 			var got map[string]any
@@ -101,7 +101,7 @@ func FuzzScreen(f *testing.F) {
 		first, rest := escapeScreen([]byte(text[:at]))
 		second, end := escapeScreen(append(rest, text[at:]...))
 		shown := withoutOwn(first + second)
-		if strings.ContainsFunc(shown, func(c rune) bool { return steers(c) && c != '\n' && c != '\t' }) {
+		if strings.ContainsFunc(shown, func(c rune) bool { return isControl(c) && c != '\n' && c != '\t' }) {
 			t.Errorf("%q: %q", text, shown)
 		}
 		if whole, rest := escapeScreen([]byte(text)); whole != first+second || string(rest) != string(end) {

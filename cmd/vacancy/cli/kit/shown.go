@@ -14,8 +14,8 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // Moment formats a time for people, in UTC like the days of budgets and text keys.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Counted formats a number with its noun, which ends with s for every number but 1.
-func Counted[N int | int64 | uint64](n N, noun string) string {
+// Plural formats a number with its noun, which ends with s for every number but 1.
+func Plural[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -37,7 +37,7 @@ const (
 
 // LeftOutLines returns lines about the tools that an agent is not offered: one for each reason,
 // with the change that offers the tools.
-func LeftOutLines(l call.LeftOut) (lines []string) {
+func LeftOutLines(l call.OmittedTools) (lines []string) {
 	type group struct{ reason, change string }
 	var groups []group
 	names := map[group][]string{}
@@ -52,7 +52,7 @@ func LeftOutLines(l call.LeftOut) (lines []string) {
 		lines = append(lines, Printable(Clip(fmt.Sprintf("%s: %s; change: %s", strings.Join(names[g], ", "), g.reason, g.change), 4*MaxShownCause)))
 	}
 	if l.More > 0 {
-		lines = append(lines, Counted(l.More, "more tool"))
+		lines = append(lines, Plural(l.More, "more tool"))
 	}
 	return lines
 }
@@ -72,12 +72,12 @@ func UsageText(u *call.Usage) string {
 		s += fmt.Sprintf(", %d turns", u.Turns)
 	}
 	if u.Tools > 0 {
-		s += ", " + Counted(u.Tools, "tool call")
+		s += ", " + Plural(u.Tools, "tool call")
 	}
 	if u.Cost > 0 {
 		s += ", " + money.Amount(u.Cost).String()
 	}
-	if u.Fallback {
+	if u.UsedFallback {
 		s += ", by the fallback model"
 	}
 	return s

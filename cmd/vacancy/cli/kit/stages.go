@@ -19,7 +19,7 @@ import (
 )
 
 func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) ([]byte, error) {
-	whole := stage.Whole(stageName, function)
+	whole := stage.FullName(stageName, function)
 	answer, err := c.Invoke(ctx, whole, []byte(event))
 	switch {
 	case problem.Is(err, problem.NotFound):
@@ -39,7 +39,7 @@ func StageFlag(fs *pflag.FlagSet, p *string) {
 // CheckFunction returns an error for an unknown function name. The logs or AWS would report only
 // that the function was not found.
 func CheckFunction(name string) error {
-	if _, ok := functions.Named(name); ok {
+	if _, ok := functions.Find(name); ok {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
@@ -68,9 +68,9 @@ func (a *App) stageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
-// StageOrName returns the record of the stage in the flag. For a stage that was not deployed from
+// RecordOrName returns the record of the stage in the flag. For a stage that was not deployed from
 // this machine, the record has only the name.
-func (a *App) StageOrName(flag string) (stage.Record, error) {
+func (a *App) RecordOrName(flag string) (stage.Record, error) {
 	name, err := a.StageName(flag)
 	if err != nil {
 		return stage.Record{}, err
@@ -112,7 +112,7 @@ func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.C
 func StackNames(stageName string) []string {
 	names := stage.Stacks()
 	for i := range names {
-		names[i] = stage.Whole(stageName, names[i])
+		names[i] = stage.FullName(stageName, names[i])
 	}
 	return names
 }

@@ -84,7 +84,7 @@ func cardFile(path string) (*card.Card, error) {
 	}
 	c, err := card.Parse(b)
 	if err != nil {
-		return nil, problem.New(problem.Usage, "%s is not a card: %s", path, problem.Of(err).Text())
+		return nil, problem.New(problem.Usage, "%s is not a card: %s", path, problem.AsError(err).Text())
 	}
 	return &c, nil
 }

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Painted is a text that Paint, State or Verdict returned. Members and Columns do not escape it.
-type Painted string
+// PaintedText is a text that Paint, State or Verdict returned. Members and Columns do not escape it.
+type PaintedText string
 
 func textOf(value any) string {
-	if p, ok := value.(Painted); ok {
+	if p, ok := value.(PaintedText); ok {
 		return string(p)
 	}
 	return Printable(fmt.Sprint(value))
@@ -94,12 +94,12 @@ func Columns(rows ...[]any) []string {
 
 func columnsIn(text string) (n int) {
 	for len(text) > 0 {
-		at := escapeAt(text)
-		if at == 0 {
-			_, at = utf8.DecodeRuneInString(text)
+		size := escapeAt(text)
+		if size == 0 {
+			_, size = utf8.DecodeRuneInString(text)
 			n++
 		}
-		text = text[at:]
+		text = text[size:]
 	}
 	return n
 }

@@ -42,13 +42,13 @@ func MachineFlags(fs *pflag.FlagSet, w *Where) {
 
 // IsAWS reports whether w chooses a stage on AWS instead of this machine. It refuses other hosts.
 func (w Where) IsAWS(a *App) (bool, error) {
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	switch {
 	case err != nil && w.Host == "" && w.Stage != "":
-		return false, WithHint(err, "%s", a.AgainWith("--host", HostAWS))
-	case err != nil || at == nil:
+		return false, WithHint(err, "%s", a.CommandLineWith("--host", HostAWS))
+	case err != nil || host == nil:
 		return false, err
-	case !at.AWS:
+	case !host.AWS:
 		return false, &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", cmp.Or(w.Host, a.Env["VACANCY_HOST"]))}
 	}
 	return true, nil
@@ -59,16 +59,16 @@ type RemoteHost struct {
 	AWS    bool
 	Stage  string       // name of the stage, if the host is a known stage
 	Record stage.Record // URLs of its handlers, and the operator's key if it is known
-	// given is the key in the environment, which is for the host that the person names. The key of
+	// envKey is the key in the environment, which is for the host that the person names. The key of
 	// a record is only for the handlers of that record.
-	given stage.Key
+	envKey stage.Key
 	// tenant is true if given is a key of an account.
 	tenant bool
 }
 
 func (w Where) IsLocal(a *App) bool {
-	at, err := a.Find(w)
-	return err == nil && at == nil
+	host, err := a.Find(w)
+	return err == nil && host == nil
 }
 
 func DataArg(data string) string {
@@ -109,7 +109,7 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			return nil, err
 		}
-		return &RemoteHost{AWS: true, Stage: name, Record: found, given: given}, nil
+		return &RemoteHost{AWS: true, Stage: name, Record: found, envKey: given}, nil
 	}
 	if w.Stage != "" {
 		return nil, problem.New(problem.Usage, "--stage goes with --host aws")
@@ -124,9 +124,9 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 	}
 	found, err := rec.ByURL(base)
 	if problem.Is(err, problem.NotFound) || err != nil && given != "" {
-		return &RemoteHost{Record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, given: given}, nil
+		return &RemoteHost{Record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, envKey: given}, nil
 	}
-	return &RemoteHost{Stage: found.Stage, Record: found, given: given}, err
+	return &RemoteHost{Stage: found.Stage, Record: found, envKey: given}, err
 }
 
 // URLOf returns url, a URL of one of the host's handlers, or an error if url is "".
@@ -140,34 +140,36 @@ func (e *RemoteHost) URLOf(url string) (string, error) {
 	return "", WithHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.Stage), "vacancy deploy --stage %s", e.Stage)
 }
 
-func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
-	at, err := e.URLOf(at)
+func (e *RemoteHost) operatorURL(rawURL string) (string, stage.Key, error) {
+	rawURL, err := e.URLOf(rawURL)
 	if err != nil {
 		return "", "", err
 	}
-	key := cmp.Or(e.given, e.Record.OperatorKey)
-	u, err := url.Parse(at)
+	key := cmp.Or(e.envKey, e.Record.OperatorKey)
+	u, err := url.Parse(rawURL)
 	if err != nil {
-		return "", "", problem.Wrap(problem.Usage, err, "%.200q is not a URL", at)
+		return "", "", problem.Wrap(problem.Usage, err, "%.200q is not a URL", rawURL)
 	}
-	if InClear(u) {
+	if IsUnencrypted(u) {
 		return "", "", problem.New(problem.Usage, "the operator key would be sent to %s without encryption: use https", u.Host)
 	}
 	if key == "" && e.Stage == "" {
-		err := problem.New(problem.Unauthorized, "there is no operator key for %s: only the operator of that host can do this, with the key in VACANCY_OPERATOR_KEY", at)
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: only the operator of that host can do this, with the key in VACANCY_OPERATOR_KEY", rawURL)
 		return "", "", WithHint(err, "%s", forCallers)
 	}
 	if key == "" {
-		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", rawURL)
 		return "", "", WithHint(err, "vacancy keys rotate-operator --stage %s, if the host is a stage of yours", e.Stage)
 	}
-	return at, key, nil
+	return rawURL, key, nil
 }
 
 // forCallers names the commands for callers of another person's host.
 const forCallers = "vacancy card URL, call URL, snippet URL, receipt URL and search --registry URL, which are for callers; with a key of an account in $" + AccountKeyEnv + " also account show and usage, with --host URL"
 
-func InClear(u *url.URL) bool { return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()) }
+func IsUnencrypted(u *url.URL) bool {
+	return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname())
+}
 
 func hostURL(s string) (string, error) {
 	u, err := url.Parse(s)

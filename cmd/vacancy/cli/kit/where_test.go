@@ -15,7 +15,7 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 		"http://example.org": problem.Usage, "http://192.0.2.1": problem.Usage, "http://localhost.example.org": problem.Usage, "": problem.NotFound,
 	} {
 		e := &RemoteHost{Stage: "dev", Record: stage.Record{OperatorKey: "vop_secret"}}
-		_, key, err := e.keyed(handler)
+		_, key, err := e.operatorURL(handler)
 		if want == problem.Internal && (err != nil || string(key) != "vop_secret") || want != problem.Internal && !problem.Is(err, want) {
 			t.Errorf("keyed(%q) = %v, want %v", handler, err, want)
 		}
@@ -23,15 +23,15 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 			t.Errorf("keyed(%q) gives the key away: %v", handler, err)
 		}
 	}
-	e := &RemoteHost{Record: stage.Record{OperatorKey: "vop_record"}, given: "vop_given"}
-	if _, key, err := e.keyed("https://example.org"); string(key) != "vop_given" || err != nil {
+	e := &RemoteHost{Record: stage.Record{OperatorKey: "vop_record"}, envKey: "vop_given"}
+	if _, key, err := e.operatorURL("https://example.org"); string(key) != "vop_given" || err != nil {
 		t.Errorf("keyed() takes another key than the environment's, %v", err)
 	}
-	if _, _, err := (&RemoteHost{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
+	if _, _, err := (&RemoteHost{}).operatorURL("https://example.org"); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
 	}
 	// Otherwise a person would set a key only to learn that it may not be used.
-	if _, _, err := (&RemoteHost{}).keyed("http://example.org"); !problem.Is(err, problem.Usage) {
+	if _, _, err := (&RemoteHost{}).operatorURL("http://example.org"); !problem.Is(err, problem.Usage) {
 		t.Errorf("keyed() of a handler in clear without a key = %v, want Usage", err)
 	}
 }

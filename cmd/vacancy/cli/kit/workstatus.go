@@ -20,7 +20,7 @@ func (a *App) WorkStatus(name string, say func(format string, args ...any)) func
 		switch {
 		case s.Err != nil:
 			connected = false
-			if text := problem.Of(s.Err).Text(); text != failure {
+			if text := problem.AsError(s.Err).Text(); text != failure {
 				failure = text
 				say("%s is not connected: %s; connecting again", Printable(name), Printable(text))
 			}
@@ -33,7 +33,7 @@ func (a *App) WorkStatus(name string, say func(format string, args ...any)) func
 		}
 		verdict := "answered"
 		if s.Failure != nil {
-			verdict = "failed: " + EscapeControls(Clip(problem.Plain(s.Failure), maxFailure), "\n\t")
+			verdict = "failed: " + EscapeControls(Clip(problem.PlainMessage(s.Failure), maxFailure), "\n\t")
 		}
 		caller := "?"
 		var question struct {

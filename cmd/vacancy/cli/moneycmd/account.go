@@ -43,23 +43,23 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Short:   "List the accounts of a host",
 			Example: "  vacancy account list --json",
 			Op:      account.ListAccounts,
-			Next: func(in *account.List, all *account.Page, page account.Page) bool {
-				all.Accounts, in.Cursor = append(all.Accounts, page.Accounts...), page.Next
+			Next: func(in *account.List, list *account.Page, page account.Page) bool {
+				list.Accounts, in.Cursor = append(list.Accounts, page.Accounts...), page.Next
 				return page.Next != ""
 			},
-			Object: func(all account.Page) any {
-				return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // encodes as [] if empty
+			Object: func(list account.Page) any {
+				return map[string]any{"accounts": append([]account.Account{}, list.Accounts...)} // encodes as [] if empty
 			},
 			Print: func(w io.Writer, page account.Page) {
-				all, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
-				for _, one := range all {
-					total.Balance += one.Balance
+				list, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
+				for _, row := range list {
+					total.Balance += row.Balance
 				}
-				if len(all) > 1 {
-					all = append(slices.Clone(all), total)
+				if len(list) > 1 {
+					list = append(slices.Clone(list), total)
 				}
-				kit.Table(w, "no accounts", all, func(one account.Account) []any {
-					return []any{one.Tenant, one.Balance, one.ID, kit.FormatIf(one.Suspended, "suspended")}
+				kit.Table(w, "no accounts", list, func(row account.Account) []any {
+					return []any{row.Tenant, row.Balance, row.ID, kit.FormatIf(row.Suspended, "suspended")}
 				})
 			},
 		}.Command(a),
@@ -69,7 +69,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
 			Op:      account.ShowAccount,
 			API:     kit.AccountAPI(),
-			Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+			Request: func(q kit.Request) (account.One, error) { return q.Account(), nil },
 			Print:   showAccount(a),
 		}.Command(a),
 		kit.Operation[account.ChangeList, account.Changes]{
@@ -78,20 +78,20 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Example: "  vacancy account log acme",
 			Op:      account.ListChanges,
 			API:     kit.AccountAPI(),
-			Request: func(q kit.Asked) (account.ChangeList, error) {
+			Request: func(q kit.Request) (account.ChangeList, error) {
 				return account.ChangeList{One: q.Account(), From: 1}, nil
 			},
-			Next: func(in *account.ChangeList, all *account.Changes, page account.Changes) bool {
-				all.Changes, in.From = append(all.Changes, page.Changes...), page.Next
+			Next: func(in *account.ChangeList, list *account.Changes, page account.Changes) bool {
+				list.Changes, in.From = append(list.Changes, page.Changes...), page.Next
 				return len(page.Changes) > 0
 			},
-			Object: func(all account.Changes) any {
-				return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // encodes as [] if empty
+			Object: func(list account.Changes) any {
+				return map[string]any{"changes": append([]account.Change{}, list.Changes...)} // encodes as [] if empty
 			},
-			Print: func(w io.Writer, all account.Changes) {
+			Print: func(w io.Writer, list account.Changes) {
 				names := a.OwnNames()
-				for _, c := range all.Changes {
-					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, formatMaker(c.MadeBy)}, c.Keys...)
+				for _, c := range list.Changes {
+					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, formatMaker(c.Maker)}, c.Keys...)
 					for _, caller := range c.Callers {
 						more = append(more, names.OfText(caller))
 					}
@@ -107,7 +107,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Example: "  vacancy account cap acme 50",
 			Op:      account.SetCap,
 			API:     kit.AccountAPI(),
-			Request: func(q kit.Asked) (account.With[account.Limit], error) {
+			Request: func(q kit.Request) (account.With[account.Limit], error) {
 				n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 				return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
 			},
@@ -120,7 +120,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Example: "  vacancy account task-lifetime acme 12h",
 			Op:      account.SetTaskLifetime,
 			API:     kit.AccountAPI(),
-			Request: func(q kit.Asked) (account.With[account.Seconds], error) {
+			Request: func(q kit.Request) (account.With[account.Seconds], error) {
 				lifetime, err := time.ParseDuration(q.Args[0])
 				if err != nil {
 					err = problem.New(problem.Usage, "DURATION: expected a time such as 90m or 12h, got %.40q", q.Args[0])
@@ -176,7 +176,7 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.IntVar(&shards, "shards", billing.DefaultShards, "parts of the balance: 1, 4 or 16")
 		},
-		Request: func(q kit.Asked) (op.Body[account.Opening], error) {
+		Request: func(q kit.Request) (op.Body[account.Opening], error) {
 			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
 		},
 		Print: showAccount(a),
@@ -185,7 +185,7 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 
 func accountLinkCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
-	var as, most string
+	var as, dailyCap string
 	cmd := &cobra.Command{
 		Use:   "link [TENANT]",
 		Short: "Let an account pay for an identity's signed calls",
@@ -196,20 +196,20 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 (the default of "vacancy keys create"), and no --cap, --most, --days or --test.`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link --host https://agents.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", most)
+			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", dailyCap)
 			if err != nil {
 				return err
 			}
-			return a.WithAccount(cmd.Context(), w, kit.OptionalArgument(args), func(c op.Client, of account.One) error {
-				known, err := account.ShowAccount.Call(cmd.Context(), c, of)
+			return a.WithAccount(cmd.Context(), w, kit.OptionalArgument(args), func(c op.Client, ref account.One) error {
+				payer, err := account.ShowAccount.Call(cmd.Context(), c, ref)
 				if err != nil {
 					return err
 				}
-				text, err := signClaim(a, cmd.Context(), as, known.Host, known.ID, limit)
+				text, err := signClaim(a, cmd.Context(), as, payer.Host, payer.ID, limit)
 				if err != nil {
 					return err
 				}
-				l, err := account.LinkCaller.Call(cmd.Context(), c, account.About(of, account.Claim{Claim: text}))
+				l, err := account.LinkCaller.Call(cmd.Context(), c, account.About(ref, account.Claim{Claim: text}))
 				if err != nil {
 					return err
 				}
@@ -223,17 +223,17 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the identity to pay for (default $VACANCY_AS, else the only one)")
-	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
+	cmd.Flags().StringVar(&dailyCap, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-func signClaim(a *kit.App, ctx context.Context, as string, host identity.ID, to string, most money.Amount) (string, error) {
+func signClaim(a *kit.App, ctx context.Context, as string, host identity.ID, to string, dailyCap money.Amount) (string, error) {
 	self, err := a.Caller(ctx, as)
 	if err != nil {
 		return "", err
 	}
-	c := claim.Claim{Host: host, Account: to, Cap: int64(most)}
+	c := claim.PaymentClaim{Host: host, Account: to, Cap: int64(dailyCap)}
 	err = c.Sign(ctx, self.Key, a.Now())
 	return c.String(), err
 }
@@ -295,10 +295,10 @@ unless it made the link.`,
 			}
 			id, err := identity.ParseID(caller)
 			if err != nil {
-				return problem.Within(problem.Usage, "CALLER", err)
+				return problem.WithPlace(problem.Usage, "CALLER", err)
 			}
-			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
-				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.OneCaller{One: of, Caller: id}); err != nil {
+			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, ref account.One) error {
+				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.OneCaller{One: ref, Caller: id}); err != nil {
 					return err
 				}
 				return a.Show(doneResult{"the account does not pay for " + a.OwnNames().Of(id) + " any more"})
@@ -321,7 +321,7 @@ A line that is spent cannot be lowered.`,
 		Op:      account.SetLine,
 		API:     kit.AccountAPI(),
 		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
-		Request: func(q kit.Asked) (account.With[account.Sum], error) {
+		Request: func(q kit.Request) (account.With[account.Sum], error) {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			return account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), err
 		},
@@ -342,7 +342,7 @@ func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[a
 			noteFlag(fs, &note)
 			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same KEY again adds nothing (default random)")
 		},
-		Request: func(q kit.Asked) (account.Moving, error) {
+		Request: func(q kit.Request) (account.Moving, error) {
 			n, err := amount(q.Args[0])
 			if err != nil {
 				return account.Moving{}, err
@@ -407,7 +407,7 @@ func accountSuspendCommand(a *kit.App, use, short, long string, do op.Op[account
 		Op:      do,
 		API:     kit.AccountAPI(),
 		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
-		Request: func(q kit.Asked) (account.With[account.Note], error) {
+		Request: func(q kit.Request) (account.With[account.Note], error) {
 			return account.About(q.Account(), account.Note{Note: note}), nil
 		},
 		Print: showAccount(a),

@@ -32,7 +32,7 @@ $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its h
 			Example: "  vacancy keys list acme",
 			Op:      account.ListKeys,
 			API:     kit.AccountAPI(),
-			Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+			Request: func(q kit.Request) (account.One, error) { return q.Account(), nil },
 			Print: func(w io.Writer, r account.Keys) {
 				kit.Table(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{keyLine(k)} })
 			},
@@ -44,9 +44,9 @@ $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its h
 func makeKeyCommand(a *kit.App) *cobra.Command {
 	var o billing.KeyOptions
 	var scopes []string
-	var limit, tier, most string
+	var limit, tier, maxPerCall string
 	var days int
-	return kit.Operation[account.With[billing.KeyOptions], account.Made]{
+	return kit.Operation[account.With[billing.KeyOptions], account.NewKey]{
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
 		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
@@ -93,14 +93,14 @@ keys with the scope vacants.`,
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
 			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
-			fs.StringVar(&most, "most", "", "the most `DOLLARS` of a call or a booking (default no bound)")
+			fs.StringVar(&maxPerCall, "most", "", "the most `DOLLARS` of a call or a booking (default no bound)")
 			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
 		},
-		Request: func(q kit.Asked) (in account.With[billing.KeyOptions], err error) {
+		Request: func(q kit.Request) (in account.With[billing.KeyOptions], err error) {
 			if o.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
 				return in, err
 			}
-			if o.Most, err = kit.BoundFlag(q.Changed, "most", most); err != nil {
+			if o.Most, err = kit.BoundFlag(q.Changed, "most", maxPerCall); err != nil {
 				return in, err
 			}
 			for _, s := range scopes {
@@ -112,7 +112,7 @@ keys with the scope vacants.`,
 			}
 			return account.About(q.Account(), o), nil
 		},
-		Print: func(w io.Writer, r account.Made) {
+		Print: func(w io.Writer, r account.NewKey) {
 			fmt.Fprintf(w, "key %s%s of %s, shown this once:\n%s\n", kit.Printable(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.Printable(r.Name)), kit.Printable(r.Tenant), kit.Printable(r.Secret))
 		},
 	}.Command(a)
@@ -122,7 +122,7 @@ func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
 	return kit.Join("  ",
 		k.ID, k.Prefix+"…", joinScopes(k.Scopes, ","), string(k.Tier), kit.FormatIf(k.Name != "", "name %s", k.Name), formatMaker(k.MadeBy),
-		kit.FormatIf(k.Most > 0, "at most %s a call", k.Most), kit.FormatIf(k.Cap > 0, "at most %s a day", k.Cap),
+		kit.FormatIf(k.MaxPrice > 0, "at most %s a call", k.MaxPrice), kit.FormatIf(k.Cap > 0, "at most %s a day", k.Cap),
 		kit.FormatIf(!k.Expires.IsZero(), "until %s", k.Expires.UTC().Format(second)),
 		kit.FormatIf(!k.Revoked.IsZero(), "revoked %s", k.Revoked.Format(second)), kit.FormatIf(!k.LastUsed.IsZero(), "last used %s", k.LastUsed.Format(second)),
 	)
@@ -144,7 +144,7 @@ func formatMaker(maker string) string {
 
 type revokedKey struct {
 	Keys []billing.Key `json:"keys"`
-	billing.Ended
+	billing.EndedKeysAndLinks
 }
 
 func revokeKeyCommand(a *kit.App) *cobra.Command {
@@ -165,25 +165,25 @@ id; the command prints how many remain.`,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&only, "only", false, "revoke only this key, not what it made")
 		},
-		Request: func(q kit.Asked) (account.RevokedKey, error) {
+		Request: func(q kit.Request) (account.RevokedKey, error) {
 			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
 		},
-		Object: func(r billing.Revocation) any { return revokedKey{[]billing.Key{r.Key}, r.Ended} },
+		Object: func(r billing.Revocation) any { return revokedKey{[]billing.Key{r.Key}, r.EndedKeysAndLinks} },
 		Print: func(w io.Writer, r billing.Revocation) {
 			names := a.OwnNames()
 			fmt.Fprintln(w, kit.Printable(keyLine(r.Key)))
-			if len(r.Ended.Keys)+len(r.Links) > 0 {
-				fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Counted(len(r.Ended.Keys), "key"), kit.Counted(len(r.Links), "link"))
+			if len(r.EndedKeysAndLinks.Keys)+len(r.Links) > 0 {
+				fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Plural(len(r.EndedKeysAndLinks.Keys), "key"), kit.Plural(len(r.Links), "link"))
 			}
-			for i := range r.Ended.Keys {
-				fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.Ended.Keys[i])))
+			for i := range r.EndedKeysAndLinks.Keys {
+				fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.EndedKeysAndLinks.Keys[i])))
 			}
 			for _, l := range r.Links {
 				fmt.Fprintf(w, "  link  %s\n", kit.Printable(linkLine(l, names)))
 			}
 			if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 				fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
-					kit.Counted(r.KeysWithoutMaker, "key"), kit.Counted(r.LinksWithoutMaker, "link"))
+					kit.Plural(r.KeysWithoutMaker, "key"), kit.Plural(r.LinksWithoutMaker, "link"))
 			}
 		},
 	}.Command(a)

@@ -21,7 +21,7 @@ import (
 )
 
 func issuerCommand(a *kit.App) *cobra.Command {
-	nameIssuer := func(q kit.Asked) (account.OneIssuer, error) { return account.OneIssuer{ID: q.Args[0]}, nil }
+	nameIssuer := func(q kit.Request) (account.OneIssuer, error) { return account.OneIssuer{ID: q.Args[0]}, nil }
 	return a.Parent(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let tokens of a company's login pay for calls",
@@ -41,8 +41,8 @@ called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below 
 			Short:   "List the issuers whose tokens count",
 			Example: "  vacancy issuer list --json",
 			Op:      account.ListIssuers,
-			Print: func(w io.Writer, all account.Issuers) {
-				kit.Table(w, "no issuers", all.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
+			Print: func(w io.Writer, list account.Issuers) {
+				kit.Table(w, "no issuers", list.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
 			},
 		}.Command(a),
 		kit.Operation[account.OneIssuer, billing.Issuer]{
@@ -74,7 +74,7 @@ keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The su
 request stores its name again, unless the issuer is removed or the subject's tokens end.`,
 			Example: "  vacancy issuer forget acme 0f3a…",
 			Op:      account.ForgetSubject,
-			Request: func(q kit.Asked) (account.OneSubject, error) {
+			Request: func(q kit.Request) (account.OneSubject, error) {
 				return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
 			},
 			Print: func(w io.Writer, s billing.NamedSubject) {
@@ -86,18 +86,18 @@ request stores its name again, unless the issuer is removed or the subject's tok
 
 func printIssuer(w io.Writer, r billing.Issuer) {
 	fmt.Fprintln(w, kit.Printable(r.Issuer))
-	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "counts for", kit.FormatIf(r.Anybody, "everybody with a token of it"))
+	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "counts for", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
 	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
 		kit.Members(w, "counts for", claim+"="+r.Require[claim])
 	}
-	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.Most.String()+" a day for all",
+	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.DailyLimit.String()+" a day for all",
 		"scopes", joinScopes(r.Scopes, ", "), "subject", kit.FormatIf(r.SubjectClaim != billing.DefaultSubjectClaim, "claim %s", r.SubjectClaim),
-		"listed", kit.FormatIf(r.Listed, "everybody is told of it"), "private", kit.FormatIf(r.Private, "its address may be private"))
+		"listed", kit.FormatIf(r.Publish, "everybody is told of it"), "private", kit.FormatIf(r.Private, "its address may be private"))
 }
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
 	var in account.NewIssuer
-	var limit, most string
+	var limit, totalLimit string
 	var require, scopes []string
 	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
 		Use:   "add URL",
@@ -122,21 +122,21 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
 		Op: kit.CallerFunc[op.Body[account.NewIssuer], billing.Issuer](func(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
-			all, err := account.ListIssuers.Call(ctx, c, op.None{})
+			list, err := account.ListIssuers.Call(ctx, c, op.None{})
 			if err != nil {
 				return billing.Issuer{}, err
 			}
 			// A known issuer may be unreachable while its entry is changed.
-			isKnown := slices.ContainsFunc(all.Issuers, func(i billing.Issuer) bool {
+			isKnown := slices.ContainsFunc(list.Issuers, func(i billing.Issuer) bool {
 				return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
 			})
 			if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
-				_, err := a.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
+				_, err := a.Tokens(nil).CountKeys(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
 				switch {
 				case problem.Is(err, problem.Malformed):
 					return billing.Issuer{}, err
 				case err != nil:
-					return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys (--private allows a private address)", err)
+					return billing.Issuer{}, problem.WithPlace(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys (--private allows a private address)", err)
 				}
 			}
 			return account.AddIssuer.Call(ctx, c, in)
@@ -145,15 +145,15 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
 			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
-			fs.BoolVar(&in.Anybody, "anybody", false, "count the tokens of everybody")
+			fs.BoolVar(&in.AllowAll, "anybody", false, "count the tokens of everybody")
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
-			fs.BoolVar(&in.Listed, "listed", false, "tell everybody of the issuer")
+			fs.BoolVar(&in.Publish, "listed", false, "tell everybody of the issuer")
 			fs.BoolVar(&in.Private, "private", false, "the issuer may have a private address")
 			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` of a subject in a UTC day")
-			fs.StringVar(&most, "most", "", "the most `DOLLARS` of all subjects in a UTC day")
+			fs.StringVar(&totalLimit, "most", "", "the most `DOLLARS` of all subjects in a UTC day")
 		},
-		Request: func(q kit.Asked) (op.Body[account.NewIssuer], error) {
+		Request: func(q kit.Request) (op.Body[account.NewIssuer], error) {
 			in.Issuer = q.Args[0]
 			var err error
 			for _, need := range []string{"tenant", "cap", "most"} {
@@ -164,7 +164,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			if in.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
 				return op.Of(in), err
 			}
-			if in.Most, err = kit.BoundFlag(q.Changed, "most", most); err != nil {
+			if in.DailyLimit, err = kit.BoundFlag(q.Changed, "most", totalLimit); err != nil {
 				return op.Of(in), err
 			}
 			for _, s := range scopes {
@@ -193,11 +193,11 @@ func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[acc
 		if !strings.Contains(in.ID, "://") {
 			return do.Call(ctx, c, in)
 		}
-		all, err := account.ListIssuers.Call(ctx, c, op.None{})
+		list, err := account.ListIssuers.Call(ctx, c, op.None{})
 		if err != nil {
 			return billing.Issuer{}, err
 		}
-		named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
+		named := slices.DeleteFunc(list.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
 		switch len(named) {
 		case 1:
 			return do.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
@@ -245,23 +245,23 @@ machine. The token is not stored, and not sent anywhere.`,
 				if err != nil {
 					return err
 				}
-				at := host.URL
+				url := host.URL
 				if len(args) > 0 {
-					at = args[0]
+					url = args[0]
 				}
-				all, err := account.ListIssuers.Call(cmd.Context(), c, op.None{})
+				list, err := account.ListIssuers.Call(cmd.Context(), c, op.None{})
 				if err != nil {
 					return err
 				}
-				resources, err := resource.CalledAt(at)
+				resources, err := resource.RequestURLsAt(url)
 				if err != nil {
 					return err
 				}
-				s, err := a.Tokens(all.Issuers).CheckFor(cmd.Context(), token, resources)
+				s, err := a.Tokens(list.Issuers).CheckFor(cmd.Context(), token, resources)
 				if err != nil {
 					return err
 				}
-				return a.Show(checkedToken{s.Issuer.Issuer, s.Issuer.Tenant, s.ID, s.Name, at})
+				return a.Show(checkedToken{s.Issuer.Issuer, s.Issuer.Tenant, s.ID, s.Name, url})
 			})
 		},
 	}

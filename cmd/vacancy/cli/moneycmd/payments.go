@@ -66,14 +66,14 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same KEY again makes no second page")
 		},
-		Request: func(q kit.Asked) (in account.Payment, err error) {
+		Request: func(q kit.Request) (in account.Payment, err error) {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			if err == nil && a.Env[kit.AccountKeyEnv] == "" {
 				err = kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --scope call,read,manage")
 			}
 			return account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key}, err
 		},
-		Explain: func(_ kit.Asked, err error) error {
+		Explain: func(_ kit.Request, err error) error {
 			if problem.Is(err, problem.NotFound) {
 				err = kit.WithHint(err, "ask the host's operator for credit, who runs vacancy credit TENANT DOLLARS")
 			}

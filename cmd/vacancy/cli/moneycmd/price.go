@@ -30,10 +30,10 @@ var Group = kit.Group{
 }
 
 func priceCommand(a *kit.App) *cobra.Command {
-	var in, out, most string
+	var in, out, maxPrice string
 	var p price.Price
 	var set bool
-	return kit.Operation[admin.One, vacantPrice]{
+	return kit.Operation[admin.VacantRequest, vacantPrice]{
 		Use:   "price VACANT [DOLLARS]",
 		Short: "Show or set the price of a vacant's calls",
 		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
@@ -58,12 +58,12 @@ card show the price.`,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in, "in", "", "`DOLLARS` for a million tokens of input")
 			fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
-			fs.StringVar(&most, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
+			fs.StringVar(&maxPrice, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
 			fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
 			fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
 			fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no bound (default 100 times --free)")
 		},
-		Request: func(q kit.Asked) (vacant admin.One, err error) {
+		Request: func(q kit.Request) (vacant admin.VacantRequest, err error) {
 			vacant.Vacant = q.Args[0]
 			if set = len(q.Args) == 2; !set {
 				for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
@@ -73,31 +73,31 @@ card show the price.`,
 				}
 				return vacant, nil
 			}
-			for _, one := range []struct {
+			for _, amount := range []struct {
 				flag, text string
 				to         *money.Amount
-			}{{"DOLLARS", q.Args[1], &p.Flat}, {"--in", in, &p.In}, {"--out", out, &p.Out}, {"--most", most, &p.Most}} {
-				if one.text == "" {
+			}{{"DOLLARS", q.Args[1], &p.Flat}, {"--in", in, &p.In}, {"--out", out, &p.Out}, {"--most", maxPrice, &p.MaxCharge}} {
+				if amount.text == "" {
 					continue
 				}
-				n, err := kit.MicroDollars(one.flag, one.text)
+				n, err := kit.MicroDollars(amount.flag, amount.text)
 				if err != nil {
 					return vacant, err
 				}
-				*one.to = money.Amount(n)
+				*amount.to = money.Amount(n)
 			}
-			p.BoundFree(q.Changed("free-address"), q.Changed("free-all"))
+			p.SetDefaultFreeLimits(q.Changed("free-address"), q.Changed("free-all"))
 			if err := p.Check(); err != nil {
-				return vacant, problem.Within(problem.Usage, "price", err)
+				return vacant, problem.WithPlace(problem.Usage, "price", err)
 			}
 			return vacant, nil
 		},
-		Op: kit.CallerFunc[admin.One, vacantPrice](func(ctx context.Context, c op.Client, vacant admin.One) (vacantPrice, error) {
+		Op: kit.CallerFunc[admin.VacantRequest, vacantPrice](func(ctx context.Context, c op.Client, vacant admin.VacantRequest) (vacantPrice, error) {
 			if !set {
-				now, err := admin.GetPrice.Call(ctx, c, admin.PriceVersion{One: vacant})
+				now, err := admin.GetPrice.Call(ctx, c, admin.PriceVersion{VacantRequest: vacant})
 				return vacantPrice{vacant.Vacant, now}, err
 			}
-			v, err := admin.SetPrice.Call(ctx, c, admin.About(vacant.Vacant, admin.PriceOf(p)))
+			v, err := admin.SetPrice.Call(ctx, c, admin.ForVacant(vacant.Vacant, admin.PriceOf(p)))
 			r := vacantPrice{Vacant: v.Name}
 			if v.Price != nil {
 				r.Price = *v.Price
@@ -112,7 +112,7 @@ card show the price.`,
 			)
 			fmt.Fprint(w, kit.FormatIf(free != "" && !r.Price.IsFree(), "free calls a day: %s\n", free),
 				kit.FormatIf(r.Unreported > 0, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.Unreported),
-				kit.FormatIf(r.Fee > 0, "the host's fee: %g %%\n", float64(r.Fee)/100))
+				kit.FormatIf(r.FeeBasisPoints > 0, "the host's fee: %g %%\n", float64(r.FeeBasisPoints)/100))
 		},
 	}.Command(a)
 }

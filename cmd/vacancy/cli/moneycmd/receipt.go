@@ -54,7 +54,7 @@ has the host's certificate for the key that signed it. With --by that host must 
 				if by != "" {
 					id, err := identity.ParseID(by)
 					if err != nil {
-						return problem.Within(problem.Usage, "--by", err)
+						return problem.WithPlace(problem.Usage, "--by", err)
 					}
 					if id != r.Host {
 						return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
@@ -84,7 +84,7 @@ has the host's certificate for the key that signed it. With --by that host must 
 				names[target.ID] = target.Name
 			}
 			if err := r.Verify(); err != nil {
-				return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
+				return problem.WithPlace(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
 			}
 			return a.Show(receiptResult{r, names})
 		},
@@ -104,9 +104,9 @@ type receiptResult struct {
 }
 
 func (r receiptResult) Print(w io.Writer) {
-	one := r.Receipt
-	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, r.names.Of(one.Vacant), r.names.Of(one.Caller), kit.Moment(one.At()))
-	kit.Members(w, "price", fmt.Sprintf("%s (version %d)", one.Price, one.Version), "payment", one.Payment,
-		"tokens", kit.FormatIf(one.In+one.Out > 0, "%d in, %d out", one.In, one.Out), "answer cut", one.Cut, "vacant", one.Vacant, "caller", one.Caller,
-		"request", one.Request, "answer", one.Reply, "signed by", fmt.Sprintf("host %s: verified", one.Host))
+	rcpt := r.Receipt
+	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(rcpt.Charge), rcpt.Position, r.names.Of(rcpt.Vacant), r.names.Of(rcpt.Caller), kit.Moment(rcpt.AnsweredAt()))
+	kit.Members(w, "price", fmt.Sprintf("%s (version %d)", rcpt.Price, rcpt.PriceVersion), "payment", rcpt.Payment,
+		"tokens", kit.FormatIf(rcpt.TokensIn+rcpt.TokensOut > 0, "%d in, %d out", rcpt.TokensIn, rcpt.TokensOut), "answer cut", rcpt.Cut, "vacant", rcpt.Vacant, "caller", rcpt.Caller,
+		"request", rcpt.Request, "answer", rcpt.Reply, "signed by", fmt.Sprintf("host %s: verified", rcpt.Host))
 }

@@ -113,7 +113,7 @@ func (r usageResult) Print(w io.Writer) {
 	}
 }
 
-type recountResult usage.Recounted
+type recountResult usage.RecountResult
 
 func (r recountResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
@@ -126,19 +126,19 @@ func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFla
 	if len(args) > 0 {
 		return problem.New(problem.Usage, "--recount goes without TENANT: it counts all usage")
 	}
-	at, err := a.Find(w)
+	host, err := a.Find(w)
 	if err == nil {
-		err = read.Check(at)
+		err = read.CheckHost(host)
 	}
 	switch {
 	case err != nil:
 		return err
-	case at != nil && at.AWS:
-		return recountStage(a, ctx, at.Stage, read)
+	case host != nil && host.AWS:
+		return recountStage(a, ctx, host.Stage, read)
 	}
 	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 		r, err := admin.RecountUsage.Call(ctx, c, op.None{})
-		if at != nil && problem.Is(err, problem.NotFound) {
+		if host != nil && problem.Is(err, problem.NotFound) {
 			return kit.WithHint(err, "vacancy usage --recount --host aws, for a host on AWS")
 		}
 		if err != nil {
@@ -238,8 +238,8 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 				}
 				return err
 			}
-			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
-				u, err := account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span})
+			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, ref account.One) error {
+				u, err := account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: ref, Span: span})
 				return show(c, u, err)
 			})
 		},
@@ -266,7 +266,7 @@ func statementCommand(a *kit.App) *cobra.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default: the current month)")
 		},
-		Request: func(q kit.Asked) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
+		Request: func(q kit.Request) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
 		Print: func(w io.Writer, r account.Statement) {
 			fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.Printable(r.Tenant), kit.Printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
 			fmt.Fprint(w, kit.FormatIf(r.Owed > 0, "  owed      %12s now\n", r.Owed))

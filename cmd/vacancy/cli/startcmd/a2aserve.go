@@ -61,7 +61,7 @@ of A2A require.`,
 			if err != nil {
 				return err
 			}
-			spec := vacants.Spec{Name: cmp.Or(name, file.Name, "agent"), Capability: capability, Substrate: cmp.Or(substrate, echo.Kind)}
+			spec := vacants.CreateSpec{Name: cmp.Or(name, file.Name, "agent"), Capability: capability, Substrate: cmp.Or(substrate, echo.Kind)}
 			if file.Name != "" {
 				spec.Agent, spec.Substrate, spec.Capability = &file.Agent, "", cmp.Or(spec.Capability, file.Agent.Description)
 			}

@@ -34,7 +34,7 @@ var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady:
 
 // readAgents reads the folders of serve --run, and waits until their ports are free. The programs
 // do not inherit VACANCY_ variables, for example the password of the search cluster.
-func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (all []*agentProgram, err error) {
+func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (programs []*agentProgram, err error) {
 	// The programs of a killed host may still hold their ports.
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -47,7 +47,7 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (al
 		if w.command() == "" {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
 		}
-		if slices.ContainsFunc(all, func(p *agentProgram) bool { return p.name == w.name || p.port == w.port && w.port != 0 }) {
+		if slices.ContainsFunc(programs, func(p *agentProgram) bool { return p.name == w.name || p.port == w.port && w.port != 0 }) {
 			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
 		}
 		for w.port != 0 && w.taken(w.port) {
@@ -55,17 +55,17 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (al
 				return nil, w.portTaken()
 			}
 		}
-		all = append(all, &agentProgram{w, defaultRestarts})
+		programs = append(programs, &agentProgram{w, defaultRestarts})
 	}
-	return all, nil
+	return programs, nil
 }
 
 // startAgents starts the programs. It writes their output to the log and hides what looks like a
 // secret.
-func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
+func startAgents(programs []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, p := range all {
+	for _, p := range programs {
 		// The journal limits the lines of each sender.
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
 		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
@@ -121,12 +121,12 @@ func (p *agentProgram) supervise(ctx context.Context) {
 	}
 }
 
-func hostAgents(ctx context.Context, all []*agentProgram) error {
+func hostAgents(ctx context.Context, programs []*agentProgram) error {
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for _, p := range all {
+	for _, p := range programs {
 		p.waitForPort(waiting, func() bool { return false })
-		if err := p.set(ctx); err != nil {
+		if err := p.hostAgent(ctx); err != nil {
 			return err
 		}
 	}
@@ -145,11 +145,11 @@ func lineLimiter(now func() time.Time, print func(string)) func(string) {
 	return func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if at := now(); at.Sub(began) >= time.Second {
+		if lineTime := now(); lineTime.Sub(began) >= time.Second {
 			if count > maxLines {
 				print(fmt.Sprintf("%d more lines in one second are left out", count-maxLines))
 			}
-			began, count = at, 0
+			began, count = lineTime, 0
 		}
 		if count++; count <= maxLines {
 			print(line)

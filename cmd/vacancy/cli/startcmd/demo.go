@@ -89,7 +89,7 @@ func demoVacant(ctx context.Context, host *standalone.Host, dir string) (demo va
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
 		first = true
-		demo, err = host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+		demo, err = host.Vacants.Create(ctx, vacants.CreateSpec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
 	}
 	if err != nil || demo.Capability != demoCapability || !demo.State.CanBeCalled() || kit.HasServed(dir) {
 		return demo, first, err
@@ -109,7 +109,7 @@ func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult
 	if err != nil {
 		return err
 	}
-	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, Plain: string(demo.Plain)})
+	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, Plain: string(demo.KeylessAccess)})
 	self, err := a.DemoCaller(ctx)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 			if err != nil {
 				return err
 			}
-			if err := refuseSecond(a, cmd.Context(), data); err != nil {
+			if err := checkNotRunning(a, cmd.Context(), data); err != nil {
 				return err
 			}
 			h, url, err := devHost(a, o, settings)
@@ -94,7 +94,7 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 				return a.Show(r)
 			})
 			if err == nil {
-				ended(a, data)
+				noteEnded(a, data)
 			}
 			return err
 		},
@@ -147,11 +147,11 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "%s", a.AgainWith("--listen", kit.DefaultListen))
+		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "%s", a.CommandLineWith("--listen", kit.DefaultListen))
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.AgainWith("--listen", "127.0.0.1:0"))
+		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.CommandLineWith("--listen", "127.0.0.1:0"))
 	}
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)

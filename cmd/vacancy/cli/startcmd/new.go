@@ -51,12 +51,12 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			if dir == "" {
 				dir = args[0]
 			}
-			at, err := filepath.Abs(dir)
+			absDir, err := filepath.Abs(dir)
 			if err != nil {
 				return err
 			}
-			agent, err := scaffold.Choose(args[0], template, language, freePort(at, listens))
-			if p := problem.Of(err); err != nil && p.Field == "--template" {
+			agent, err := scaffold.Choose(args[0], template, language, freePort(absDir, isListening))
+			if p := problem.AsError(err); err != nil && p.Field == "--template" {
 				if near := nearest.Name(template, scaffold.TemplateNames()); near != "" {
 					return kit.WithHint(err, "vacancy new %s --template %s", args[0], near)
 				}
@@ -73,8 +73,8 @@ library of its language unless the table says more; TypeScript also needs npm, w
 				return problem.Wrap(problem.Internal, err, "")
 			}
 			l, t := agent.Language, agent.Template
-			r := newResult{Name: args[0], Dir: at, Template: t.Name, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: agent.Port}
-			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(at), kit.FormatIf(filepath.Base(at) != r.Name, " --name %s", r.Name))
+			r := newResult{Name: args[0], Dir: absDir, Template: t.Name, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: agent.Port}
+			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(absDir), kit.FormatIf(filepath.Base(absDir) != r.Name, " --name %s", r.Name))
 			for _, c := range commands {
 				if rest, ours := strings.CutPrefix(c, "vacancy "); ours {
 					c = a.Command("%s", rest)
@@ -89,11 +89,11 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
 	// RegisterFlagCompletionFunc fails only for unknown flags.
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(basic.LanguageNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (completions []string, _ cobra.ShellCompDirective) {
 		for _, t := range scaffold.Templates() {
-			all = append(all, t.Name+"\t"+t.About)
+			completions = append(completions, t.Name+"\t"+t.About)
 		}
-		return all, cobra.ShellCompDirectiveNoFileComp
+		return completions, cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
@@ -135,7 +135,7 @@ func freePort(dir string, taken func(port int) bool) int {
 	return firstPort + begin // "vacancy watch" reports that the port is taken
 }
 
-func listens(port int) bool {
+func isListening(port int) bool {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
 	if err != nil {
 		return false

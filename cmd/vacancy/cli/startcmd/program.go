@@ -127,8 +127,8 @@ func printLines(r io.Reader, print func(string)) {
 // startTime limits how long a program may take until it listens.
 const startTime = 5 * time.Second
 
-// await waits at most startTime until the program listens or ends.
-func (w *watching) await(ctx context.Context, program *process) {
+// awaitStart waits at most startTime until the program listens or ends.
+func (w *watching) awaitStart(ctx context.Context, program *process) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if program.cmd != nil {

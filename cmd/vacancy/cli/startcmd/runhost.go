@@ -83,7 +83,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	})
 }
 
-func refuseSecond(a *kit.App, ctx context.Context, data string) error {
+func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 	dir, err := a.DataDir(data)
 	if err != nil {
 		return err
@@ -100,9 +100,9 @@ func refuseSecond(a *kit.App, ctx context.Context, data string) error {
 	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
 }
 
-func ended(a *kit.App, data string) {
+func noteEnded(a *kit.App, data string) {
 	if dir, err := a.DataDir(data); err == nil {
-		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.Again())
+		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.CommandLine())
 	}
 }
 

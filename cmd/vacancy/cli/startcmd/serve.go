@@ -123,7 +123,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		}
 		proxies = append(proxies, p.Masked())
 	}
-	if err := refuseSecond(a, ctx, data); err != nil {
+	if err := checkNotRunning(a, ctx, data); err != nil {
 		return err
 	}
 	agents, err := readAgents(a, ctx, o.run, data)
@@ -174,7 +174,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})
 	if err == nil {
-		ended(a, data)
+		noteEnded(a, data)
 	}
 	return err
 }
@@ -290,7 +290,7 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 		if more := len(refused) - maxWarnings; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		warnings = append(warnings, fmt.Sprintf("calls of %s fail, because their agents are on this machine, where this host calls none; to allow it: %s --allow-loopback-agents", names, a.Again()))
+		warnings = append(warnings, fmt.Sprintf("calls of %s fail, because their agents are on this machine, where this host calls none; to allow it: %s --allow-loopback-agents", names, a.CommandLine()))
 	}
 	if first.Address == "" {
 		first = unanswered
@@ -307,7 +307,7 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 	if v.Agent == 0 {
 		return false, nil
 	}
-	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
+	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return false, nil
 	}
@@ -318,8 +318,8 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 	return slices.ContainsFunc(a.MCPServers, func(s definition.Server) bool { return isHere(s.URL) }), nil
 }
 
-func isHere(at string) bool {
-	u, err := url.Parse(at)
+func isHere(rawURL string) bool {
+	u, err := url.Parse(rawURL)
 	return err == nil && outbound.IsThisMachine(u.Hostname())
 }
 
@@ -336,8 +336,8 @@ func (r serveResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
 	}
 	r.Handout.Print(w)
-	for _, one := range r.Warnings {
-		fmt.Fprintf(w, "\n%s: %s\n", kit.Verdict(w, false, "warning"), kit.Printable(one))
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(w, "\n%s: %s\n", kit.Verdict(w, false, "warning"), kit.Printable(warning))
 	}
 	fmt.Fprint(w, "\nCtrl-C ends it. The log:\n\n")
 }

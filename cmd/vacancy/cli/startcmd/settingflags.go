@@ -16,9 +16,9 @@ type settingFlags []*settingFlag
 func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
 	for _, row := range setting.Table() {
 		if row.FlagOf(command) {
-			one := &settingFlag{row: row, text: row.Default}
-			fs.Var(one, row.Flag, row.Help)
-			*f = append(*f, one)
+			flag := &settingFlag{row: row, text: row.Default}
+			fs.Var(flag, row.Flag, row.Help)
+			*f = append(*f, flag)
 		}
 	}
 }
@@ -26,9 +26,9 @@ func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
 func (f settingFlags) read() (setting.Host, error) {
 	var v setting.Values
 	var errs []error
-	for _, one := range f {
-		for _, part := range one.row.ReadFlag(one.text, &v) {
-			errs = append(errs, &problem.Error{Kind: problem.Usage, Field: "--" + one.row.Flag, Want: one.row.FlagExpects(), Got: fmt.Sprintf("%.40q", part)})
+	for _, flag := range f {
+		for _, part := range flag.row.ReadFlag(flag.text, &v) {
+			errs = append(errs, &problem.Error{Kind: problem.Usage, Field: "--" + flag.row.Flag, Want: flag.row.FlagExpects(), Got: fmt.Sprintf("%.40q", part)})
 		}
 	}
 	return v.Host, errors.Join(errs...)

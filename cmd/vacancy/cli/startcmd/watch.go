@@ -108,43 +108,43 @@ requests to the program with it ("vacancy help agent-contract").`,
 type watching struct {
 	*kit.App
 	watchOptions
-	dir     string
-	file    string    // name of the agent's file in dir
-	began   time.Time // start time; earlier calls are not shown
-	short   string    // the vacant's id in its short form
-	handout kit.Handout
-	out     sync.Mutex // lock for lines of the program and of calls
-	port    int        // port of the program in a URL on this machine, or 0
-	from    string     // name of the setting with that URL
-	taken   func(port int) bool
-	agent   agentfile.File    // last valid content of the file
-	environ []string          // variables of the program
-	secret  string            // AGENT_SECRET of the program; "" if watch sets none
-	bound   string            // host and port to which the secret is bound
-	told    told              // last status since the program's start
-	print   func(line string) // prints a line about the program or of its output
+	dir        string
+	file       string    // name of the agent's file in dir
+	began      time.Time // start time; earlier calls are not shown
+	short      string    // the vacant's id in its short form
+	handout    kit.Handout
+	outputLock sync.Mutex // lock for lines of the program and of calls
+	port       int        // port of the program in a URL on this machine, or 0
+	from       string     // name of the setting with that URL
+	taken      func(port int) bool
+	agent      agentfile.File    // last valid content of the file
+	environ    []string          // variables of the program
+	secret     string            // AGENT_SECRET of the program; "" if watch sets none
+	bound      string            // host and port to which the secret is bound
+	told       status            // last status since the program's start
+	print      func(line string) // prints a line about the program or of its output
 
 	remote *remoteWatch // the host of --host, or nil
 
-	joined bool          // another command runs the host
-	away   bool          // the host of another command has ended
-	next   time.Time     // time of the next check for that host
-	pause  time.Duration // time between two checks
+	joined    bool          // another command runs the host
+	hostEnded bool          // the host of another command has ended
+	next      time.Time     // time of the next check for that host
+	pause     time.Duration // time between two checks
 }
 
-// told is the last printed status of the agent.
-type told uint8
+// status is the last printed status of the agent.
+type status uint8
 
 const (
-	nothing told = iota
-	silent       // the program does not listen yet
-	settled      // the agent answers, or the reason why not was printed
+	statusUnknown status = iota
+	silent               // the program does not listen yet
+	statusFinal          // the agent answers, or the reason why not was printed
 )
 
 // newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if
 // the folder's name cannot be a vacant's name.
 func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *watching, err error) {
-	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens, environ: os.Environ()}
+	w = &watching{App: a, watchOptions: o, file: agentFile, taken: isListening, environ: os.Environ()}
 	w.print = func(line string) { w.say("%s | %s", w.name, line) }
 	if w.dir, err = filepath.Abs(what); err != nil {
 		return nil, err
@@ -195,15 +195,15 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 		return err
 	}
 	defer journal.Close()
-	seen := w.look()
+	seen := w.snapshotFiles()
 	program := w.begin()
 	// set lists the tools of the program, and the first call may come at once.
-	w.await(ctx, program)
-	if err := w.set(ctx); err != nil {
+	w.awaitStart(ctx, program)
+	if err := w.hostAgent(ctx); err != nil {
 		program.stop()
 		return err
 	}
-	w.tell(ctx, program)
+	w.printStatus(ctx, program)
 	for _, line := range w.handout.Lines() {
 		w.say("%s", line)
 	}
@@ -220,24 +220,24 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	if err := w.run(ctx, journal, ended, seen, program); err != nil {
 		return err
 	}
-	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.Again())
+	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.CommandLine())
 	return nil
 }
 
-// tell prints after each start of the program whether the agent answers calls.
-func (w *watching) tell(ctx context.Context, program *process) {
+// printStatus prints after each start of the program whether the agent answers calls.
+func (w *watching) printStatus(ctx context.Context, program *process) {
 	switch {
-	case w.told == settled || ctx.Err() != nil:
+	case w.told == statusFinal || ctx.Err() != nil:
 	case program.hasEnded():
-		w.told = settled
+		w.told = statusFinal
 		w.say("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
 	case w.port != 0 && !w.taken(w.port):
-		if w.told == nothing && (program.cmd == nil || w.Now().Sub(program.began) > startTime) {
+		if w.told == statusUnknown && (program.cmd == nil || w.Now().Sub(program.began) > startTime) {
 			w.told = silent
 			w.say("%s answers no calls until a program listens at port %d", w.name, w.port)
 		}
 	default:
-		w.told = settled
+		w.told = statusFinal
 		if failure := w.check(ctx); failure != "" {
 			w.say("%s answers no calls now: %s", w.name, failure)
 			return
@@ -246,7 +246,7 @@ func (w *watching) tell(ctx context.Context, program *process) {
 		if w.remote != nil {
 			address = cmp.Or(w.handout.Address, w.name)
 		}
-		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, address, w.elsewhere()))
+		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, address, w.dataArg()))
 	}
 }
 
@@ -257,14 +257,14 @@ func (w *watching) check(ctx context.Context) (failure string) {
 		return ""
 	}
 	err := w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
-		found, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: w.name})
+		found, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: w.name})
 		if err == nil && found.Failure != nil {
 			failure = kit.Printable(kit.Clip(found.Failure.String(), kit.MaxShownCause))
 		}
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		failure = kit.Printable(problem.Of(err).Text())
+		failure = kit.Printable(problem.AsError(err).Text())
 	}
 	return failure
 }
@@ -274,7 +274,7 @@ func (w *watching) portTaken() error {
 	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.from, kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
 }
 
-func (w *watching) elsewhere() string {
+func (w *watching) dataArg() string {
 	if w.data == "" {
 		return ""
 	}
@@ -282,8 +282,8 @@ func (w *watching) elsewhere() string {
 }
 
 func (w *watching) say(format string, args ...any) {
-	w.out.Lock()
-	defer w.out.Unlock()
+	w.outputLock.Lock()
+	defer w.outputLock.Unlock()
 	w.Note(format, args...)
 }
 
@@ -296,16 +296,16 @@ func (w *watching) read() error {
 	if file.Agent.Description == "" {
 		return problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
 	}
-	at, from := []string{file.Agent.BaseURL}, "base_url"
+	endpoint, from := []string{file.Agent.BaseURL}, "base_url"
 	if l, _ := scaffold.Find(w.has); l.Tools {
-		at, from = nil, "mcp_servers"
+		endpoint, from = nil, "mcp_servers"
 		for _, s := range file.Agent.MCPServers {
-			at = append(at, s.URL)
+			endpoint = append(endpoint, s.URL)
 		}
 	}
 	port := 0
-	for _, at := range slices.Backward(at) { // the first URL on this machine is used
-		if u, err := url.Parse(at); err == nil && outbound.IsThisMachine(u.Hostname()) {
+	for _, endpoint := range slices.Backward(endpoint) { // the first URL on this machine is used
+		if u, err := url.Parse(endpoint); err == nil && outbound.IsThisMachine(u.Hostname()) {
 			port, _ = strconv.Atoi(u.Port()) // 0 if the URL has no port
 		}
 	}
@@ -385,7 +385,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	}
 }
 
-func (w *watching) set(ctx context.Context) error {
+func (w *watching) hostAgent(ctx context.Context) error {
 	if w.remote != nil {
 		return w.setAtHost(ctx)
 	}
@@ -398,8 +398,8 @@ func (w *watching) set(ctx context.Context) error {
 		// The host signs its requests to the program with the secret.
 		if w.secret != "" && u.Host != w.bound {
 			in := admin.NewSecret{OneSecret: admin.OneSecret{Name: file.Agent.Secret}}
-			if known, err := c.Show(ctx, w.name); err == nil && known.Name == w.name {
-				in.Tenant = known.Tenant
+			if vacant, err := c.Show(ctx, w.name); err == nil && vacant.Name == w.name {
+				in.Tenant = vacant.Tenant
 			}
 			in.Body.Hosts, in.Body.Value = []string{u.Host}, w.secret
 			if _, err := admin.AgentSecrets.Set.Call(ctx, c, in); err != nil {
@@ -409,8 +409,8 @@ func (w *watching) set(ctx context.Context) error {
 		}
 		made, isNew, err := w.install(ctx, c, &file, "here", func() error { return nil })
 		if isNew {
-			w.out.Lock()
-			defer w.out.Unlock()
+			w.outputLock.Lock()
+			defer w.outputLock.Unlock()
 			vacantcmd.CheckTools(w.App, ctx, c, &made)
 		}
 		return err
@@ -421,26 +421,26 @@ func (w *watching) set(ctx context.Context) error {
 // the vacant or the version is new.
 func (w *watching) install(ctx context.Context, c op.Client, file *agentfile.File, place string, adopt func() error) (made admin.Vacant, isNew bool, err error) {
 	made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
-	said, isNew := w.name+" is hosted "+place+" now", err == nil
+	message, isNew := w.name+" is hosted "+place+" now", err == nil
 	if problem.Is(err, problem.Conflict) {
 		var now, after admin.Agent
 		if err = adopt(); err == nil {
-			now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: w.name}})
+			now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: w.name}})
 		}
 		if err == nil {
 			after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob()))
 		}
-		made, said, isNew = after.Vacant, fmt.Sprintf("%s answers by version %d of its agent", w.name, after.Version), err == nil && after.Version != now.Version
+		made, message, isNew = after.Vacant, fmt.Sprintf("%s answers by version %d of its agent", w.name, after.Version), err == nil && after.Version != now.Version
 	}
 	if err != nil {
 		return made, false, err
 	}
 	w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
-	w.out.Lock()
-	defer w.out.Unlock()
+	w.outputLock.Lock()
+	defer w.outputLock.Unlock()
 	vacantcmd.WarnOfVersion(w.App, &made, *file)
 	if isNew {
-		w.Note("%s", said)
+		w.Note("%s", message)
 	}
 	return made, isNew, nil
 }
@@ -457,21 +457,21 @@ func (w *watching) rejoin(ctx context.Context) {
 		_, _, err = serve.DialAdmin(dir)
 	}
 	switch {
-	case errors.Is(err, serve.ErrNoHost) && !w.away:
-		w.away, w.pause, w.bound = true, joinedPause, "" // the next host may have other data
+	case errors.Is(err, serve.ErrNoHost) && !w.hostEnded:
+		w.hostEnded, w.pause, w.bound = true, joinedPause, "" // the next host may have other data
 		w.say("the host in %s has ended; %s answers no calls until the host runs again", kit.Printable(dir), w.name)
-	case err == nil && w.away:
-		err := w.set(ctx)
+	case err == nil && w.hostEnded:
+		err := w.hostAgent(ctx)
 		if problem.Is(err, problem.Unavailable) {
 			break // the host is still starting
 		}
-		w.away, w.pause, w.told = false, joinedPause, nothing
+		w.hostEnded, w.pause, w.told = false, joinedPause, statusUnknown
 		w.say("the host in %s runs again", kit.Printable(dir))
 		if err != nil && ctx.Err() == nil {
 			w.sayUnchanged(err)
 		}
 	}
-	if w.away {
+	if w.hostEnded {
 		w.pause = min(2*w.pause, maxJoinedPause)
 	}
 	w.next = now.Add(cmp.Or(w.pause, joinedPause))
@@ -503,8 +503,8 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if program.hasEnded() && w.port != 0 && w.taken(w.port) {
 			return w.portTaken() // another program took the port first
 		}
-		if w.rejoin(ctx); !w.away {
-			w.tell(ctx, program)
+		if w.rejoin(ctx); !w.hostEnded {
+			w.printStatus(ctx, program)
 		}
 		if journal != nil {
 			if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
@@ -517,7 +517,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			}
 			return journal.Next(context.WithoutCancel(ctx), w.show) // the last calls
 		}
-		now := w.look()
+		now := w.snapshotFiles()
 		changed := changedFiles(seen, now)
 		seen = now
 		if len(changed) == 0 {
@@ -526,8 +526,8 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		port, secret := w.port, w.secret
 		if slices.Contains(changed, w.file) {
 			err := w.read()
-			if err == nil && !w.away {
-				err = w.set(ctx)
+			if err == nil && !w.hostEnded {
+				err = w.hostAgent(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
 				w.sayUnchanged(err)
@@ -543,7 +543,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			if w.command() != "" {
 				w.say("%s changed; starting again", kit.Printable(what))
 			}
-			program, w.told = w.begin(), nothing
+			program, w.told = w.begin(), statusUnknown
 		}
 	}
 }
@@ -554,8 +554,8 @@ func (w *watching) show(line []byte) error {
 		return nil
 	}
 	e.Fields[kit.FieldVacant] = w.name // the host may not have known the name yet
-	w.out.Lock()
-	defer w.out.Unlock()
+	w.outputLock.Lock()
+	defer w.outputLock.Unlock()
 	return hostcmd.ShowEvent(w.App, &e)
 }
 
@@ -565,7 +565,7 @@ const (
 	maxWatchedDepth = 5
 )
 
-func (w *watching) look() map[string]string {
+func (w *watching) snapshotFiles() map[string]string {
 	// The value describes the size and time of a file. Files that tools generate are skipped.
 	files := map[string]string{}
 	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {

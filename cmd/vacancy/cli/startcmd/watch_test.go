@@ -36,7 +36,7 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 	journal, err := standalone.ReadJournal(data, time.Now())
 	must(t, err)
 	defer journal.Close()
-	err = w.run(context.Background(), journal, nil, w.look(), w.begin())
+	err = w.run(context.Background(), journal, nil, w.snapshotFiles(), w.begin())
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
 		t.Errorf("run() = %v, want that the port is taken", err)
 	}
@@ -147,14 +147,14 @@ func TestPortOfAProgram(t *testing.T) {
 
 func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
 	w := fox(t, agentFile, "exit 1")
-	w.await(context.Background(), w.begin())
+	w.awaitStart(context.Background(), w.begin())
 
 	looks := 0
 	w = fox(t, agentFile, "sleep 600")
 	w.taken = func(int) bool { looks++; return looks == 3 }
 	program := w.begin()
 	defer program.stop()
-	if w.await(context.Background(), program); looks != 3 {
+	if w.awaitStart(context.Background(), program); looks != 3 {
 		t.Errorf("looked %d times, want until the program listens", looks)
 	}
 }

@@ -43,7 +43,7 @@ type localAgent struct {
 
 // watchAtHost runs an agent on this machine as the worker of a vacant at another host.
 func watchAtHost(a *kit.App, ctx context.Context, what string, o watchOptions) error {
-	w, err := newWatching(a, what, o, a.Again()+" --name NAME")
+	w, err := newWatching(a, what, o, a.CommandLine()+" --name NAME")
 	if err != nil {
 		return err
 	}
@@ -57,15 +57,15 @@ func watchAtHost(a *kit.App, ctx context.Context, what string, o watchOptions) e
 	}
 	return a.WithWork(ctx, o.at, func(work *workclient.Worker, vacants op.Client) error {
 		w.remote.vacants = vacants
-		if err := w.set(ctx); err != nil {
+		if err := w.hostAgent(ctx); err != nil {
 			return err
 		}
 		for _, line := range w.handout.Lines() {
 			w.say("%s", line)
 		}
 		w.say("Ctrl-C ends the program and the connection. Its turns:")
-		seen, program := w.look(), w.begin()
-		w.await(ctx, program)
+		seen, program := w.snapshotFiles(), w.begin()
+		w.awaitStart(ctx, program)
 		work.Vacant, work.Turns, work.Handle, work.Observe = w.name, maxTurns, w.answer, w.WorkStatus(w.name, w.say)
 		ctx, end := context.WithCancel(ctx)
 		ended := make(chan error, 1)
@@ -101,7 +101,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 	}
 	c := w.remote.vacants
 	_, _, err = w.install(ctx, c, &file, "at "+kit.Printable(cmp.Or(w.at.Host, "aws")), func() error {
-		v, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: w.name})
+		v, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: w.name})
 		spec, failed := substrate.Parse(v.Substrate)
 		_, isOperator := c.(*kit.AdminAPI)
 		switch {
@@ -117,7 +117,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 			file.Agent.Model = spec.Argument // redo=1 stays
 			return nil
 		}
-		return kit.WithHint(err, "%s --name NAME", w.Again())
+		return kit.WithHint(err, "%s --name NAME", w.CommandLine())
 	})
 	if err == nil {
 		w.remote.local.Store(&localAgent{w.agent.Agent.BaseURL, w.port, substrate.NewSecret(w.secret)})
@@ -131,7 +131,7 @@ func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(wor
 	for began := time.Now(); !w.taken(agent.port) && time.Since(began) < startTime && ctx.Err() == nil; { // it may be starting again
 		time.Sleep(watchPause)
 	}
-	client := w.remote.client.As(outbound.Vacant(t.Vacant, outbound.Operator))
+	client := w.remote.client.As(outbound.VacantActor(t.Vacant, outbound.Operator))
 	for e, err := range httpagent.Ask(ctx, client, agent.url, agent.secret, t.Question) {
 		if err != nil {
 			return a, err
@@ -141,7 +141,7 @@ func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(wor
 			emit(workclient.Event{Type: worker.TypeText, Text: string(e)})
 		case substrate.Thought:
 			emit(workclient.Event{Type: worker.TypeThought, Text: string(e)})
-		case substrate.Asks:
+		case substrate.Question:
 			emit(workclient.Event{Type: worker.TypeAsks})
 		case substrate.Usage:
 			a.Usage = &worker.Usage{In: int64(e.In), Out: int64(e.Out), Cached: int64(e.Cached)}

@@ -73,7 +73,7 @@ func askPerson(a *kit.App) func(context.Context, acpclient.Question) (string, er
 		defer oneByOne.Unlock()
 		for {
 			answer, err := a.AskLine(ctx, kit.EscapeControls(questionText(q), "\n")+"\n>")
-			if option, ok := chosen(q.Options, answer); ok || err != nil || answer == "" {
+			if option, ok := findOption(q.Options, answer); ok || err != nil || answer == "" {
 				return option, err
 			}
 		}
@@ -94,8 +94,8 @@ func questionText(q acpclient.Question) string {
 	return b.String()
 }
 
-// chosen returns the option that an answer names: by its number or name, or by yes or no.
-func chosen(options []acpclient.Option, answer string) (option string, ok bool) {
+// findOption returns the option that an answer names: by its number or name, or by yes or no.
+func findOption(options []acpclient.Option, answer string) (option string, ok bool) {
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(options) {
 		return string(options[n-1].OptionId), true

@@ -99,8 +99,8 @@ func (f *workerFlags) program(ctx context.Context, a *kit.App, name string, word
 		}
 	}
 	if f.provider != "" {
-		catalog := models.Known()
-		if err := l.Agent.Choose(&catalog); err != nil {
+		catalog := models.BuiltinTable()
+		if err := l.Agent.ResolveTier(&catalog); err != nil {
 			return p, err
 		}
 		if p, err = builder.program(ctx, a, &l); err != nil {
@@ -193,7 +193,7 @@ func geminiVersion(ctx context.Context, a *kit.App, path string) (string, error)
 	cmd.Env, cmd.WaitDelay = environ, time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		return "", problem.Wrap(problem.SubstrateMisconfigured, err, "gemini --version fails: %s", problem.Plain(err))
+		return "", problem.Wrap(problem.SubstrateMisconfigured, err, "gemini --version fails: %s", problem.PlainMessage(err))
 	}
 	return "v" + strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), nil
 }

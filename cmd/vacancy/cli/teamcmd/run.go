@@ -158,15 +158,15 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	for _, w := range started.Warnings {
 		a.Note("warning: %s", kit.Printable(w))
 	}
-	one, state := teamapi.OneTask{ID: started.TaskID}, ""
+	ref, state := teamapi.OneTask{ID: started.TaskID}, ""
 	for {
 		began := time.Now()
-		t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: one, Wait: teamapi.MaxWait})
+		t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: ref, Wait: teamapi.MaxWait})
 		if err == nil && !t.IsOver() && time.Since(began) < time.Second { // a host on AWS does not wait
 			err = cloud.Wait(ctx, 2*time.Second)
 		}
 		if err != nil {
-			return kit.WithHint(err, "vacancy task show %s", one.ID)
+			return kit.WithHint(err, "vacancy task show %s", ref.ID)
 		}
 		if f.follow && t.Status.Status != state {
 			state = t.Status.Status
@@ -184,7 +184,7 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 		if text == "" {
 			return printEnd(a, t.Status)
 		}
-		if _, err = CallerOf(teamapi.AnswerTask)(ctx, c, teamapi.Answering{OneTask: one, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: text}}); err != nil {
+		if _, err = CallerOf(teamapi.AnswerTask)(ctx, c, teamapi.Answering{OneTask: ref, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: text}}); err != nil {
 			return err
 		}
 	}

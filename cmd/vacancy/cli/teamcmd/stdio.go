@@ -22,7 +22,7 @@ import (
 // client of the host's API.
 func Stdio(c op.Client) *mcprelay.Team {
 	m := members{c}
-	server := mcptool.OfTeam(mcptool.About{Name: "vacancy", Version: kit.Version(), Team: true}, func(context.Context) mcptool.Team { return m })
+	server := mcptool.NewTeamServer(mcptool.About{Name: "vacancy", Version: kit.Version(), Team: true}, func(context.Context) mcptool.Team { return m })
 	return &mcprelay.Team{HTTP: mcprelay.Local(server), Session: rand.Text(), Agents: m.Agents}
 }
 
@@ -30,8 +30,8 @@ func Stdio(c op.Client) *mcprelay.Team {
 type members struct{ op.Client }
 
 func (m members) Agents(ctx context.Context) ([]team.Agent, error) {
-	all, err := CallerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
-	return all.Agents, err
+	list, err := CallerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
+	return list.Agents, err
 }
 
 func (m members) Agent(ctx context.Context, name string) (team.Details, error) {
@@ -90,6 +90,6 @@ func (m members) Answer(ctx context.Context, id, text, key string) (team.Status,
 }
 
 func (m members) Locks(ctx context.Context) ([]locks.Lock, error) {
-	all, err := CallerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
-	return all.Locks, err
+	list, err := CallerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
+	return list.Locks, err
 }

@@ -25,7 +25,7 @@ type API struct {
 
 // With runs f with a client of the API. The client acts for the account of the key in the
 // environment, or for the operator if the environment has no key.
-func (t *API) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
+func (t *API) With(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
 	if a.Env[kit.AccountKeyEnv] != "" {
 		base, err := a.AgentURL(ctx, t.Where)
 		if err != nil {
@@ -42,7 +42,7 @@ func (t *API) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Clien
 }
 
 func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
-	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Asked{}, f)
+	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Request{}, f)
 }
 
 // CallerOf returns the operation for the operator if its client is the operator's, and otherwise
@@ -72,16 +72,16 @@ key they belong to the operator.`,
 				f.StringVar(&list.State, "state", "", "only tasks in this state: pending, working, input_required, completed, failed or cancelled")
 				f.StringVar(&list.Agent, "agent", "", "only tasks of this agent")
 			},
-			Request: func(kit.Asked) (teamapi.TaskList, error) { return list, nil },
-			Next: func(in *teamapi.TaskList, all *teamapi.Tasks, page teamapi.Tasks) bool {
-				all.Tasks, in.Cursor = append(all.Tasks, page.Tasks...), page.Next
+			Request: func(kit.Request) (teamapi.TaskList, error) { return list, nil },
+			Next: func(in *teamapi.TaskList, tasks *teamapi.Tasks, page teamapi.Tasks) bool {
+				tasks.Tasks, in.Cursor = append(tasks.Tasks, page.Tasks...), page.Next
 				return page.Next != ""
 			},
-			Object: func(all teamapi.Tasks) any {
-				return map[string]any{"tasks": append([]team.Status{}, all.Tasks...)} // [] if empty
+			Object: func(tasks teamapi.Tasks) any {
+				return map[string]any{"tasks": append([]team.Status{}, tasks.Tasks...)} // [] if empty
 			},
-			Print: func(w io.Writer, all teamapi.Tasks) {
-				kit.Table(w, "no tasks", all.Tasks, func(s team.Status) []any { return []any{s.TaskID, s.Status, s.Agent, s.Mode} })
+			Print: func(w io.Writer, tasks teamapi.Tasks) {
+				kit.Table(w, "no tasks", tasks.Tasks, func(s team.Status) []any { return []any{s.TaskID, s.Status, s.Agent, s.Mode} })
 			},
 		}.Command(a),
 		kit.Operation[teamapi.Waiting, teamapi.Task]{
@@ -90,7 +90,7 @@ key they belong to the operator.`,
 			Flags: func(f *pflag.FlagSet) {
 				f.BoolVar(&steps, "steps", false, "show the thoughts and the calls of tools, of agents of your own")
 			},
-			Request: func(q kit.Asked) (teamapi.Waiting, error) {
+			Request: func(q kit.Request) (teamapi.Waiting, error) {
 				return teamapi.Waiting{OneTask: teamapi.OneTask{ID: q.Args[0]}, Steps: steps}, nil
 			},
 			Print: func(w io.Writer, t teamapi.Task) {
@@ -107,13 +107,13 @@ key they belong to the operator.`,
 		kit.Operation[teamapi.OneTask, team.Status]{
 			Use: "cancel TASK", Short: "Cancel a task", Example: "  vacancy task cancel 0123456789abcdef0123456789abcdef",
 			Op: CallerOf(teamapi.CancelTask), API: &API{},
-			Request: func(q kit.Asked) (teamapi.OneTask, error) { return teamapi.OneTask{ID: q.Args[0]}, nil },
+			Request: func(q kit.Request) (teamapi.OneTask, error) { return teamapi.OneTask{ID: q.Args[0]}, nil },
 			Print:   printStatus,
 		}.Command(a),
 		kit.Operation[teamapi.Answering, team.Status]{
 			Use: "answer TASK TEXT", Short: "Answer the question of a task", Example: "  vacancy task answer 0123456789abcdef0123456789abcdef \"the second one\"",
 			Op: CallerOf(teamapi.AnswerTask), API: &API{},
-			Request: func(q kit.Asked) (teamapi.Answering, error) {
+			Request: func(q kit.Request) (teamapi.Answering, error) {
 				return teamapi.Answering{OneTask: teamapi.OneTask{ID: q.Args[0]}, Body: teamapi.Answer{Text: q.Args[1]}}, nil
 			},
 			Print: printStatus,

@@ -180,7 +180,7 @@ func (w *turns) do(ctx context.Context, t *workclient.Turn, emit func(workclient
 	j := w.paused[key]
 	delete(w.paused, key)
 	if j != nil && !j.isDone() && j.wait.Stop() {
-		option, ok := chosen(j.asked.Options, q.Message)
+		option, ok := findOption(j.asked.Options, q.Message)
 		if !ok {
 			return w.pause(key, j)
 		}

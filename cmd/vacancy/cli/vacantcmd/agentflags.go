@@ -54,9 +54,9 @@ func WarnOf(a *kit.App, name string, warnings []string) {
 // because it may be published.
 func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
 	WarnOf(a, v.Name, file.Agent.Warnings)
-	if said := file.Agent.Description; said != "" && said != v.Capability {
-		a.Note("warning: the capability of %s stays %q, and its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(said, kit.MaxShownCause),
-			a.Command("update %s %s", v.Name, kit.ShellWord("capability="+said)))
+	if description := file.Agent.Description; description != "" && description != v.Capability {
+		a.Note("warning: the capability of %s stays %q, and its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(description, kit.MaxShownCause),
+			a.Command("update %s %s", v.Name, kit.ShellWord("capability="+description)))
 	}
 }
 
@@ -67,18 +67,18 @@ type shownAgent struct {
 	Settings []definition.Setting `json:"settings"`
 }
 
-func shown(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
+func newShownAgent(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
 
 func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent, error) {
 	spec, err := substrate.Parse(v.Substrate)
 	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
 		return nil, nil
 	}
-	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
+	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return nil, nil
 	}
-	return shown(&got), err
+	return newShownAgent(&got), err
 }
 
 func agentsImportCommand(a *kit.App) *cobra.Command {
@@ -112,32 +112,32 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 				r := importResult{OK: true}
 				for _, path := range files {
 					f.From = path
-					one := importedAgent{File: path}
+					agent := importedAgent{File: path}
 					file, err := f.Read(substrate)
 					if err == nil && file.Agent.Description == "" {
 						err = problem.New(problem.Usage, "%s: description is missing: what can the agent do?", path)
 					}
 					if err == nil {
-						one.Name = file.Name
+						agent.Name = file.Name
 						var made admin.Vacant
 						made, err = admin.CreateVacant.Call(cmd.Context(), c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
-						one.ID, one.Warnings = made.ID.String(), file.Agent.Warnings
+						agent.ID, agent.Warnings = made.ID.String(), file.Agent.Warnings
 					}
 					if problem.Is(err, problem.Conflict) {
-						if there, known := c.Show(cmd.Context(), file.Name); known == nil && there.Name == file.Name {
-							one.ID, one.There, one.Warnings, err = there.ID.String(), true, nil, nil
+						if there, showErr := c.Show(cmd.Context(), file.Name); showErr == nil && there.Name == file.Name {
+							agent.ID, agent.There, agent.Warnings, err = there.ID.String(), true, nil, nil
 						}
 					}
 					if err != nil {
-						one.ID, one.Problem = "", problem.Of(err).Text()
+						agent.ID, agent.Problem = "", problem.AsError(err).Text()
 					} else {
-						WarnOf(a, one.Name, one.Warnings)
+						WarnOf(a, agent.Name, agent.Warnings)
 					}
 					if err := cmd.Context().Err(); err != nil {
 						return err
 					}
-					r.OK = r.OK && one.Problem == ""
-					r.Agents = append(r.Agents, one)
+					r.OK = r.OK && agent.Problem == ""
+					r.Agents = append(r.Agents, agent)
 				}
 				if err := a.Show(r); err != nil || r.OK {
 					return err
@@ -169,18 +169,18 @@ type importResult struct {
 }
 
 func (r importResult) Print(w io.Writer) {
-	for _, one := range r.Agents {
+	for _, agent := range r.Agents {
 		switch {
-		case one.Problem != "":
-			text := one.Problem
-			if !strings.HasPrefix(text, one.File) { // errors of the host do not name the file
-				text = one.File + ": " + text
+		case agent.Problem != "":
+			text := agent.Problem
+			if !strings.HasPrefix(text, agent.File) { // errors of the host do not name the file
+				text = agent.File + ": " + text
 			}
 			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(text))
-		case one.There:
-			fmt.Fprintf(w, "      %s (%.12s) is there already\n", one.Name, one.ID)
+		case agent.There:
+			fmt.Fprintf(w, "      %s (%.12s) is there already\n", agent.Name, agent.ID)
 		default:
-			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.Verdict(w, true, "ok  "), one.Name, one.ID, kit.Printable(one.File))
+			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.Verdict(w, true, "ok  "), agent.Name, agent.ID, kit.Printable(agent.File))
 		}
 	}
 }

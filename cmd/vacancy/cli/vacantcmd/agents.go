@@ -90,14 +90,14 @@ func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.
 	q := substrate.Ask(id, id, "Hello")
 	q.Secret = substrate.NewSecret(rand.Text())
 	began := time.Now()
-	got, err := substrate.Fold(agent.Infer(ctx, q))
+	got, err := substrate.ReadAnswer(agent.Infer(ctx, q))
 	check := agentCheck{What: "refuses another's signature", TookMS: time.Since(began).Milliseconds()}
-	var said *call.AgentError
+	var agentErr *call.AgentError
 	switch {
 	case err == nil:
 		check.Answer = kit.Clip(got.Text, 60)
 		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "the agent answers questions that are signed with another secret"), time.Since(began))
-	case !errors.As(err, &said) || said.Status != http.StatusUnauthorized && said.Status != http.StatusForbidden:
+	case !errors.As(err, &agentErr) || agentErr.Status != http.StatusUnauthorized && agentErr.Status != http.StatusForbidden:
 		check.Failure = call.CauseOf(err, time.Since(began))
 	}
 	return check
@@ -108,7 +108,7 @@ const largestText = 250 << 10
 
 // checkContract sends an agent all kinds of questions that a host may send. It stops after the
 // first question that does not reach the agent.
-func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (all []agentCheck) {
+func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (checks []agentCheck) {
 	const thread, sentence = "thread-1", "All work and no play. "
 	for _, c := range []struct {
 		says   string
@@ -127,16 +127,16 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 		check := agentCheck{What: c.says}
 		began := time.Now()
 		failures, texts := make([]error, c.times), make([]string, c.times)
-		var at sync.WaitGroup
+		var wg sync.WaitGroup
 		for i := range c.times {
-			at.Go(func() {
+			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
 				defer cancel()
-				got, err := substrate.Fold(agent.Infer(ctx, q))
+				got, err := substrate.ReadAnswer(agent.Infer(ctx, q))
 				failures[i], texts[i] = err, got.Text
 			})
 		}
-		at.Wait()
+		wg.Wait()
 		took := time.Since(began)
 		check.TookMS, check.Answer = took.Milliseconds(), kit.Clip(texts[0], 60)
 		for _, err := range failures {
@@ -144,12 +144,12 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 				check.Failure = call.CauseOf(err, took)
 			}
 		}
-		all = append(all, check)
-		if check.Failure != nil && check.Failure.Status == 0 && len(all) == 1 {
+		checks = append(checks, check)
+		if check.Failure != nil && check.Failure.Status == 0 && len(checks) == 1 {
 			break
 		}
 	}
-	return all
+	return checks
 }
 
 type agentCheck struct {

@@ -36,7 +36,7 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 			Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
 			Op:      admin.GetBudget,
 			API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
-			Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
 			Print:   printBudget,
 		}.Command(a),
 		kit.Operation[admin.TenantWith[admin.DailyBudget], spend.Budget]{
@@ -46,13 +46,13 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 			Example: "  vacancy budget set 2.50 --tenant acme",
 			Op:      admin.SetBudget,
 			API:     kit.TenantAPI("the tenant"),
-			Request: func(q kit.Asked) (in admin.TenantWith[admin.DailyBudget], err error) {
+			Request: func(q kit.Request) (in admin.TenantWith[admin.DailyBudget], err error) {
 				if q.Tenant == "" {
 					return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set by its flag"), "vacancy serve --model-budget %s", q.Args[0])
 				}
 				daily, err := money.Parse(q.Args[0])
 				if err != nil {
-					return in, problem.Within(problem.Usage, "DOLLARS", err)
+					return in, problem.WithPlace(problem.Usage, "DOLLARS", err)
 				}
 				return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
 			},
@@ -82,7 +82,7 @@ NAME-20260401 and NAME-latest.`,
 		Op:      admin.GetModels,
 		Print:   printModels,
 	}.Command(a)
-	cmd.AddCommand(kit.Operation[op.Body[op.Raw[models.Shape]], models.Table]{
+	cmd.AddCommand(kit.Operation[op.Body[op.Raw[models.TableDocument]], models.Table]{
 		Use:   "set FILE",
 		Short: "Replace the table of models",
 		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
@@ -90,16 +90,16 @@ prices in micro-dollars per million tokens. Versions are numbered; the rows of c
 the version that priced them.`,
 		Example: "  vacancy models set models.json",
 		Op:      admin.SetModels,
-		Request: func(q kit.Asked) (in op.Body[op.Raw[models.Shape]], err error) {
+		Request: func(q kit.Request) (in op.Body[op.Raw[models.TableDocument]], err error) {
 			file, err := os.ReadFile(q.Args[0])
 			if err != nil {
 				return in, problem.Wrap(problem.NotFound, err, "read %s", q.Args[0])
 			}
-			file = canon.TrimMark(file)
+			file = canon.TrimByteOrderMark(file)
 			if _, err := models.Parse(file); err != nil {
-				return in, problem.Within(problem.Usage, q.Args[0], err)
+				return in, problem.WithPlace(problem.Usage, q.Args[0], err)
 			}
-			return op.Of(op.Raw[models.Shape](file)), nil
+			return op.Of(op.Raw[models.TableDocument](file)), nil
 		},
 		Print: printModels,
 	}.Command(a))

@@ -34,13 +34,13 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 		return r
 	}
 	if CanCheck(v) {
-		check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
+		check, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()})
 		switch {
 		case err == nil && check.Failure != nil:
 			r.Failure = check.Failure
 			warnOfFailure(a, v, r.Failure)
 		case err != nil && !problem.Is(err, problem.Canceled):
-			a.Note("warning: the agent of %s could not be checked: %s", v.Name, kit.Printable(problem.Of(err).Text()))
+			a.Note("warning: the agent of %s could not be checked: %s", v.Name, kit.Printable(problem.AsError(err).Text()))
 		}
 	}
 	r.Tools = CheckTools(a, ctx, c, v)
@@ -72,10 +72,10 @@ func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) 
 	if v.Agent == 0 || v.Deleted != "" {
 		return nil
 	}
-	t, err := admin.GetTools.Call(ctx, c, admin.One{Vacant: v.ID.String()})
+	t, err := admin.GetTools.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()})
 	if err != nil {
 		if !problem.Is(err, problem.Canceled) {
-			a.Note("warning: which tools its agent is offered is not known: %s", kit.Printable(problem.Of(err).Text()))
+			a.Note("warning: which tools its agent is offered is not known: %s", kit.Printable(problem.AsError(err).Text()))
 		}
 		return nil
 	}
@@ -87,7 +87,7 @@ func warnOfNoWorker(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.V
 	if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker {
 		return
 	}
-	if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err == nil && check.Failure != nil {
+	if check, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()}); err == nil && check.Failure != nil {
 		warnOfFailure(a, v, check.Failure)
 	}
 }

@@ -37,17 +37,17 @@ command continues; repeating it has no effect.`,
 		}
 		// The host refuses to delete a vacant that is not archived, so such a vacant needs no
 		// confirmation.
-		if !yes && before.Deleted == "" && before.State.Closed() {
+		if !yes && before.Deleted == "" && before.State.IsClosed() {
 			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
 				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
 			}
 		}
 		// Delete by id. The name was shown to the user, and must not be resolved a second time.
-		after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+		after, err := admin.DeleteVacant.Call(ctx, c, admin.VacantRequest{Vacant: before.ID.String()})
 		switch {
-		case problem.Is(err, problem.Conflict) && before.State.Closed() && before.State != lifecycle.Archived:
+		case problem.Is(err, problem.Conflict) && before.State.IsClosed() && before.State != lifecycle.Archived:
 			return kit.WithHint(err, "vacancy archive %s", before.Name)
-		case problem.Is(err, problem.Conflict) && !before.State.Closed():
+		case problem.Is(err, problem.Conflict) && !before.State.IsClosed():
 			return kit.WithHint(err, "vacancy sink %s, then vacancy archive %s", before.Name, before.Name)
 		case err != nil:
 			return err

@@ -31,7 +31,7 @@ as its reviewer. The review still counts, and its signature covers the hash of t
 			}
 			if as == "" {
 				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					_, err := admin.EraseClaim.Call(cmd.Context(), op.Client(c), admin.ReviewOf{One: admin.One{Vacant: args[0]}, Position: position})
+					_, err := admin.EraseClaim.Call(cmd.Context(), op.Client(c), admin.ReviewOf{VacantRequest: admin.VacantRequest{Vacant: args[0]}, Position: position})
 					return err
 				})
 			} else {

@@ -51,7 +51,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 					if out, err = exportFile(a, cmd.Context(), v.Name, out, sure); err != nil {
 						return err
 					}
-					if err := datadir.Free(out); err != nil {
+					if err := datadir.CheckNewFile(out); err != nil {
 						return err
 					}
 					b, err := c.Export(cmd.Context(), v.ID.String())
@@ -63,7 +63,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 					if err != nil {
 						return err
 					}
-					if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
+					if e.ID != v.ID.String() || !datadir.AllOK(e.Check()) {
 						return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
 					}
 					if err := datadir.WriteNew(out, b); err != nil {

@@ -30,7 +30,7 @@ destroyed; the agent does not get them any more.`,
 			fs.StringVar(&caller, "caller", "", "the `ID` of the caller")
 			fs.StringVar(&thread, "context", "", "the context `ID` of the thread")
 		},
-		Request: func(q kit.Asked) (in admin.With[admin.Forgetting], err error) {
+		Request: func(q kit.Request) (in admin.With[admin.Forgetting], err error) {
 			if caller != "" {
 				id, err := identity.ParseID(caller)
 				if err != nil {
@@ -41,18 +41,18 @@ destroyed; the agent does not get them any more.`,
 			if thread != "" {
 				f.ContextID = &thread
 			}
-			return admin.About(q.Args[0], f), nil
+			return admin.ForVacant(q.Args[0], f), nil
 		},
 		Object: func(v admin.Vacant) any { return forgotten{v.Name, v.ID, f} },
 		Print: func(w io.Writer, v admin.Vacant) {
-			of, in := "everybody", "in every thread"
+			callers, in := "everybody", "in every thread"
 			if f.Caller != nil {
-				of = f.Caller.String()
+				callers = f.Caller.String()
 			}
 			if f.ContextID != nil {
 				in = fmt.Sprintf("in the thread %q", kit.Clip(*f.ContextID, 60))
 			}
-			fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", v.Name, of, kit.Printable(in))
+			fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", v.Name, callers, kit.Printable(in))
 		},
 	}.Command(a)
 }

@@ -29,13 +29,13 @@ type vacantResult struct {
 func (r vacantResult) Print(w io.Writer) {
 	fmt.Fprintln(w, kit.Paint(w, kit.Bold, r.Name))
 	state := string(r.State) + kit.FormatIf(r.described && r.Deleted == "", ": %s", stateMeaning(r.State))
-	kit.Members(w, "id", r.ID, "state", kit.Painted(kit.State(w, r.State, state)))
+	kit.Members(w, "id", r.ID, "state", kit.PaintedText(kit.State(w, r.State, state)))
 	if r.Deleted != "" {
 		kit.Members(w, "created", r.Created, "deleted", r.Deleted)
 	} else {
 		substrate := r.Substrate
-		if at, ok := strings.CutPrefix(substrate, "http:"); ok && kit.IsURL(at) {
-			substrate = at // the form that users type
+		if rawURL, ok := strings.CutPrefix(substrate, "http:"); ok && kit.IsURL(rawURL) {
+			substrate = rawURL // the form that users type
 		}
 		kit.Members(w, "capability", r.Capability, "substrate", substrate, "endpoint", r.Endpoint, "created", r.Created)
 	}
@@ -67,8 +67,8 @@ func (r vacantResult) Print(w io.Writer) {
 			Warnings []string `json:"warnings"`
 		}
 		if json.Unmarshal(r.Agent.Agent, &also) == nil {
-			for _, one := range also.Warnings {
-				fmt.Fprintf(w, "    warning           %s\n", kit.Printable(kit.Clip(one, kit.MaxShownCause)))
+			for _, entry := range also.Warnings {
+				fmt.Fprintf(w, "    warning           %s\n", kit.Printable(kit.Clip(entry, kit.MaxShownCause)))
 			}
 		}
 	}
@@ -81,9 +81,9 @@ func (r vacantResult) Print(w io.Writer) {
 	if t := r.ToolTexts; t != nil {
 		clip := func(s string) string { return kit.Printable(kit.Clip(s, kit.MaxShownCause)) }
 		for _, c := range t.Calls {
-			for _, one := range c.Tools {
-				kit.Members(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", one.Name, c.Position, one.Outcome, one.MS, kit.FormatIf(one.Cut, ", cut")))
-				fmt.Fprintf(w, "    asked     %s\n    answered  %s\n", clip(one.Arguments), clip(one.Result))
+			for _, entry := range c.Tools {
+				kit.Members(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", entry.Name, c.Position, entry.Outcome, entry.MS, kit.FormatIf(entry.Cut, ", cut")))
+				fmt.Fprintf(w, "    asked     %s\n    answered  %s\n", clip(entry.Arguments), clip(entry.Result))
 			}
 		}
 		switch {
@@ -130,7 +130,7 @@ func shortPrice(p *price.Price) string {
 	switch {
 	case p.IsFree():
 		return "free"
-	case p.ByTokens():
+	case p.HasTokenPrice():
 		return "up to " + p.Hold().String()
 	}
 	return p.Flat.String()

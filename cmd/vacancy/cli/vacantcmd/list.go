@@ -15,7 +15,7 @@ import (
 
 func listCommand(a *kit.App) *cobra.Command {
 	var deleted bool
-	return kit.Operation[admin.VacantList, admin.Page]{
+	return kit.Operation[admin.VacantList, admin.VacantPage]{
 		Use:   "list",
 		Short: "List the vacants of a host",
 		Long: `List the vacants of a host: the state, whether it is published, the price of a call, the
@@ -23,23 +23,23 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
 		Op:      admin.ListVacants,
 		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&deleted, "all", false, "also deleted vacants") },
-		Request: func(kit.Asked) (admin.VacantList, error) { return admin.VacantList{All: deleted}, nil },
-		Next: func(in *admin.VacantList, all *admin.Page, page admin.Page) bool {
-			all.Vacants, in.Cursor = append(all.Vacants, page.Vacants...), page.Next
+		Request: func(kit.Request) (admin.VacantList, error) { return admin.VacantList{All: deleted}, nil },
+		Next: func(in *admin.VacantList, list *admin.VacantPage, page admin.VacantPage) bool {
+			list.Vacants, in.Cursor = append(list.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},
-		Object: func(all admin.Page) any {
+		Object: func(list admin.VacantPage) any {
 			type listed struct {
 				admin.Vacant
 				Address string `json:"address,omitempty"`
 			}
-			vacants := make([]listed, len(all.Vacants))
-			for i, v := range all.Vacants {
+			vacants := make([]listed, len(list.Vacants))
+			for i, v := range list.Vacants {
 				vacants[i] = listed{v, kit.HandoutOf(&v).Address}
 			}
 			return map[string]any{"vacants": vacants}
 		},
-		Print: func(w io.Writer, r admin.Page) {
+		Print: func(w io.Writer, r admin.VacantPage) {
 			if len(r.Vacants) == 0 {
 				fmt.Fprintln(w, "no vacants")
 				return
@@ -50,7 +50,7 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 			for i := range r.Vacants {
 				v := &r.Vacants[i]
 				states[v.State] = true
-				state := kit.Painted(kit.State(w, v.State, string(v.State)))
+				state := kit.PaintedText(kit.State(w, v.State, string(v.State)))
 				if v.Deleted != "" {
 					rows = append(rows, []any{v.Name, state, "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
 					continue

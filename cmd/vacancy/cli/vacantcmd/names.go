@@ -28,12 +28,12 @@ counts as one of its tenant's vacants.`,
 			Example: "  vacancy names list\n  vacancy names list --tenant acme",
 			Op:      admin.ListNames,
 			API:     kit.TenantAPI("the tenant whose names are listed (default: the operator's own)"),
-			Request: func(q kit.Asked) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
-			Next: func(in *admin.NameList, all *admin.Names, page admin.Names) bool {
-				all.Names, all.Count, in.Cursor = append(all.Names, page.Names...), page.Count, page.Next
+			Request: func(q kit.Request) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
+			Next: func(in *admin.NameList, list *admin.Names, page admin.Names) bool {
+				list.Names, list.Count, in.Cursor = append(list.Names, page.Names...), page.Count, page.Next
 				return page.Next != ""
 			},
-			Object: func(all admin.Names) any { return namesObject{all.Names, all.Count} },
+			Object: func(list admin.Names) any { return namesObject{list.Names, list.Count} },
 			Print: func(w io.Writer, r admin.Names) {
 				for _, n := range r.Names {
 					why := "given up by a rename"
@@ -42,7 +42,7 @@ counts as one of its tenant's vacants.`,
 					}
 					fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
 				}
-				fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
+				fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Plural(len(r.Names), "reserved name"), r.Count)
 			},
 		}.Command(a),
 		kit.Operation[admin.OneName, admin.Name]{
@@ -53,7 +53,7 @@ that takes it. To give a name to one tenant, create a vacant with that name for 
 instead.`,
 			Example: "  vacancy names release shop",
 			Op:      admin.ReleaseName,
-			Request: func(q kit.Asked) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
+			Request: func(q kit.Request) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
 			Print: func(w io.Writer, r admin.Name) {
 				fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
 			},

@@ -65,7 +65,7 @@ which "vacancy price" sets; another --price is refused.`,
 				return kit.WithHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
 			}
 			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
-				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.About(name, p))
+				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.ForVacant(name, p))
 				if problem.Is(err, problem.Forbidden) {
 					if v, showErr := c.Show(cmd.Context(), name); showErr == nil && v.Closed {
 						return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
@@ -163,7 +163,7 @@ key signs. Callers that know its id can still call it. It can be published again
 				return sendOwn(a, cmd.Context(), o, d)
 			}
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
+				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.VacantRequest{Vacant: args[0]})
 				if err != nil {
 					return ownHint(a, err, "unpublish", args[0])
 				}
@@ -201,20 +201,20 @@ func PublishedOf(p *admin.Published) publishedResult {
 }
 
 func (r publishedResult) Print(w io.Writer) {
-	was := kit.FormatIf(r.Unchanged, "; nothing changed")
+	suffix := kit.FormatIf(r.Unchanged, "; nothing changed")
 	switch {
 	case r.Revoked:
-		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, suffix)
 	case r.Visibility == lifecycle.Public:
-		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, was, kit.Printable(r.Capability))
+		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, suffix, kit.Printable(r.Capability))
 		fmt.Fprint(w, kit.FormatIf(r.Address == "", "  called at %s\n", kit.Printable(r.Endpoint)))
 		if r.Unreached {
 			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
 		}
 	case r.Visibility == lifecycle.Restricted:
-		fmt.Fprintf(w, "%s is found only by its id, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "%s is found only by its id, event %d%s\n", r.Name, r.Seq, suffix)
 	default:
-		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, suffix)
 	}
 	r.Handout.Print(w)
 }

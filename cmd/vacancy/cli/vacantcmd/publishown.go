@@ -123,7 +123,7 @@ func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p 
 	}
 	if wish := p.Listing; wish != nil {
 		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, so it increases
-		l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
+		l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
 		if err := l.Sign(ctx, o.Key); err != nil {
 			return err
 		}

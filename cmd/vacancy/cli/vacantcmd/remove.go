@@ -42,9 +42,9 @@ names"). After an interruption the same command continues.`,
 			due bool
 			do  func() (admin.Vacant, error)
 		}{
-			{!v.State.Closed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.One{Vacant: id}) }},
-			{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.One{Vacant: id}) }},
-			{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+			{!v.State.IsClosed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
+			{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
+			{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
 		} {
 			if !step.due {
 				continue

@@ -55,7 +55,7 @@ be undone. Use it if somebody else may have the key.`,
 				}
 				// Revoke by id. The name was shown to the user, and must not be resolved a second
 				// time.
-				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.About(v.ID.String(), admin.Revocation{Reason: reason}))
+				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.ForVacant(v.ID.String(), admin.Revocation{Reason: reason}))
 				if err != nil {
 					return err
 				}

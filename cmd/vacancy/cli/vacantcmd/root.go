@@ -26,7 +26,7 @@ func vacantAtRootCommand(a *kit.App) *cobra.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&none, "none", false, "let no vacant answer at the host's own address")
 		},
-		Request: func(q kit.Asked) (in op.Body[admin.Root], err error) {
+		Request: func(q kit.Request) (in op.Body[admin.Root], err error) {
 			if none == (len(q.Args) == 1) {
 				return in, kit.WithHint(problem.New(problem.Usage, "expected a vacant or --none"), "%s --help", q.Command)
 			}

@@ -37,8 +37,8 @@ provider is bound to the provider's server.`
   vacancy secret set weather --for agents.example.com < key.txt
   vacancy secret set openai --tenant acme < key.txt`
 	set.API = kit.TenantAPI(secretTenant)
-	set.Explain = func(q kit.Asked, err error) error {
-		if problem.Of(err).Field == "hosts" {
+	set.Explain = func(q kit.Request, err error) error {
+		if problem.AsError(err).Field == "hosts" {
 			return hintSetSecret(err, q.Args[0], q.Tenant, "HOST")
 		}
 		return err
@@ -80,19 +80,19 @@ func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 // the secret is missing. agent is a definition in JSON. If agent is nil, the default agent of the
 // substrate spec is used.
 func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) error {
-	if p := problem.Of(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
+	if p := problem.AsError(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
 		return err
 	}
 	var a definition.Agent
 	if s, parseErr := substrate.Parse(spec); agent == nil && parseErr == nil {
-		a, _ = definition.Of(s)
+		a, _ = definition.DefaultAgent(s)
 	} else if json.Unmarshal(agent, &a) != nil {
 		return err
 	}
 	name := cmp.Or(a.SecretName(), a.Provider) // an agent with a tier has no model yet
 	var hosts []string
-	for _, at := range a.SecretEndpoints() {
-		if u, parseErr := url.Parse(at); parseErr == nil && u.Host != substrate.ProviderHost(name) && !slices.Contains(hosts, u.Host) {
+	for _, endpoint := range a.SecretEndpoints() {
+		if u, parseErr := url.Parse(endpoint); parseErr == nil && u.Host != substrate.ProviderHost(name) && !slices.Contains(hosts, u.Host) {
 			hosts = append(hosts, u.Host)
 		}
 	}
@@ -106,7 +106,7 @@ func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[
 	return kit.Operation[admin.NewSecret, secrets.Info]{
 		Op:    kind.Set,
 		Flags: func(fs *pflag.FlagSet) { fs.StringArrayVar(&hosts, "for", nil, forUsage) },
-		Request: func(q kit.Asked) (in admin.NewSecret, err error) {
+		Request: func(q kit.Request) (in admin.NewSecret, err error) {
 			tenant = q.Tenant
 			in.OneSecret = secretOf(q)
 			in.Body.Hosts = hosts
@@ -120,7 +120,7 @@ func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[
 	}
 }
 
-func secretOf(q kit.Asked) admin.OneSecret {
+func secretOf(q kit.Request) admin.OneSecret {
 	return admin.OneSecret{OfTenant: q.OfTenant(), Name: q.Args[0]}
 }
 
@@ -145,7 +145,7 @@ func secretValue(a *kit.App, command string) (string, error) {
 func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secrets] {
 	return kit.Operation[admin.OfTenant, admin.Secrets]{
 		Op:      kind.List,
-		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+		Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
 		Print: func(w io.Writer, r admin.Secrets) {
 			kit.Table(w, "no secrets"+ofTenant(r.Tenant), r.Secrets, func(s secrets.Info) []any {
 				return []any{s.Name, fmt.Sprintf("version %d of %s, bound to %s", s.Version, s.Time.Format(time.RFC3339), strings.Join(s.Hosts, ", "))}
@@ -159,7 +159,7 @@ func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] 
 	var deleted admin.OneSecret
 	return kit.Operation[admin.OneSecret, op.None]{
 		Op: kind.Delete,
-		Request: func(q kit.Asked) (admin.OneSecret, error) {
+		Request: func(q kit.Request) (admin.OneSecret, error) {
 			deleted = secretOf(q)
 			return deleted, nil
 		},

@@ -61,7 +61,7 @@ vacant or an id.
 					}
 				}
 				for from := uint64(1); logbook && from > 0; {
-					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{One: admin.One{Vacant: r.ID.String()}, From: from})
+					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: r.ID.String()}, From: from})
 					if err != nil {
 						return err
 					}
@@ -96,6 +96,6 @@ func toolTextsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vaca
 			id = other.ID
 		}
 	}
-	t, err := admin.GetToolTexts.Call(ctx, c, admin.ToolTextsOf{One: admin.One{Vacant: v.ID.String()}, Caller: id})
+	t, err := admin.GetToolTexts.Call(ctx, c, admin.ToolTextsOf{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}, Caller: id})
 	return &t, err
 }

@@ -49,8 +49,8 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 			}
 			var h kit.Handout
 			var err error
-			if at, ok := a.PublicURL(w, args[0]); ok {
-				h, err = handoutAt(a, cmd.Context(), at)
+			if url, ok := a.PublicURL(w, args[0]); ok {
+				h, err = handoutAt(a, cmd.Context(), url)
 			} else {
 				h, err = handoutOf(a, cmd.Context(), w, args[0])
 			}
@@ -83,7 +83,7 @@ func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit
 			return problem.New(problem.Gone, "%s was deleted", v.Name)
 		case v.Closed:
 			return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
-		case v.State.Closed():
+		case v.State.IsClosed():
 			return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
 		case h.Address == "":
 			return problem.New(problem.Untrusted, "the host's answer has no URL of %s: its endpoint is %.200q", v.Name, v.Endpoint)
@@ -96,20 +96,20 @@ func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit
 }
 
 // handoutAt returns the handout of the vacant at a URL, based on its card.
-func handoutAt(a *kit.App, ctx context.Context, at string) (h kit.Handout, err error) {
+func handoutAt(a *kit.App, ctx context.Context, url string) (h kit.Handout, err error) {
 	web := a.HTTP(0)
-	c, err := agents.FetchCard(ctx, web, at)
+	c, err := agents.FetchCard(ctx, web, url)
 	if err != nil {
 		return h, err
 	}
-	if named, ok := dispatch.IDInPath(at); c.VacantID.IsZero() || ok && named != c.VacantID {
-		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.Printable(at)), "%s", a.Command("card %s", kit.ShellWord(at)))
+	if named, ok := dispatch.IDInPath(url); c.VacantID.IsZero() || ok && named != c.VacantID {
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.Printable(url)), "%s", a.Command("card %s", kit.ShellWord(url)))
 	}
 	if !slices.ContainsFunc(c.Signatures(agents.FetchKeys(ctx, web)), func(s agents.Signature) bool { return s.Vacant }) {
-		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.Printable(at)), "%s", a.Command("card %s", kit.ShellWord(at)))
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.Printable(url)), "%s", a.Command("card %s", kit.ShellWord(url)))
 	}
-	if h = kit.HandoutOfCard(at, c); h.Curl == "" {
-		return h, kit.WithHint(problem.New(problem.Forbidden, "the vacant answers only signed calls, which no stock client sends"), "%s", a.Command(`call %s "hello"`, kit.ShellWord(at)))
+	if h = kit.HandoutOfCard(url, c); h.Curl == "" {
+		return h, kit.WithHint(problem.New(problem.Forbidden, "the vacant answers only signed calls, which no stock client sends"), "%s", a.Command(`call %s "hello"`, kit.ShellWord(url)))
 	}
 	return h, nil
 }

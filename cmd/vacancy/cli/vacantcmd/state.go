@@ -15,7 +15,7 @@ import (
 func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []struct {
 		verb, short, long string
-		to                op.Op[admin.One, admin.Vacant]
+		to                op.Op[admin.VacantRequest, admin.Vacant]
 		question          string // asked first unless empty; %s is the name
 	}{
 		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
@@ -53,7 +53,7 @@ already in the state is not changed.`,
 				}
 			}
 			// Use the id. The name was shown to the user, and must not be resolved a second time.
-			after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+			after, err := s.to.Call(ctx, c, admin.VacantRequest{Vacant: before.ID.String()})
 			if err != nil {
 				return err
 			}

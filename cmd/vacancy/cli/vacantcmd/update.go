@@ -97,7 +97,7 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 		return err
 	}
 	u.Seen = &before.Changed
-	after, err := admin.UpdateVacant.Call(ctx, c, admin.About(before.ID.String(), u))
+	after, err := admin.UpdateVacant.Call(ctx, c, admin.ForVacant(before.ID.String(), u))
 	if err != nil {
 		if u.Substrate != nil {
 			err = hintMissingSecret(err, nil, *u.Substrate, before.Tenant)
@@ -110,18 +110,18 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 // updateAgent creates the next version of a vacant's agent from a file, from the version to, or
 // from the current version with changed settings.
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
-	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: args[0]}})
+	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: args[0]}})
 	if err != nil {
 		return err
 	}
 	next := file.Agent.Blob()
 	switch {
 	case to > 0:
-		then, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: now.Vacant.ID.String()}, Version: admin.Version(to)})
+		version, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: now.Vacant.ID.String()}, Version: admin.Version(to)})
 		if err != nil {
 			return err
 		}
-		next = then.Agent
+		next = version.Agent
 	case file.Name == "":
 		if next, err = agentfile.Set(now.Agent, args[1:]); err != nil {
 			return err
@@ -132,7 +132,7 @@ func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string
 		return hintMissingSecret(err, next, "", now.Vacant.Tenant)
 	}
 	WarnOfVersion(a, &after.Vacant, file)
-	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
+	return a.Show(vacantResult{Vacant: after.Vacant, Agent: newShownAgent(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
 }
 
 func settingKey(setting string) string {

@@ -46,7 +46,7 @@ func Open(ctx context.Context, region string) (cloud.Cloud, error) {
 
 func open(ctx context.Context, region string) (*Cloud, error) {
 	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
+		t.DialContext, t.Proxy = dispatch.Dial, dispatch.ProxyURL
 	})
 	// The SDK's log messages would appear between the command's own output on standard error.
 	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}

@@ -61,7 +61,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 	} {
 		got := awscloud.Problem(tc.err)
 		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
-			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.Of(got).Kind, tc.kind, tc.want)
+			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.AsError(got).Kind, tc.kind, tc.want)
 		}
 		if strings.Contains(got.Error(), "IMDS") {
 			t.Errorf("Problem(%v) = %v, which speaks of machines of EC2", tc.err, got)
@@ -238,7 +238,7 @@ func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
 func TestAStackIsKnownByItsState(t *testing.T) {
 	server, c := recorded(t)
 	server.Stacks(cloudtest.Stack{Name: "gone", Status: "DELETE_COMPLETE"}, cloudtest.Stack{Name: "s", Status: "UPDATE_COMPLETE", Outputs: map[string]string{"Url": "https://x"}})
-	if s, err := c.Stack(t.Context(), "s"); err != nil || s.Outputs["Url"] != "https://x" || !s.Deployed() || s.Busy() {
+	if s, err := c.Stack(t.Context(), "s"); err != nil || s.Outputs["Url"] != "https://x" || !s.IsDeployed() || s.IsBusy() {
 		t.Errorf("Stack() = %+v, %v, want it deployed with its output", s, err)
 	}
 	for _, name := range []string{"gone", "never"} {
@@ -251,8 +251,8 @@ func TestAStackIsKnownByItsState(t *testing.T) {
 		"UPDATE_ROLLBACK_COMPLETE": {true, false}, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": {true, true}, "DELETE_FAILED": {true, false},
 	} {
 		s := cloud.Stack{Status: status}
-		if s.Deployed() != want.deployed || s.Busy() != want.busy {
-			t.Errorf("%s: Deployed() = %t, Busy() = %t, want %v", status, s.Deployed(), s.Busy(), want)
+		if s.IsDeployed() != want.deployed || s.IsBusy() != want.busy {
+			t.Errorf("%s: Deployed() = %t, Busy() = %t, want %v", status, s.IsDeployed(), s.IsBusy(), want)
 		}
 	}
 }

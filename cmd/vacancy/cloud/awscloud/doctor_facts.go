@@ -30,13 +30,13 @@ import (
 
 func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
-	f.Account, f.Clock = c.who(ctx, now)
+	f.Account, f.Clock = c.callerOf(ctx, now)
 	if f.Account.Trouble != doctor.NoTrouble {
 		return f
 	}
 	f.Stacks = map[string]doctor.Stack{}
 	for _, short := range stage.Stacks() {
-		f.Stacks[short] = c.stackFacts(ctx, stage.Whole(name, short))
+		f.Stacks[short] = c.stackFacts(ctx, stage.FullName(name, short))
 	}
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
 	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
-	wg.Go(func() { f.Watch = c.feedFacts(ctx, stage.Whole(name, "tamper")) })
+	wg.Go(func() { f.Watch = c.feedFacts(ctx, stage.FullName(name, "tamper")) })
 	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsSince)) })
 	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince)) })
 	wg.Wait()
@@ -57,7 +57,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 
 func (c *Cloud) ExamineAccount(ctx context.Context, name string) doctor.Facts {
 	f := doctor.Facts{Stage: name}
-	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.Whole(name, "functions")))
+	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.FullName(name, "functions")))
 	return f
 }
 
@@ -77,7 +77,7 @@ func trouble(err error) doctor.Trouble {
 	var api smithy.APIError
 	answered := errors.As(err, &api) // AWS returned the error; otherwise the chain did
 	var profile config.SharedConfigProfileNotExistError
-	switch kind := problem.Of(err).Kind; {
+	switch kind := problem.AsError(err).Kind; {
 	case answered && slices.Contains(expired, api.ErrorCode()):
 		return doctor.Expired
 	case kind == problem.Clock:
@@ -94,9 +94,9 @@ func trouble(err error) doctor.Trouble {
 	return doctor.Unreachable
 }
 
-// who asks AWS for the identity and reads AWS's clock from the answer, which may be a
+// callerOf asks AWS for the identity and reads AWS's clock from the answer, which may be a
 // refusal.
-func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
+func (c *Cloud) callerOf(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
 		inner = awshttp.NewBuildableClient()
@@ -122,8 +122,8 @@ func (d *dated) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Seen {
-		d.clock = doctor.Clock{Seen: true, Skew: d.now().Sub(at)}
+	if serverTime, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Seen {
+		d.clock = doctor.Clock{Seen: true, Skew: d.now().Sub(serverTime)}
 	}
 	return out, nil
 }
@@ -139,7 +139,7 @@ func (c *Cloud) stackFacts(ctx context.Context, name string) doctor.Stack {
 func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	s, err := c.Stack(ctx, "CDKToolkit")
 	switch {
-	case problem.Is(err, problem.NotFound), err == nil && !s.Deployed():
+	case problem.Is(err, problem.NotFound), err == nil && !s.IsDeployed():
 		return doctor.Bootstrap{Missing: true}
 	case err != nil:
 		return doctor.Bootstrap{Err: err}
@@ -158,10 +158,10 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	if l := out.AccountLimit; l != nil {
 		q.Limit, q.Unreserved = int(l.ConcurrentExecutions), int(aws.ToInt32(l.UnreservedConcurrentExecutions))
 	}
-	if functions.Missing || functions.Err != nil || !(cloud.Stack{Status: functions.Status}).Deployed() {
+	if functions.Missing || functions.Err != nil || !(cloud.Stack{Status: functions.Status}).IsDeployed() {
 		return q
 	}
-	template, err := c.Template(ctx, stage.Whole(name, "functions"))
+	template, err := c.Template(ctx, stage.FullName(name, "functions"))
 	if err != nil {
 		return doctor.Quota{Err: err}
 	}

@@ -37,10 +37,10 @@ func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doct
 			return doctor.Gate{Err: Problem(err)}
 		}
 		for _, e := range page.Executions {
-			if at := aws.ToTime(e.StopDate); at.After(since) {
+			if stopTime := aws.ToTime(e.StopDate); stopTime.After(since) {
 				g.Failed++
-				if at.After(g.Last) {
-					g.Last = at
+				if stopTime.After(g.Last) {
+					g.Last = stopTime
 				}
 			}
 		}

@@ -80,7 +80,7 @@ func (l *lab) stack(short, topic string, outputs map[string]string) {
 		"Resources": map[string]any{"T": map[string]any{"Type": "AWS::SNS::Topic", "Properties": properties}}, "Outputs": said,
 	})
 	l.must(err)
-	client, name := cloudformation.NewFromConfig(l.cfg), stage.Whole(l.stage, short)
+	client, name := cloudformation.NewFromConfig(l.cfg), stage.FullName(l.stage, short)
 	_, err = client.CreateStack(l.t.Context(), &cloudformation.CreateStackInput{StackName: &name, TemplateBody: aws.String(string(b))})
 	l.must(err)
 	l.t.Cleanup(func() {
@@ -89,7 +89,7 @@ func (l *lab) stack(short, topic string, outputs map[string]string) {
 	for {
 		s, err := l.cloud.Stack(l.t.Context(), name)
 		l.must(err)
-		if !s.Busy() {
+		if !s.IsBusy() {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -165,7 +165,7 @@ func (l *lab) key(enabled bool) string {
 // returns its ARN.
 func (l *lab) gate(end string) string {
 	l.t.Helper()
-	client, name := sfn.NewFromConfig(l.cfg), stage.Whole(l.stage, stage.Gate)
+	client, name := sfn.NewFromConfig(l.cfg), stage.FullName(l.stage, stage.Gate)
 	made, err := client.CreateStateMachine(l.t.Context(), &sfn.CreateStateMachineInput{
 		Name: &name, RoleArn: aws.String("arn:aws:iam::000000000000:role/gate"), Definition: aws.String(`{"StartAt":"end","States":{"end":{"Type":"` + end + `"}}}`)})
 	l.must(err)
@@ -197,7 +197,7 @@ func (l *lab) watch(table string) {
 	_, err = io.WriteString(w, "#!/bin/sh\nexit 1\n")
 	l.must(err)
 	l.must(z.Close())
-	client, name := lambda.NewFromConfig(l.cfg), stage.Whole(l.stage, "tamper")
+	client, name := lambda.NewFromConfig(l.cfg), stage.FullName(l.stage, "tamper")
 	_, err = client.CreateFunction(l.t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &name, Role: aws.String("arn:aws:iam::000000000000:role/tamper"), Runtime: lambdatypes.RuntimeProvidedal2023,
 		Handler: aws.String("bootstrap"), Code: &lambdatypes.FunctionCode{ZipFile: code.Bytes()},

@@ -16,7 +16,7 @@ import (
 // lines passes the lines of a log group that contain a word to take, starting with the oldest line
 // since a time, until take returns false. The zero time means all lines. The error is NotFound if
 // the group does not exist.
-func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(at time.Time, line []byte) (more bool)) error {
+func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(eventTime time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
 		in.StartTime = aws.Int64(since.UnixMilli())
@@ -38,10 +38,10 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 
 func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered {
 	var t doctor.Tampered
-	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(at time.Time, line []byte) bool {
-		var said struct{ Tampered float64 }
-		if json.Unmarshal(line, &said) == nil && said.Tampered > 0 {
-			t.Rows, t.Last = t.Rows+int(said.Tampered), at
+	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(eventTime time.Time, line []byte) bool {
+		var record struct{ Tampered float64 }
+		if json.Unmarshal(line, &record) == nil && record.Tampered > 0 {
+			t.Rows, t.Last = t.Rows+int(record.Tampered), eventTime
 		}
 		return true
 	})
@@ -65,10 +65,10 @@ func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map
 			continue
 		}
 		j := doctor.Job{Absent: true}
-		err := c.lines(ctx, "/vacancy/"+stage+"/"+f.Name, "verdict", since, func(at time.Time, line []byte) bool {
-			var said struct{ Msg, Verdict string }
-			if json.Unmarshal(line, &said) == nil && said.Msg == "done" {
-				j = doctor.Job{Last: at, Verdict: said.Verdict}
+		err := c.lines(ctx, "/vacancy/"+stage+"/"+f.Name, "verdict", since, func(eventTime time.Time, line []byte) bool {
+			var record struct{ Msg, Verdict string }
+			if json.Unmarshal(line, &record) == nil && record.Msg == "done" {
+				j = doctor.Job{Last: eventTime, Verdict: record.Verdict}
 			}
 			return true
 		})

@@ -138,7 +138,7 @@ func TestDoctorSaysThatNoCredentialsRegionOrNetworkWereFound(t *testing.T) {
 			if err == nil {
 				t.Fatal("Open() = nil, want an error")
 			}
-			c := doctor.Examine(cloud.Blind("dev", err)).Find(tt.check)
+			c := doctor.Examine(cloud.CannotRead("dev", err)).Find(tt.check)
 			if c.Verdict != doctor.Fail || !strings.Contains(c.Fix, tt.fix) {
 				t.Errorf("after Open() = %v: check = %+v, want FAIL with a fix of %q", err, c, tt.fix)
 			}

@@ -28,8 +28,8 @@ var (
 // Problem converts an error of the SDK into a problem with a kind and a helpful text. The original
 // error stays in the chain. A problem is returned unchanged.
 func Problem(err error) error {
-	var known *problem.Error
-	if err == nil || errors.As(err, &known) {
+	var wrapped *problem.Error
+	if err == nil || errors.As(err, &wrapped) {
 		return err
 	}
 	var api smithy.APIError
@@ -63,29 +63,29 @@ func (a answer) Error() string { return a.ErrorCode() }
 // apiProblem returns the problem for AWS's answer. The problem wraps only the answer and not the
 // rest of the chain, which would repeat the text.
 func apiProblem(whole error, api smithy.APIError) error {
-	code, said := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
+	code, message := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
 	what, err := serviceOf(whole), answer{api}
 	has := func(codes []string) bool { return slices.Contains(codes, code) }
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	switch {
 	case has(expired):
 		return problem.Wrap(problem.Unauthorized, err, "the AWS credentials have expired: get new ones (aws sso login, or new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN)")
-	case has(skewed), strings.Contains(said, "Signature expired"), strings.Contains(said, "Signature not yet current"):
+	case has(skewed), strings.Contains(message, "Signature expired"), strings.Contains(message, "Signature not yet current"):
 		return problem.Wrap(problem.Clock, err, "AWS finds the time of this request wrong: set the clock of this machine")
 	case has(unknown):
 		return problem.Wrap(problem.Unauthorized, err, "AWS does not know these credentials (%s): check AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", code)
 	case has(denied):
-		return problem.Wrap(problem.Forbidden, err, "AWS denies these credentials %s: %s", what, said)
+		return problem.Wrap(problem.Forbidden, err, "AWS denies these credentials %s: %s", what, message)
 	case has(full):
-		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", what, said)
+		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", what, message)
 	case throttled:
 		return problem.Wrap(problem.Unavailable, err, "AWS throttles %s: run the same command again in a minute", what)
-	case has(missing), strings.HasSuffix(code, "ValidationError") && strings.Contains(said, "does not exist"):
-		return problem.Wrap(problem.NotFound, err, "%s: %s", what, said)
+	case has(missing), strings.HasSuffix(code, "ValidationError") && strings.Contains(message, "does not exist"):
+		return problem.Wrap(problem.NotFound, err, "%s: %s", what, message)
 	case err.ErrorFault() == smithy.FaultServer:
 		return problem.Wrap(problem.Unavailable, err, "AWS failed at %s (%s): run the same command again", what, code)
 	}
-	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, said)
+	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, message)
 }
 
 func credentialsProblem(ctx context.Context, err error) error {

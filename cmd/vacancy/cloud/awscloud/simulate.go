@@ -20,7 +20,7 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 		return &doctor.Simulation{Err: err}
 	}
 	partition := strings.Split(caller.ARN, ":")[1]
-	at := policies.Place{Partition: partition, Region: c.Region(), Account: caller.Account}
+	place := policies.Place{Partition: partition, Region: c.Region(), Account: caller.Account}
 	s := &doctor.Simulation{}
 	client := iam.NewFromConfig(c.cfg)
 	for _, function := range policies.Functions() {
@@ -33,7 +33,7 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 			return &doctor.Simulation{Err: err}
 		}
 		for _, call := range calls {
-			decided, err := decide(ctx, client, at, at.Fill(string(document)), call)
+			decided, err := decide(ctx, client, place, place.ReplaceNames(string(document)), call)
 			if err != nil {
 				return &doctor.Simulation{Err: Problem(err)}
 			}
@@ -41,9 +41,9 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 			for _, action := range call.Actions {
 				decision, answered := decided[action]
 				if !answered || (decision == types.PolicyEvaluationDecisionTypeAllowed) == call.Denied {
-					one := call
-					one.Actions = []string{action}
-					s.Wrong = append(s.Wrong, strings.Join(strings.Fields(one.String()), " ")+": "+string(decision))
+					mismatch := call
+					mismatch.Actions = []string{action}
+					s.Wrong = append(s.Wrong, strings.Join(strings.Fields(mismatch.String()), " ")+": "+string(decision))
 				}
 			}
 		}
@@ -51,8 +51,8 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 	return s
 }
 
-func decide(ctx context.Context, client *iam.Client, at policies.Place, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
-	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{at.Fill(call.Resource)}}
+func decide(ctx context.Context, client *iam.Client, place policies.Place, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
+	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{place.ReplaceNames(call.Resource)}}
 	for _, key := range slices.Sorted(maps.Keys(call.Keys)) {
 		kind := types.ContextKeyTypeEnumString
 		if key == "dynamodb:LeadingKeys" || key == "kms:EncryptionContextKeys" {

@@ -89,16 +89,16 @@ func (c *Cloud) Watch(ctx context.Context, stacks ...string) (cloud.Watch, error
 }
 
 func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
-	var all []cloud.Event
+	var history []cloud.Event
 	for _, stack := range w.stacks {
 		events, err := w.of(ctx, stack)
 		if err != nil && !problem.Is(err, problem.NotFound) {
-			return all, err
+			return history, err
 		}
-		all = append(all, events...)
+		history = append(history, events...)
 	}
-	slices.SortStableFunc(all, func(a, b cloud.Event) int { return a.At.Compare(b.At) })
-	return all, nil
+	slices.SortStableFunc(history, func(a, b cloud.Event) int { return a.At.Compare(b.At) })
+	return history, nil
 }
 
 // of returns a stack's events after the last returned one, in order of time.

@@ -19,8 +19,8 @@ import (
 )
 
 func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
-	s, err := c.Stack(ctx, stage.Whole(stageName, "data"))
-	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+	s, err := c.Stack(ctx, stage.FullName(stageName, "data"))
+	if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
 		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stageName, c.Region())
 	}
 	if err != nil {
@@ -31,58 +31,58 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 			return nil, problem.New(problem.Damaged, "the stack %s has no output %s", s.Name, name)
 		}
 	}
-	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, cloud.Wait))
-	all := &cloud.Tables{
+	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.WithReadRate(units, now, cloud.Wait))
+	result := &cloud.Tables{
 		Store: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
 		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
 	}
 	if bucket := s.Outputs["Blobs"]; bucket != "" {
-		all.Blobs = func() (blob.Blobs, error) { return s3.New(s3.NewClient(c.cfg), bucket, rand.Reader), nil }
+		result.Blobs = func() (blob.Blobs, error) { return s3.New(s3.NewClient(c.cfg), bucket, rand.Reader), nil }
 	}
-	return all, nil
+	return result, nil
 }
 
 // tables is a store whose AWS errors are explained by Problem.
 type tables struct{ *dynamo.Store }
 
 func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {
-	return explained(t.Store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
+	return explainError(t.Store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
 }
 
 func (t tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := t.Store.Doc(ctx, k)
-	return d, explained(err)
+	return d, explainError(err)
 }
 
 func (t tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	docs, next, err := t.Store.Docs(ctx, r, n, cursor)
-	return docs, next, explained(err)
+	return docs, next, explainError(err)
 }
 
 func (t tables) Commit(ctx context.Context, writes ...store.Write) error {
-	return explained(t.Store.Commit(ctx, writes...))
+	return explainError(t.Store.Commit(ctx, writes...))
 }
 
 type tablesView struct{ view store.View }
 
 func (v tablesView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	rows, err := v.view.Rows(ctx, s, from, n, d)
-	return rows, explained(err)
+	return rows, explainError(err)
 }
 
 func (v tablesView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := v.view.Doc(ctx, k)
-	return d, explained(err)
+	return d, explainError(err)
 }
 
 func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	names, next, err := v.view.Streams(ctx, prefix, n, cursor)
-	return names, next, explained(err)
+	return names, next, explainError(err)
 }
 
-// explained converts AWS's errors into problems of their kind. The store only reports that it is
+// explainError converts AWS's errors into problems of their kind. The store only reports that it is
 // unavailable.
-func explained(err error) error {
+func explainError(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err
 	}

@@ -36,7 +36,7 @@ type kept struct {
 func keep(t *testing.T) *kept {
 	endpoint := dynamolocal.Start(t)
 	names := dynamolocal.Tables(t, endpoint)
-	client := dynamolocal.Client(endpoint, dynamo.Pace(1e6, time.Now, cloud.Wait))
+	client := dynamolocal.Client(endpoint, dynamo.WithReadRate(1e6, time.Now, cloud.Wait))
 	a := hosttest.Story(t, dynamo.New(client, names))
 	return &kept{a, client, names, &cloud.Tables{Store: tables{dynamo.New(client, names)}, Vault: a.Vault}}
 }
@@ -106,7 +106,7 @@ func (k *kept) checkBoth() (fsck.Result, []string) {
 func TestARowOverwrittenInTheTableIsFoundAndNamed(t *testing.T) {
 	k := keep(t)
 	res, found := k.checkBoth()
-	if want := (fsck.Result{Streams: 6, Rows: 37, Sealed: 12, Vacants: 2}); res != want || found != nil {
+	if want := (fsck.Result{Streams: 6, Rows: 37, SealedRows: 12, Vacants: 2}); res != want || found != nil {
 		t.Fatalf("Run() = %+v, %v, want %+v and nothing found", res, found, want)
 	}
 	req, rsp := k.Pair().Requests(), k.Pair().Responses()

@@ -51,7 +51,7 @@ func (l *listing) take(names []store.Stream, next string) error {
 	}
 	// This detects every cycle of cursors within three times its length.
 	if l.seen > 0 && next == l.mark {
-		return wrong("streams", "a list that ends", "the same page again")
+		return mismatch("streams", "a list that ends", "the same page again")
 	}
 	if l.seen == l.power {
 		l.mark, l.power, l.seen = next, 2*l.power+1, 0
@@ -101,11 +101,11 @@ func (l *listing) merge() error {
 	}
 	heap.Init(&runs)
 	for last := (*print)(nil); len(runs) > 0; {
-		at := runs[0].at
-		if last != nil && at == *last {
-			return wrong("streams", "each name once", "one twice")
+		fingerprint := runs[0].at
+		if last != nil && fingerprint == *last {
+			return mismatch("streams", "each name once", "one twice")
 		}
-		last = &at
+		last = &fingerprint
 		if more, err := runs[0].advance(); err != nil {
 			return err
 		} else if more {

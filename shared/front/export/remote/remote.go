@@ -63,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	h := &Host{Config: c}
 	var about export.About
 	// A mistyped address is reported immediately, because there are no retries here.
-	if _, err := h.once(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
+	if _, err := h.tryOnce(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
 		return nil, err
 	}
 	if about.Format != export.ExportFormat {
@@ -71,7 +71,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	}
 	const most = 100 * 365 * 24 * time.Hour
 	if about.RetentionSeconds < 0 || about.RetentionSeconds > int64(most/time.Second) {
-		return nil, wrong("retention_seconds", "up to a hundred years", strconv.FormatInt(about.RetentionSeconds, 10))
+		return nil, mismatch("retention_seconds", "up to a hundred years", strconv.FormatInt(about.RetentionSeconds, 10))
 	}
 	h.retention = time.Duration(about.RetentionSeconds) * time.Second
 	return h, nil
@@ -82,7 +82,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 func (h *Host) Retention() time.Duration { return h.retention }
 
 // Docs lists documents. If r.Index is set, it returns only the keys of the documents that the index
-// lists (documents.Listed).
+// lists (documents.IsListed).
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -105,17 +105,17 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	if err := h.get(ctx, "/v1/admin/export/docs", q, &page); err != nil {
 		return nil, "", err
 	}
-	docs, err := inOrder(r, n, &page, before)
+	docs, err := checkOrder(r, n, &page, before)
 	if err != nil {
 		return nil, "", err
 	}
-	return docs, page.Next, damage(page.Damaged)
+	return docs, page.Next, damageError(page.Damaged)
 }
 
-// inOrder checks that a page continues after its cursor, in order and without duplicates. An index
+// checkOrder checks that a page continues after its cursor, in order and without duplicates. An index
 // may list several documents with the same sort key, but each page must advance the sort key.
 // Otherwise the host could send the reader in circles.
-func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
+func checkOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
 	began := before.Key.Sort
 	if r.Index {
 		began = before.Sort
@@ -124,26 +124,26 @@ func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) (
 	docs := make([]store.Doc, 0, len(page.Docs))
 	for i := range page.Docs {
 		d := &page.Docs[i]
-		at, ok := d.Sort, d.Partition == r.Partition && d.Sort > last
+		sortKey, ok := d.Sort, d.Partition == r.Partition && d.Sort > last
 		if r.Index {
-			at, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
+			sortKey, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
 		}
 		if !ok || d.Version == 0 || len(docs) == n {
-			return nil, wrong("docs", fmt.Sprintf("at most %d documents of %q after %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+at))
+			return nil, mismatch("docs", fmt.Sprintf("at most %d documents of %q after %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+sortKey))
 		}
-		last = at
+		last = sortKey
 		docs = append(docs, docOf(d))
 	}
 	if page.Next == "" {
 		return docs, nil
 	}
 	next, err := store.ParseCursor(page.Next)
-	at := next.Key.Sort
+	sortKey := next.Key.Sort
 	if r.Index {
-		at = next.Sort
+		sortKey = next.Sort
 	}
-	if err != nil || at != last || last == began {
-		return nil, wrong("docs", "a cursor that continues after the page", fmt.Sprintf("%.80q", page.Next))
+	if err != nil || sortKey != last || last == began {
+		return nil, mismatch("docs", "a cursor that continues after the page", fmt.Sprintf("%.80q", page.Next))
 	}
 	return docs, nil
 }
@@ -158,34 +158,34 @@ func (v vault) Open(ctx context.Context, bound string, box []byte) ([]byte, erro
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
-	if !textkeys.IsBound(bound) {
-		return nil, withheld(nil)
+	if !textkeys.IsVaultContext(bound) {
+		return nil, withheldError(nil)
 	}
 	var s export.Secret
 	err = v.host.do(ctx, http.MethodPost, "/v1/admin/export/open", body, &s)
 	if problem.Is(err, problem.Forbidden) {
-		return nil, withheld(err)
+		return nil, withheldError(err)
 	}
 	return s.Secret, err
 }
 
 func (v vault) Seal(context.Context, string, []byte) ([]byte, error) {
-	return nil, withheld(nil)
+	return nil, withheldError(nil)
 }
 
-func withheld(cause error) error {
+func withheldError(cause error) error {
 	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
 }
 
-// damage returns an error for damage that the host reported, or nil.
-func damage(said string) error {
-	if said == "" {
+// damageError returns an error for damageError that the host reported, or nil.
+func damageError(message string) error {
+	if message == "" {
 		return nil
 	}
-	return problem.New(problem.Damaged, "%s", said)
+	return problem.New(problem.Damaged, "%s", message)
 }
 
-func wrong(field, want, got string) error {
+func mismatch(field, want, got string) error {
 	return &problem.Error{Kind: problem.Untrusted, Field: "the host's export: " + field, Want: want, Got: got}
 }
 
@@ -201,7 +201,7 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
 	wait := firstWait
 	for try := 1; ; try++ {
-		pause, err := h.once(ctx, method, path, body, into)
+		pause, err := h.tryOnce(ctx, method, path, body, into)
 		if err == nil || pause < 0 || try == tries {
 			return err
 		}
@@ -214,9 +214,9 @@ func (h *Host) do(ctx context.Context, method, path string, body []byte, into an
 	}
 }
 
-// once sends a request once. again is the pause before the next try: zero means the default pause,
+// tryOnce sends a request tryOnce. again is the pause before the next try: zero means the default pause,
 // and a negative value means that the request must not be repeated.
-func (h *Host) once(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
+func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
 	const never = -1
 	if ctx.Err() != nil {
 		return never, store.NotApplied(ctx.Err())
@@ -232,17 +232,17 @@ func (h *Host) once(ctx context.Context, method, path string, body []byte, into 
 	}
 	resp, err := h.HTTP.Do(req)
 	if err != nil {
-		return 0, h.away(ctx, err)
+		return 0, h.unreachable(ctx, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 	switch {
 	case err != nil:
-		return 0, h.away(ctx, err)
+		return 0, h.unreachable(ctx, err)
 	case len(b) > maxPage:
-		return never, wrong("page", fmt.Sprintf("at most %d bytes", maxPage), "more")
+		return never, mismatch("page", fmt.Sprintf("at most %d bytes", maxPage), "more")
 	case resp.StatusCode != http.StatusOK:
-		return h.refused(resp, b)
+		return h.refusalOf(resp, b)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
 		return never, problem.Wrap(problem.Untrusted, err, "the host's export: a page that cannot be decoded")
@@ -250,14 +250,14 @@ func (h *Host) once(ctx context.Context, method, path string, body []byte, into 
 	return never, nil
 }
 
-func (h *Host) away(ctx context.Context, err error) error {
+func (h *Host) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return store.NotApplied(ctx.Err())
 	}
 	return problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be reached", h.URL)
 }
 
-func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, err error) {
+func (h *Host) refusalOf(resp *http.Response, body []byte) (again time.Duration, err error) {
 	again = -1
 	switch s := resp.StatusCode; {
 	case s == http.StatusTooManyRequests, s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
@@ -279,7 +279,7 @@ func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, e
 		err = problem.New(kind, "the host's export at %s answered with status %d", h.URL, resp.StatusCode)
 	}
 	if again >= 0 {
-		return again, problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be read now: %s", h.URL, problem.Of(err).Text())
+		return again, problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be read now: %s", h.URL, problem.AsError(err).Text())
 	}
 	return again, err
 }

@@ -69,7 +69,7 @@ func TestAWholeHomeIsWholeFromElsewhere(t *testing.T) {
 		h, err := serve(t, a, nil)
 		a.Must(err)
 		res, found, err := check(a, h)
-		want := fsck.Result{Streams: 6, Rows: 37, Sealed: 12, Vacants: 2, Withheld: 4}
+		want := fsck.Result{Streams: 6, Rows: 37, SealedRows: 12, Vacants: 2, WithheldKeys: 4}
 		if diff := cmp.Diff(want, res); diff != "" || err != nil || len(found) > 0 {
 			t.Errorf("%s: Run() = %v, %v (-want +got):\n%s", name, found, err, diff)
 		}

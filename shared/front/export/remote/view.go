@@ -76,22 +76,22 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 // rows, in the requested order, without duplicates, starting at the requested position.
 func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
-		return nil, wrong("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
+		return nil, mismatch("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
 	}
 	rows := make([]store.Row, len(part.Rows))
 	for i, r := range part.Rows {
 		switch {
 		case d == store.Ascending && r.Position < from, d == store.Descending && (r.Position > from || r.Position == 0):
-			return nil, wrong("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
+			return nil, mismatch("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
 		case len(r.WriteID) != len(store.WriteID{}):
-			return nil, wrong("attempt", "16 bytes", strconv.Itoa(len(r.WriteID)))
+			return nil, mismatch("attempt", "16 bytes", strconv.Itoa(len(r.WriteID)))
 		}
 		if from = r.Position + 1; d == store.Descending {
 			from = r.Position - 1
 		}
 		rows[i] = store.Row{Position: r.Position, WriteID: store.WriteID(r.WriteID), Data: r.Data}
 	}
-	return rows, damage(part.Damaged)
+	return rows, damageError(part.Damaged)
 }
 
 func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
@@ -104,9 +104,9 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	}
 	d := &page.Doc
 	if page.Damaged == "" && (d.Partition != k.Partition || d.Sort != k.Sort) {
-		return store.Doc{}, wrong("doc", fmt.Sprintf("%.80q", k.String()), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
+		return store.Doc{}, mismatch("doc", fmt.Sprintf("%.80q", k.String()), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
 	}
-	return docOf(d), damage(page.Damaged)
+	return docOf(d), damageError(page.Damaged)
 }
 
 func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
@@ -130,12 +130,12 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 		return nil, "", err
 	}
 	if len(page.Streams) > n {
-		return nil, "", wrong("streams", fmt.Sprintf("at most %d", n), strconv.Itoa(len(page.Streams)))
+		return nil, "", mismatch("streams", fmt.Sprintf("at most %d", n), strconv.Itoa(len(page.Streams)))
 	}
 	names := make([]store.Stream, len(page.Streams))
 	for i, b := range page.Streams {
 		if len(b) == 0 || len(b) > store.MaxKey || !strings.HasPrefix(string(b), string(prefix)) {
-			return nil, "", wrong("streams", "names of 1 to 512 bytes that begin as asked for", fmt.Sprintf("%.80q", b))
+			return nil, "", mismatch("streams", "names of 1 to 512 bytes that begin as asked for", fmt.Sprintf("%.80q", b))
 		}
 		names[i] = store.Stream(b)
 	}

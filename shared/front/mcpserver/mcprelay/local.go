@@ -27,10 +27,10 @@ type local struct{ handler http.Handler }
 
 type requestKey struct{}
 
-// Canceled returns a channel that is closed when the client cancels the request of a tool's
+// CancelChannel returns a channel that is closed when the client cancels the request of a tool's
 // context. The library does not pass cancellations on to the tools of a server without sessions.
-// For other contexts, Canceled returns nil.
-func Canceled(ctx context.Context) <-chan struct{} {
+// For other contexts, CancelChannel returns nil.
+func CancelChannel(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(requestKey{}).(<-chan struct{})
 	return c
 }

@@ -163,7 +163,7 @@ func (s *session) read(ctx context.Context, in io.Reader) error {
 		line, whole, err := readLine(lines)
 		if len(bytes.TrimSpace(line)) > 0 || !whole {
 			if whole {
-				s.take(ctx, bytes.TrimSpace(line))
+				s.handle(ctx, bytes.TrimSpace(line))
 			} else {
 				s.fail(nil, codeInvalid, fmt.Sprintf("expected a message of at most %d bytes, got more", maxLine))
 			}
@@ -201,10 +201,10 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-func (s *session) take(ctx context.Context, line []byte) {
+func (s *session) handle(ctx context.Context, line []byte) {
 	d := canon.NewDecoder(line, httpapi.ProtocolLimits(maxLine))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
-		s.fail(nil, codeParse, "the message does not decode: "+problem.Of(err).Text())
+		s.fail(nil, codeParse, "the message does not decode: "+problem.AsError(err).Text())
 		return
 	}
 	if line[0] == '[' {
@@ -216,18 +216,18 @@ func (s *session) take(ctx context.Context, line []byte) {
 	err := d.Object(func(key string) (err error) {
 		switch key {
 		case "id":
-			m.ID, err = d.Span()
+			m.ID, err = d.SkipRaw()
 		case "method":
 			m.Method, err = d.String()
 		case "params":
-			m.Params, err = d.Span()
+			m.Params, err = d.SkipRaw()
 		default:
 			err = d.Skip()
 		}
 		return err
 	})
 	if err != nil {
-		s.fail(nil, codeInvalid, "expected a message of JSON-RPC: "+problem.Of(err).Text())
+		s.fail(nil, codeInvalid, "expected a message of JSON-RPC: "+problem.AsError(err).Text())
 		return
 	}
 	switch {
@@ -282,10 +282,10 @@ func (s *session) take(ctx context.Context, line []byte) {
 	if version != "" {
 		header.Set("Mcp-Protocol-Version", version)
 	}
-	s.start(ctx, c, header, body(m.ID, m.Method, m.Params))
+	s.start(ctx, c, header, encodeRequest(m.ID, m.Method, m.Params))
 }
 
-func body(id json.RawMessage, method string, params json.RawMessage) []byte {
+func encodeRequest(id json.RawMessage, method string, params json.RawMessage) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	b = append(append(b, `,"method":`...), canon.AppendString(nil, method)...)
 	if params != nil {
@@ -296,16 +296,16 @@ func body(id json.RawMessage, method string, params json.RawMessage) []byte {
 
 // withMeta returns the parameters of a request with additional members in _meta.
 func withMeta(params json.RawMessage, meta, added map[string]json.RawMessage) json.RawMessage {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(params, &all) != nil {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(params, &members) != nil {
 		return params
 	}
 	with := map[string]json.RawMessage{}
 	maps.Copy(with, meta)
 	maps.Copy(with, added)
 	// Decoded JSON always encodes.
-	all["_meta"], _ = json.Marshal(with)
-	out, _ := json.Marshal(all)
+	members["_meta"], _ = json.Marshal(with)
+	out, _ := json.Marshal(members)
 	return out
 }
 
@@ -363,7 +363,7 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 		res, err = s.post(ctx, header, message)
 	}
 	if err != nil {
-		return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
+		return failure(c.id, httpapi.RPCCode(problem.AsError(err).Kind), problem.AsError(err).Text())
 	}
 	defer res.Body.Close()
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" {
@@ -375,7 +375,7 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 	}
 	if s.Team != nil {
 		if b, err = s.merge(ctx, c.method, header, message, b); err != nil {
-			return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
+			return failure(c.id, httpapi.RPCCode(problem.AsError(err).Kind), problem.AsError(err).Text())
 		}
 	}
 	if answer := s.answer(c, b); answer != nil {
@@ -419,10 +419,10 @@ func (s *session) follow(c *call, stream io.Reader) []byte {
 		task := ""
 		if json.Unmarshal(e.Data, &m) == nil && json.Unmarshal(m.Params.Meta[mcptool.MetaTask], &task) == nil {
 			c.mu.Lock()
-			known := c.task != ""
+			hasTask := c.task != ""
 			c.task = task
 			c.mu.Unlock()
-			if !known {
+			if !hasTask {
 				close(c.told)
 			}
 			continue
@@ -531,7 +531,7 @@ func (s *session) stop(c *call) {
 		default:
 		}
 		if err := s.stopTask(ctx, c); err != nil {
-			s.Note("the question was canceled, but its call may go on: %s", problem.Of(err).Text())
+			s.Note("the question was canceled, but its call may go on: %s", problem.AsError(err).Text())
 		}
 	}()
 }
@@ -545,7 +545,7 @@ func (s *session) stopTask(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.post(ctx, http.Header{}, body(json.RawMessage("1"), "tools/call", params))
+	res, err := s.post(ctx, http.Header{}, encodeRequest(json.RawMessage("1"), "tools/call", params))
 	if err != nil {
 		return err
 	}
@@ -585,7 +585,7 @@ func (r *Relay) Tools(ctx context.Context) ([]string, error) {
 		}
 		Error *struct{ Message string }
 	}
-	if err := json.Unmarshal(s.send(ctx, c, http.Header{}, body(c.id, "tools/list", nil)), &m); err != nil {
+	if err := json.Unmarshal(s.send(ctx, c, http.Header{}, encodeRequest(c.id, "tools/list", nil)), &m); err != nil {
 		return nil, err
 	}
 	if m.Error != nil {

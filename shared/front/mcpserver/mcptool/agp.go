@@ -22,17 +22,17 @@ type Envelope struct {
 
 var (
 	venueMembers = []string{
-		"location", described(aText, "the place of a venue, or one of its areas"), "category", described(aText, "the category of a venue"), "limit", described(`"type":"integer","minimum":1`, "the most to return"),
+		"location", describeProperty(aText, "the place of a venue, or one of its areas"), "category", describeProperty(aText, "the category of a venue"), "limit", describeProperty(`"type":"integer","minimum":1`, "the most to return"),
 	}
 	searchMembers = append([]string{
-		"query", described(aText, "words, such as: sunset dinner"), "capability", described(aText, "more words"), "max_price_usd", described(`"type":["number","string"]`, "the most that a call costs, in dollars"),
-		"party_size", described(aNumber, "the number of guests"),
+		"query", describeProperty(aText, "words, such as: sunset dinner"), "capability", describeProperty(aText, "more words"), "max_price_usd", describeProperty(`"type":["number","string"]`, "the most that a call costs, in dollars"),
+		"party_size", describeProperty(aNumber, "the number of guests"),
 	}, venueMembers...)
 	confirmMembers = []string{
-		"venue_id", described(aText, "the id of a venue, which search_venues returned"), "venue_slug", described(aText, "instead of venue_id"), "venue_agent_id", described(aText, "instead of venue_id"),
-		"starts_at", described(aText, "a time such as 2026-11-24T19:00:00+08:00"), "date", described(aText, "with time, instead of starts_at"), "time", described(aText, "such as 19:00"), "timezone", described(aText, "such as Asia/Makassar"),
-		"party_size", described(aNumber, "the number of guests"), "guest", described(`"type":"object"`, "who comes, for the venue"), "notes", described(aText, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
-		"max_price_usd", described(`"type":["number","string"]`, "the most that the booking costs with the venue's call, in dollars"), "idempotency_key", described(aText, "the same key again returns the same booking"),
+		"venue_id", describeProperty(aText, "the id of a venue, which search_venues returned"), "venue_slug", describeProperty(aText, "instead of venue_id"), "venue_agent_id", describeProperty(aText, "instead of venue_id"),
+		"starts_at", describeProperty(aText, "a time such as 2026-11-24T19:00:00+08:00"), "date", describeProperty(aText, "with time, instead of starts_at"), "time", describeProperty(aText, "such as 19:00"), "timezone", describeProperty(aText, "such as Asia/Makassar"),
+		"party_size", describeProperty(aNumber, "the number of guests"), "guest", describeProperty(`"type":"object"`, "who comes, for the venue"), "notes", describeProperty(aText, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
+		"max_price_usd", describeProperty(`"type":["number","string"]`, "the most that the booking costs with the venue's call, in dollars"), "idempotency_key", describeProperty(aText, "the same key again returns the same booking"),
 	}
 	agpTools = []struct {
 		name, intent, title, description string
@@ -41,7 +41,7 @@ var (
 	}{
 		{"agnt.ping", "network.ping", "Ping the network", "Returns the number of venues and the tier of the key.", reads, nil},
 		{"agnt.search_venues", "booking.search", "Search venues", "Finds venues by words, place and category.", reads, searchMembers},
-		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", described(aText, "next_cursor of the page before")}, venueMembers...)},
+		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", describeProperty(aText, "next_cursor of the page before")}, venueMembers...)},
 		{"agnt.confirm_booking", "booking.confirm", "Book a venue", "Books a venue, which costs money. It needs a key of tier pro or enterprise.", asks, confirmMembers},
 	}
 )
@@ -51,9 +51,9 @@ var (
 // envelope.
 func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage, error)) {
 	for _, t := range agpTools {
-		members := append([]string{"from", described(aText, "the agent that asks; an agent of the key if left out")}, t.members...)
+		members := append([]string{"from", describeProperty(aText, "the agent that asks; an agent of the key if left out")}, t.members...)
 		s.AddTool(&sdk.Tool{
-			Name: t.name, Title: t.title, Annotations: with(t.hints, t.title), Description: t.description, InputSchema: schema(members...),
+			Name: t.name, Title: t.title, Annotations: withTitle(t.hints, t.title), Description: t.description, InputSchema: schema(members...),
 		}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			e, err := envelopeOf(t.intent, members, r.Params)
 			var answer json.RawMessage

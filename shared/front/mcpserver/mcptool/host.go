@@ -29,17 +29,17 @@ type (
 	}
 )
 
-var agentArgument = described(aText, "the name or id of an agent that search_agents found")
+var agentArgument = describeProperty(aText, "the name or id of an agent that search_agents found")
 
 var (
 	shownSchema = string(results(
-		"agent", described(aText, "the name to use as the argument agent"), "vacant_id", described(aText, "its key, in hexadecimal"), "capability", described(aText, "what it does"),
-		"state", described(aText, "its state of life"), "price_micro_dollars", described(aNumber, "the most that a call costs"), "score", `{"type":"number"}`,
-		"missing_words", described(texts, "words of the query that it lacks"), "tags", "{"+texts+"}", "skills", "{"+texts+"}", "summary", "{"+aText+"}",
-		"url", described(aText, "its address for A2A"), "mcp", described(aText, "its own MCP server"),
+		"agent", describeProperty(aText, "the name to use as the argument agent"), "vacant_id", describeProperty(aText, "its key, in hexadecimal"), "capability", describeProperty(aText, "what it does"),
+		"state", describeProperty(aText, "its state of life"), "price_micro_dollars", describeProperty(aNumber, "the most that a call costs"), "score", `{"type":"number"}`,
+		"missing_words", describeProperty(texts, "words of the query that it lacks"), "tags", "{"+texts+"}", "skills", "{"+texts+"}", "summary", "{"+aText+"}",
+		"url", describeProperty(aText, "its address for A2A"), "mcp", describeProperty(aText, "its own MCP server"),
 	))
-	foundSchema = results("agents", `{"type":"array","items":`+shownSchema+`}`, "next", described(aText, "the cursor of the next page"),
-		"left_out", described(aNumber, "hits whose card did not verify"))
+	foundSchema = results("agents", `{"type":"array","items":`+shownSchema+`}`, "next", describeProperty(aText, "the cursor of the next page"),
+		"left_out", describeProperty(aNumber, "hits whose card did not verify"))
 )
 
 func OfHost(about About, host func(context.Context) Host) *sdk.Server {
@@ -48,11 +48,11 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		addTeam(s, func(ctx context.Context) Team { return host(ctx).Team() })
 	}
 	tool(s, &sdk.Tool{
-		Name: "search_agents", Title: "Search agents", Annotations: with(reads, "Search agents"), OutputSchema: foundSchema,
+		Name: "search_agents", Title: "Search agents", Annotations: withTitle(reads, "Search agents"), OutputSchema: foundSchema,
 		Description: "Finds published agents of this host by words of what they do, best first. Each has a signed card that was verified.",
-		InputSchema: schema("query", described(aText, "words, such as: translate legal; all agents if left out"), "tag", described(aText, "only agents with this tag"),
-			"max_price", described(aNumber, "only agents whose call costs at most so many micro-dollars"),
-			"limit", described(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "the most to return, 20 if left out"), "cursor", described(aText, "next of the page before")),
+		InputSchema: schema("query", describeProperty(aText, "words, such as: translate legal; all agents if left out"), "tag", describeProperty(aText, "only agents with this tag"),
+			"max_price", describeProperty(aNumber, "only agents whose call costs at most so many micro-dollars"),
+			"limit", describeProperty(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "the most to return, 20 if left out"), "cursor", describeProperty(aText, "next of the page before")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in Search) (*sdk.CallToolResult, error) {
 		found, err := host(ctx).Search(ctx, in)
 		if err != nil {
@@ -61,18 +61,18 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		return result("", found)
 	})
 	tool(s, &sdk.Tool{
-		Name: "describe_agent", Title: "Describe an agent", Annotations: with(reads, "Describe an agent"), OutputSchema: json.RawMessage(shownSchema),
+		Name: "describe_agent", Title: "Describe an agent", Annotations: withTitle(reads, "Describe an agent"), OutputSchema: json.RawMessage(shownSchema),
 		Description: "Returns what an agent does, what a call costs and where its own servers are.",
 		InputSchema: schema("*agent", agentArgument),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in ofAgent) (*sdk.CallToolResult, error) {
-		one, err := host(ctx).Show(ctx, in.Agent)
+		shown, err := host(ctx).Show(ctx, in.Agent)
 		if err != nil {
 			return nil, err
 		}
-		return result("", one)
+		return result("", shown)
 	})
 	tool(s, &sdk.Tool{
-		Name: "ask_agent", Title: "Ask an agent", Annotations: with(asks, "Ask an agent"), OutputSchema: answerSchema,
+		Name: "ask_agent", Title: "Ask an agent", Annotations: withTitle(asks, "Ask an agent"), OutputSchema: answerSchema,
 		Description: "Asks an agent of this host and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
 			"An answer that takes more than 25 seconds is fetched with get_task.",
 		InputSchema: schema("*agent", agentArgument, "*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
@@ -84,7 +84,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		return ask(ctx, r, agent, in.Agent, askingFiles{asking: in.asking})
 	})
 	tool(s, &sdk.Tool{
-		Name: "get_task", Title: "Get an answer", Annotations: with(reads, "Get an answer"), OutputSchema: answerSchema,
+		Name: "get_task", Title: "Get an answer", Annotations: withTitle(reads, "Get an answer"), OutputSchema: answerSchema,
 		Description: "Returns the answer of a task that ask_agent named, or says that the agent is still at work.",
 		InputSchema: schema("*agent", agentArgument, "*task", taskArgument, "wait", waitArgument),
 	}, func(ctx context.Context, r *sdk.CallToolRequest, in waitingOfAgent) (*sdk.CallToolResult, error) {
@@ -95,7 +95,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		return getTask(ctx, r, agent, in.Agent, in.waiting)
 	})
 	tool(s, &sdk.Tool{
-		Name: "stop_task", Title: "Stop a task", Annotations: with(stops, "Stop a task"), OutputSchema: answerSchema,
+		Name: "stop_task", Title: "Stop a task", Annotations: withTitle(stops, "Stop a task"), OutputSchema: answerSchema,
 		Description: "Stops the work on a task. The part of the answer that has come is the answer then, and is charged.",
 		InputSchema: schema("*agent", agentArgument, "*task", taskArgument),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in taskOfAgent) (*sdk.CallToolResult, error) {
@@ -112,11 +112,11 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 const maxLimit = 100
 
 // ShowByID returns the vacant with an id. find searches by the prefix of an id.
-func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (Found, error)) (one Shown, there bool, err error) {
+func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (Found, error)) (shown Shown, there bool, err error) {
 	found, err := find(ctx, id.String()[:shortID])
-	for _, one := range found.Agents {
-		if one.ID == id.String() {
-			return one, true, err
+	for _, shown := range found.Agents {
+		if shown.ID == id.String() {
+			return shown, true, err
 		}
 	}
 	return Shown{}, false, err

@@ -62,13 +62,13 @@ const maxDepth = 1000
 func rewrite(message []byte, change func(key string, value []byte) []byte) ([]byte, error) {
 	d := canon.NewDecoder(message, canon.Limits{Bytes: len(message), Depth: maxDepth, Keys: 16, Lenient: true})
 	b := make([]byte, 0, len(message)+64)
-	one := func(int) error {
+	rewriteObject := func(int) error {
 		b = append(b, '{')
 		err := d.Object(func(key string) error {
 			if !slices.Contains([]string{"jsonrpc", "id", "method", "params", "result", "error"}, key) {
 				return d.Skip()
 			}
-			value, err := d.Span()
+			value, err := d.SkipRaw()
 			if err == nil {
 				b = append(append(append(canon.AppendString(b, key), ':'), change(key, value)...), ',')
 			}
@@ -78,10 +78,10 @@ func rewrite(message []byte, change func(key string, value []byte) []byte) ([]by
 		return err
 	}
 	if d.Kind() != canon.Array {
-		err := errors.Join(one(0), d.End())
+		err := errors.Join(rewriteObject(0), d.End())
 		return bytes.TrimSuffix(b, []byte(",")), err
 	}
 	b = append(b, '[')
-	err := errors.Join(d.Array(one), d.End())
+	err := errors.Join(d.Array(rewriteObject), d.End())
 	return append(bytes.TrimSuffix(b, []byte(",")), ']'), err
 }

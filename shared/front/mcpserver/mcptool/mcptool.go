@@ -138,11 +138,11 @@ type Shown struct {
 	MCP        string   `json:"mcp"`
 }
 
-// Said is an error result of vacant_call or of an owner's tool in the reference's form, {"error":
+// ReferenceError is an error result of vacant_call or of an owner's tool in the reference's form, {"error":
 // text}. The reference does not mark such a result as an error.
-type Said struct{ Text string }
+type ReferenceError struct{ Text string }
 
-func (s *Said) Error() string { return s.Text }
+func (s *ReferenceError) Error() string { return s.Text }
 
 // limits are the limits of a tool's arguments, which contain at most one envelope.
 var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
@@ -188,11 +188,11 @@ func result(text string, v any) (*sdk.CallToolResult, error) {
 type members interface{ Members() any }
 
 func refusal(err error) (*sdk.CallToolResult, error) {
-	return refuse(err, hints[problem.Of(err).Kind])
+	return refuse(err, hints[problem.AsError(err).Kind])
 }
 
 func refuse(err error, hint string) (*sdk.CallToolResult, error) {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	if IsFault(err) {
 		return nil, &jsonrpc.Error{Code: int64(httpapi.RPCCode(p.Kind)), Message: p.Text()}
 	}
@@ -222,7 +222,7 @@ func refuse(err error, hint string) (*sdk.CallToolResult, error) {
 // applies to faults of the host, which the caller cannot resolve, and to a missing credential,
 // which the client obtains by itself.
 func IsFault(err error) bool {
-	switch problem.Of(err).Kind {
+	switch problem.AsError(err).Kind {
 	case problem.Internal, problem.Unavailable, problem.Damaged, problem.Unauthorized:
 		return true
 	}
@@ -311,8 +311,8 @@ func results(properties ...string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` + strings.Join(members, ",") + `}}`)
 }
 
-func described(of, description string) string {
-	return fmt.Sprintf(`{%s,"description":%q}`, of, description)
+func describeProperty(constraints, description string) string {
+	return fmt.Sprintf(`{%s,"description":%q}`, constraints, description)
 }
 
 // Types of schemas.

@@ -88,9 +88,9 @@ func AddOwner(s *sdk.Server, o Owner) {
 	)
 	if o.Children != nil {
 		tool(s, &sdk.Tool{
-			Name: "vacant_list_children", Title: "List children", Annotations: with(reads, "List children"),
+			Name: "vacant_list_children", Title: "List children", Annotations: withTitle(reads, "List children"),
 			Description: "Lists the children of this vacant on this host, 20 a page. reputation_5d is null, because closed children have no reviews.",
-			InputSchema: schema("cursor", described(aText, "next of the page before")),
+			InputSchema: schema("cursor", describeProperty(aText, "next of the page before")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in listing) (*sdk.CallToolResult, error) {
 			page, err := o.Children(ctx, in.Cursor)
 			return ownerResult(page, "", err)
@@ -98,9 +98,9 @@ func AddOwner(s *sdk.Server, o Owner) {
 	}
 	if o.Spawn != nil {
 		tool(s, &sdk.Tool{
-			Name: "vacant_spawn", Title: "Create a child", Annotations: with(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: no()}, "Create a child"),
+			Name: "vacant_spawn", Title: "Create a child", Annotations: withTitle(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: no()}, "Create a child"),
 			Description: "Creates a child of this vacant, like the vacant but with one additional rule of conduct (path D1). The same request again returns the same child.",
-			InputSchema: schema("*policy_mutation", described(aText, "the child's additional rule"), "child_name_hint", described(aText, "the child's name; made from its parent's name and the rule if left out")),
+			InputSchema: schema("*policy_mutation", describeProperty(aText, "the child's additional rule"), "child_name_hint", describeProperty(aText, "the child's name; made from its parent's name and the rule if left out")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in spawning) (*sdk.CallToolResult, error) {
 			made, err := o.Spawn(ctx, in.Rule, in.Name)
 			return ownerResult(made, "", err)
@@ -109,12 +109,12 @@ func AddOwner(s *sdk.Server, o Owner) {
 	if o.Review != nil {
 		rating := `"type":"number","minimum":0,"maximum":1`
 		tool(s, &sdk.Tool{
-			Name: "vacant_caller_review", Title: "Review an answer", Annotations: with(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: yes()}, "Review an answer"),
+			Name: "vacant_caller_review", Title: "Review an answer", Annotations: withTitle(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: yes()}, "Review an answer"),
 			Description: "Signs a review of an answer that another vacant gave to the signer, and delivers it to that vacant's host. Each answer is reviewed once.",
-			InputSchema: schema("*target_vacant_id_hex", described(aText, "the id of the vacant that answered"), "*factual", described(rating, "whether the facts were right"),
-				"*logical", described(rating, "whether the reasoning was sound"), "*relevance", described(rating, "whether it answered the message"), "honesty", described(rating, "whether it said what it did not know"),
-				"adoption", described(rating, "whether the answer was used"), "substrate", described(aText, "default if left out; the host counts the review for the model that answered"),
-				"call_envelope_id_hex", described(aText, "the hash of the request; the last answered call if left out"), "claim", described(aText, "a public sentence")),
+			InputSchema: schema("*target_vacant_id_hex", describeProperty(aText, "the id of the vacant that answered"), "*factual", describeProperty(rating, "whether the facts were right"),
+				"*logical", describeProperty(rating, "whether the reasoning was sound"), "*relevance", describeProperty(rating, "whether it answered the message"), "honesty", describeProperty(rating, "whether it said what it did not know"),
+				"adoption", describeProperty(rating, "whether the answer was used"), "substrate", describeProperty(aText, "default if left out; the host counts the review for the model that answered"),
+				"call_envelope_id_hex", describeProperty(aText, "the hash of the request; the last answered call if left out"), "claim", describeProperty(aText, "a public sentence")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in Review) (*sdk.CallToolResult, error) {
 			reviewed, err := o.Review(ctx, in)
 			return ownerResult(reviewed, "", err)
@@ -123,11 +123,11 @@ func AddOwner(s *sdk.Server, o Owner) {
 	if o.Delegate == nil {
 		return
 	}
-	child := described(aText, "the name of a child")
+	child := describeProperty(aText, "the name of a child")
 	tool(s, &sdk.Tool{
-		Name: "vacant_delegate", Title: "Delegate a task to a child", Annotations: with(asks, "Delegate a task to a child"),
+		Name: "vacant_delegate", Title: "Delegate a task to a child", Annotations: withTitle(asks, "Delegate a task to a child"),
 		Description: "Signs a task as this vacant, sends it to one of its children and returns the child's answer. The child answers with a model of its own, so model_hint and max_tokens have no effect.",
-		InputSchema: schema("*child_name", child, "*task", messageArgument, "model_hint", described(aText, "returned in the result"), "max_tokens", described(aNumber, "has no effect")),
+		InputSchema: schema("*child_name", child, "*task", messageArgument, "model_hint", describeProperty(aText, "returned in the result"), "max_tokens", describeProperty(aNumber, "has no effect")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in delegatingHere) (*sdk.CallToolResult, error) {
 		d, err := o.Delegate(ctx, in.Child, in.Task, AnswerTime)
 		if err == nil {
@@ -137,9 +137,9 @@ func AddOwner(s *sdk.Server, o Owner) {
 		return ownerResult(d, "", err)
 	})
 	tool(s, &sdk.Tool{
-		Name: "vacant_delegate_a2a", Title: "Delegate a task to a child within a time", Annotations: with(asks, "Delegate a task to a child within a time"),
+		Name: "vacant_delegate_a2a", Title: "Delegate a task to a child within a time", Annotations: withTitle(asks, "Delegate a task to a child within a time"),
 		Description: "Signs a task as this vacant, sends it to one of its children as a message of A2A, and waits for the answer for timeout_s, at most 25 seconds.",
-		InputSchema: schema("*child_name", child, "*task", messageArgument, "timeout_s", described(`"type":"number"`, "seconds to wait, 25 if left out")),
+		InputSchema: schema("*child_name", child, "*task", messageArgument, "timeout_s", describeProperty(`"type":"number"`, "seconds to wait, 25 if left out")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in delegatingByA2A) (*sdk.CallToolResult, error) {
 		wait := AnswerTime
 		if in.Seconds != nil && *in.Seconds < wait.Seconds() {
@@ -151,21 +151,21 @@ func AddOwner(s *sdk.Server, o Owner) {
 			delete(d, "substrate")
 			d["transport"] = "a2a-http"
 		} else if !problem.Is(err, problem.Deadline) {
-			tag = fmt.Sprintf("a2a_http_status: %d ", problem.Of(err).Kind.Row().Status)
+			tag = fmt.Sprintf("a2a_http_status: %d ", problem.AsError(err).Kind.Row().Status)
 		}
 		return ownerResult(d, tag, err)
 	})
 }
 
 func ownerResult(v any, tag string, err error) (*sdk.CallToolResult, error) {
-	var said *Said
+	var toolErr *ReferenceError
 	switch {
 	case err == nil:
 		return result("", v)
-	case errors.As(err, &said):
-		return result("", map[string]string{"error": said.Text})
+	case errors.As(err, &toolErr):
+		return result("", map[string]string{"error": toolErr.Text})
 	case IsFault(err):
 		return nil, err
 	}
-	return result("", map[string]string{"error": tag + problem.Of(err).Text()})
+	return result("", map[string]string{"error": tag + problem.AsError(err).Text()})
 }

@@ -45,7 +45,7 @@ func IsTeamTool(name string) bool {
 	return false
 }
 
-func OfTeam(about About, team func(context.Context) Team) *sdk.Server {
+func NewTeamServer(about About, team func(context.Context) Team) *sdk.Server {
 	s := about.server()
 	addTeam(s, team)
 	return s
@@ -75,20 +75,20 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 		}
 	)
 	acts := sdk.ToolAnnotations{DestructiveHint: no(), OpenWorldHint: no()}
-	id := described(aText, "the taskId of dispatch_agent")
+	id := describeProperty(aText, "the taskId of dispatch_agent")
 	openTool(s, "list_agents", "List Available Agents", "Lists the agents that tasks can be dispatched to.", reads, schema(),
 		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
-			all, err := teamOf(ctx).Agents(ctx)
+			items, err := teamOf(ctx).Agents(ctx)
 			return struct {
 				Agents []team.Agent `json:"agents"`
 				Hint   string       `json:"hint"`
-			}{all, "Read the resource " + agentScheme + "{name} for the settings of an agent."}, err
+			}{items, "Read the resource " + agentScheme + "{name} for the settings of an agent."}, err
 		})
 	openTool(s, "dispatch_agent", "Dispatch Sub-Agent", "Dispatches a task to an agent, and returns its taskId at once. get_task_status then returns its state and its result.", acts,
-		schema("*agent", described(aText, "the name of an agent that list_agents shows, or the id of a published agent"), "*task", described(aText, "what to do"),
-			"model", described(aText, "another model"), "mode", described(aText, "read-write or read-only"),
-			"max_turns", described(`"type":"integer"`, "maximum number of model turns"), "budget", described(`"type":"number"`, "maximum cost of the task, in dollars"),
-			"effort", described(aText, "how much the model thinks: low, medium or high"), "output_format", described(aText, "text or json")),
+		schema("*agent", describeProperty(aText, "the name of an agent that list_agents shows, or the id of a published agent"), "*task", describeProperty(aText, "what to do"),
+			"model", describeProperty(aText, "another model"), "mode", describeProperty(aText, "read-write or read-only"),
+			"max_turns", describeProperty(`"type":"integer"`, "maximum number of model turns"), "budget", describeProperty(`"type":"number"`, "maximum cost of the task, in dollars"),
+			"effort", describeProperty(aText, "how much the model thinks: low, medium or high"), "output_format", describeProperty(aText, "text or json")),
 		func(ctx context.Context, r *sdk.CallToolRequest, in dispatching) (any, error) {
 			q := team.Request{Agent: in.Agent, Text: in.Task, Model: in.Model, Mode: in.Mode, MaxTurns: in.MaxTurns, Effort: in.Effort, OutputFormat: in.OutputFormat}
 			var err error
@@ -120,7 +120,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 				Agent  string `json:"agent"`
 			}{canceled.Status, canceled.TaskID, canceled.Agent}, err
 		})
-	openTool(s, "answer_task", "Answer Task", "Answers the question of a task whose status is input_required.", acts, schema("*task_id", id, "*text", described(aText, "the answer")),
+	openTool(s, "answer_task", "Answer Task", "Answers the question of a task whose status is input_required.", acts, schema("*task_id", id, "*text", describeProperty(aText, "the answer")),
 		func(ctx context.Context, r *sdk.CallToolRequest, in answering) (any, error) {
 			key, err := keyOf(r)
 			if err != nil {
@@ -132,11 +132,11 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 		})
 	openTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", reads, schema(),
 		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
-			all, err := teamOf(ctx).Locks(ctx)
+			items, err := teamOf(ctx).Locks(ctx)
 			return struct {
 				Locks []locks.Lock `json:"locks"`
 				Count int          `json:"count"`
-			}{all, len(all)}, err
+			}{items, len(items)}, err
 		})
 	s.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: agentScheme + "{name}", Name: "agent", Title: "Agent", Description: "the settings of an agent", MIMEType: "application/json",
@@ -161,7 +161,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			dollars := float64(*a.Budget) / float64(money.Dollar)
 			settings.Budget = &dollars
 		}
-		text, err := indented(settings)
+		text, err := indentJSON(settings)
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: q.Params.URI, Text: text, MIMEType: "application/json"}}}, err
 	})
 	// All clients share the servers, so an account's agents are listed for each request.
@@ -172,12 +172,12 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			if err != nil || !ok {
 				return result, err
 			}
-			all, err := teamOf(ctx).Agents(ctx)
+			items, err := teamOf(ctx).Agents(ctx)
 			if err != nil {
 				_, err = refusal(err)
 				return nil, err
 			}
-			for _, a := range all {
+			for _, a := range items {
 				list.Resources = append(list.Resources, &sdk.Resource{URI: agentScheme + url.PathEscape(a.Name), Name: a.Name, Description: a.Description, MIMEType: "application/json"})
 			}
 			return list, nil
@@ -200,8 +200,8 @@ func keyOf(r *sdk.CallToolRequest) (string, error) {
 // openTool adds a tool that ignores unknown arguments and whose result is indented JSON.
 func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.ToolAnnotations, arguments json.RawMessage, run func(context.Context, *sdk.CallToolRequest, In) (any, error)) {
 	open := limits
-	open.Open = true
-	t := &sdk.Tool{Name: name, Title: title, Description: description, Annotations: with(hints, title),
+	open.SkipUnknown = true
+	t := &sdk.Tool{Name: name, Title: title, Description: description, Annotations: withTitle(hints, title),
 		InputSchema: json.RawMessage(strings.Replace(string(arguments), `"additionalProperties":false`, `"additionalProperties":true`, 1))}
 	addTool(s, t, open, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
 		v, err := run(ctx, r, in)
@@ -211,7 +211,7 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 		if err != nil {
 			return nil, err
 		}
-		text, err := indented(v)
+		text, err := indentJSON(v)
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +219,7 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 	})
 }
 
-func indented(v any) (string, error) {
+func indentJSON(v any) (string, error) {
 	b, err := httpapi.Encode(v)
 	if err != nil {
 		return "", err

@@ -94,18 +94,18 @@ type (
 )
 
 var (
-	messageArgument = described(aText, "what to ask")
-	contextArgument = described(aText, "the context of an answer, to continue its conversation")
-	priceArgument   = described(aNumber, "the most that the call may cost, in micro-dollars")
-	taskArgument    = described(aText, "the task of an answer that was not there yet")
-	waitArgument    = described(`"type":"integer","minimum":0,"maximum":20`, "seconds to wait for the answer, 0 if left out")
+	messageArgument = describeProperty(aText, "what to ask")
+	contextArgument = describeProperty(aText, "the context of an answer, to continue its conversation")
+	priceArgument   = describeProperty(aNumber, "the most that the call may cost, in micro-dollars")
+	taskArgument    = describeProperty(aText, "the task of an answer that was not there yet")
+	waitArgument    = describeProperty(`"type":"integer","minimum":0,"maximum":20`, "seconds to wait for the answer, 0 if left out")
 
 	answerSchema = results(
-		"agent", described(aText, "the agent that was asked"),
-		"text", described(aText, "the answer"), "context", described(aText, "names the conversation"), "task", described(aText, "the id of the task"),
-		"state", described(aText, "of a task without an answer: submitted, working, input-required or canceled"),
-		"finish", described(aText, "stop, or why the answer ends early"), "price", `{"description":"what the call cost, in micro-dollars; in a refusal the terms"}`,
-		"receipt", described(aText, "the URL of the receipt"),
+		"agent", describeProperty(aText, "the agent that was asked"),
+		"text", describeProperty(aText, "the answer"), "context", describeProperty(aText, "names the conversation"), "task", describeProperty(aText, "the id of the task"),
+		"state", describeProperty(aText, "of a task without an answer: submitted, working, input-required or canceled"),
+		"finish", describeProperty(aText, "stop, or why the answer ends early"), "price", `{"description":"what the call cost, in micro-dollars; in a refusal the terms"}`,
+		"receipt", describeProperty(aText, "the URL of the receipt"),
 	)
 )
 
@@ -115,7 +115,7 @@ var (
 	stops = sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes(), OpenWorldHint: no()}
 )
 
-func with(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
+func withTitle(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
 	hints.Title = title
 	return &hints
 }
@@ -124,7 +124,7 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	s := about.server()
 	if !about.Signed {
 		asked := &sdk.Tool{
-			Name: "ask", Title: "Ask this agent", Annotations: with(asks, "Ask this agent"), OutputSchema: answerSchema,
+			Name: "ask", Title: "Ask this agent", Annotations: withTitle(asks, "Ask this agent"), OutputSchema: answerSchema,
 			Description: "Asks the agent and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
 				"An answer that takes more than 25 seconds is fetched with get_task.",
 			InputSchema: schema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
@@ -140,14 +140,14 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 			})
 		}
 		tool(s, &sdk.Tool{
-			Name: "get_task", Title: "Get an answer", Annotations: with(reads, "Get an answer"), OutputSchema: answerSchema,
+			Name: "get_task", Title: "Get an answer", Annotations: withTitle(reads, "Get an answer"), OutputSchema: answerSchema,
 			Description: "Returns the answer of a task that ask named, or says that the agent is still at work.",
 			InputSchema: schema("*task", taskArgument, "wait", waitArgument),
 		}, func(ctx context.Context, r *sdk.CallToolRequest, in waiting) (*sdk.CallToolResult, error) {
 			return getTask(ctx, r, agent(ctx), "", in)
 		})
 		tool(s, &sdk.Tool{
-			Name: "stop_task", Title: "Stop a task", Annotations: with(stops, "Stop a task"), OutputSchema: answerSchema,
+			Name: "stop_task", Title: "Stop a task", Annotations: withTitle(stops, "Stop a task"), OutputSchema: answerSchema,
 			Description: "Stops the work on a task. The part of the answer that has come is the answer then, and is charged.",
 			InputSchema: schema("*task", taskArgument),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (*sdk.CallToolResult, error) {
@@ -155,7 +155,7 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 		})
 	}
 	tool(s, &sdk.Tool{
-		Name: "vacant_describe", Title: "Describe this vacant", Annotations: with(reads, "Describe this vacant"),
+		Name: "vacant_describe", Title: "Describe this vacant", Annotations: withTitle(reads, "Describe this vacant"),
 		Description: "Returns the vacant's id, its capability, and the version and the endpoint of its signed card.",
 		InputSchema: schema(),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (*sdk.CallToolResult, error) {
@@ -166,9 +166,9 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 		return result("", d)
 	})
 	tool(s, &sdk.Tool{
-		Name: "vacant_call", Title: "Call this vacant", Annotations: with(asks, "Call this vacant"),
+		Name: "vacant_call", Title: "Call this vacant", Annotations: withTitle(asks, "Call this vacant"),
 		Description: "Answers a request that its caller signed (an envelope of the vacant protocol) with a message that the vacant signed. The envelope is the proof.",
-		InputSchema: schema("*envelope", described(`"type":["object","string"]`, "the body of message/send, as an object or as JSON")),
+		InputSchema: schema("*envelope", describeProperty(`"type":["object","string"]`, "the body of message/send, as an object or as JSON")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in calling) (*sdk.CallToolResult, error) {
 		return call(ctx, agent(ctx), in.Envelope)
 	})
@@ -179,14 +179,14 @@ func filesArgument(input string) string {
 	media, _ := json.Marshal(strings.Split(input, ",")) // strings always encode
 	// MCP has no type for files in arguments, so each file is an object.
 	return `{"type":"array","description":"files for the agent, 256 KiB at most with the message","items":` + string(schema(
-		"name", described(aText, "the file's name"), "*mime_type", `{"type":"string","enum":`+string(media)+`}`, "*data", described(aText, "the file in base64"))) + `}`
+		"name", describeProperty(aText, "the file's name"), "*mime_type", `{"type":"string","enum":`+string(media)+`}`, "*data", describeProperty(aText, "the file in base64"))) + `}`
 }
 
 func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in askingFiles) (*sdk.CallToolResult, error) {
 	q := Question{Text: in.Message, Context: in.Context}
 	if in.MaxPrice != nil {
-		most := money.Amount(*in.MaxPrice)
-		q.Most = &most
+		maxPrice := money.Amount(*in.MaxPrice)
+		q.Most = &maxPrice
 	}
 	if key, ok := r.Params.Meta[MetaKey]; ok {
 		if q.ID, ok = key.(string); !ok || q.ID == "" {
@@ -205,23 +205,23 @@ func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, 
 		q.Began = func(task string) { p.send("", sdk.Meta{MetaTask: task}) }
 	}
 	a, err := agent.Ask(ctx, q, p.piece())
-	return rendered(&a, name, err)
+	return renderAnswer(&a, name, err)
 }
 
 func getTask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in waiting) (*sdk.CallToolResult, error) {
-	if most := int64(MaxWait / time.Second); in.Wait < 0 || in.Wait > most {
-		return nil, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", most), fmt.Sprint(in.Wait))
+	if maxSeconds := int64(MaxWait / time.Second); in.Wait < 0 || in.Wait > maxSeconds {
+		return nil, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", maxSeconds), fmt.Sprint(in.Wait))
 	}
 	a, err := agent.Task(ctx, in.Task, time.Duration(in.Wait)*time.Second, progressOf(ctx, r).piece())
-	return rendered(&a, name, err)
+	return renderAnswer(&a, name, err)
 }
 
 func stopTask(ctx context.Context, agent Agent, name, id string) (*sdk.CallToolResult, error) {
 	a, err := agent.Stop(ctx, id)
-	return rendered(&a, name, err)
+	return renderAnswer(&a, name, err)
 }
 
-func rendered(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
+func renderAnswer(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -261,20 +261,20 @@ func call(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.Call
 		request = []byte(s)
 	}
 	message, err := agent.Call(ctx, request)
-	var said *Said
+	var agentErr *ReferenceError
 	switch {
 	case err == nil:
 		return result("", struct {
 			Message json.RawMessage `json:"message"`
 		}{message})
-	case errors.As(err, &said):
-		return result("", map[string]string{"error": said.Text})
+	case errors.As(err, &agentErr):
+		return result("", map[string]string{"error": agentErr.Text})
 	}
 	res, fault := refusal(err)
 	var wire *jsonrpc.Error
 	if errors.As(fault, &wire) {
 		return nil, fault
 	}
-	res.Content = []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf("Error executing tool vacant_call: %s", problem.Of(err).Text())}}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf("Error executing tool vacant_call: %s", problem.AsError(err).Text())}}
 	return res, nil
 }

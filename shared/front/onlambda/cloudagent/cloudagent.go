@@ -24,7 +24,7 @@ func Serve() {
 		if env.Searcher != "" {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		}
-		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Work: agents.WorkHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
+		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Work: agents.WorkHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
 		if len(env.Secrets) > 0 { // the edge routes pages to functions/web
 			parts.Web = webpath.Root
 		}

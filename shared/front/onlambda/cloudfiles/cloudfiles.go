@@ -29,8 +29,8 @@ func Part(env *onlambda.Env, c *serve.Config) {
 		return
 	}
 	bucket := s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)
-	all := &limited{Blobs: bucket, puts: limit{rate: env.Puts, what: "writes", now: c.Now}, gets: limit{rate: env.Gets, what: "reads", now: c.Now}}
-	c.Blobs = func() (blob.Blobs, error) { return all, nil }
+	limitedBlobs := &limited{Blobs: bucket, puts: limit{rate: env.Puts, what: "writes", now: c.Now}, gets: limit{rate: env.Gets, what: "reads", now: c.Now}}
+	c.Blobs = func() (blob.Blobs, error) { return limitedBlobs, nil }
 }
 
 // limited limits the rates of requests to the bucket. It passes on Delete, which is free, and Head,
@@ -40,7 +40,7 @@ type limited struct {
 	puts, gets limit
 }
 
-func (l *limited) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (l *limited) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	if err := l.puts.take(); err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ func (c *counted) Get(context.Context, string) (blob.Object, error) {
 	return blob.Object{}, nil
 }
 func (c *counted) Delete(context.Context, string) error { c.deletes++; return nil }
-func (c *counted) Put(context.Context, string, io.ReadSeeker, int64, blob.If) (string, error) {
+func (c *counted) Put(context.Context, string, io.ReadSeeker, int64, blob.Condition) (string, error) {
 	c.puts++
 	return "", nil
 }
@@ -39,7 +39,7 @@ func TestAnInstanceSendsALimitedNumberOfRequests(t *testing.T) {
 	bucket := &counted{}
 	l := &limited{Blobs: bucket, puts: limit{rate: edge.Rate{PerSecond: 0.5, Burst: 3}, what: "writes", now: clock}, gets: limit{rate: edge.Rate{PerSecond: 2, Burst: 1}, what: "reads", now: clock}}
 	ctx := t.Context()
-	put := func() error { _, err := l.Put(ctx, "a", strings.NewReader(""), 0, blob.If{}); return err }
+	put := func() error { _, err := l.Put(ctx, "a", strings.NewReader(""), 0, blob.Condition{}); return err }
 	list := func() error { _, _, err := l.List(ctx, "a", 1, ""); return err }
 	get := func() error { _, err := l.Get(ctx, "a"); return err }
 	if err := errors.Join(put(), list(), put(), get()); err != nil {

@@ -125,9 +125,9 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 
 func reason(err error) error {
 	// Callers can cause this log line, and logs are billed by the byte.
-	var said smithy.APIError
-	if errors.As(err, &said) {
-		return errors.New(said.ErrorCode())
+	var apiErr smithy.APIError
+	if errors.As(err, &apiErr) {
+		return errors.New(apiErr.ErrorCode())
 	}
 	const most = 120
 	text := err.Error()

@@ -46,8 +46,8 @@ func attempt() *graduation.Attempt {
 	child, parent := identity.ID{1}, identity.ID{2}
 	return &graduation.Attempt{
 		ID:         graduation.ID{Child: child, Position: 7},
-		Submission: graduation.Submission{Request: composite.Request{ChildID: child, ParentID: parent, CapabilityText: "reads"}},
-		Began:      time.Unix(0, 0),
+		Submission: graduation.Submission{Request: composite.GraduationRequest{ChildID: child, ParentID: parent, CapabilityText: "reads"}},
+		StartedAt:  time.Unix(0, 0),
 	}
 }
 

@@ -74,12 +74,12 @@ func (w *world) registered(skill string) identity.ID {
 	defer w.mu.Unlock()
 	w.rows = append(w.rows, registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Status: registry.StatusActive, Joined: uint64(len(w.rows) + 1), Changed: w.now, ChangeKey: registry.ChangeKeyAt(w.now), DocVersion: 1,
+		Status: registry.StatusActive, FirstSeq: uint64(len(w.rows) + 1), Changed: w.now, ChangeKey: registry.ChangeKeyAt(w.now), DocVersion: 1,
 	})
 	return key.ID()
 }
 
-// Changes implements live.Feed.
+// Changes implements live.ChangeFeed.
 func (w *world) Changes(_ context.Context, since string, _ int, _ string) ([]registry.Registration, string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +193,7 @@ func (w *world) broken() {
 		w.t.Fatal(err)
 	}
 	text := strings.Repeat("x", int(v.Manifest.Size))
-	if _, err := w.blobs.Put(w.t.Context(), v.Manifest.Archive, strings.NewReader(text), v.Manifest.Size, blob.If{}); err != nil {
+	if _, err := w.blobs.Put(w.t.Context(), v.Manifest.Archive, strings.NewReader(text), v.Manifest.Size, blob.Condition{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

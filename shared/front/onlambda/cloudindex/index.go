@@ -23,7 +23,7 @@ type published interface {
 // index is the newest published index with later changes applied. It is safe for concurrent use.
 type index struct {
 	from published
-	feed live.Feed
+	feed live.ChangeFeed
 	dir  string // parent directory of new indexes
 	now  func() time.Time
 
@@ -42,7 +42,7 @@ type copied struct {
 	folder  string
 }
 
-func newIndex(from published, feed live.Feed, dir string, now func() time.Time) *index {
+func newIndex(from published, feed live.ChangeFeed, dir string, now func() time.Time) *index {
 	return &index{from: from, feed: feed, dir: dir, now: now}
 }
 

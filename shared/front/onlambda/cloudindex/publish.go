@@ -56,7 +56,7 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.drop()) }()
-	was, err := c.Mark(ctx)
+	oldMark, err := c.Mark(ctx)
 	if err == nil {
 		err = patiently(ctx, c.live.CatchUp)
 	}
@@ -67,7 +67,7 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if mark == was && c.version.Tag != "" && !p.fresh {
+	if mark == oldMark && c.version.Tag != "" && !p.fresh {
 		return []slog.Attr{slog.Bool("published", false)}, nil
 	}
 	v, err := p.to.Publish(ctx, c.Index, c.version)

@@ -27,17 +27,17 @@ func Run() { onlambda.RunThink(part) }
 func part(env *onlambda.Env, c *serve.Config) {
 	c.Servers = mcp.Servers
 	c.Models = func(client *outbound.Client) substrate.Kinds {
-		all := substrate.Kinds{}
+		kinds := substrate.Kinds{}
 		for _, some := range []substrate.Kinds{
 			anthropic.Kinds(client), awsapi.Functions(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), mock.Kinds(), openai.Kinds(client),
 		} {
-			maps.Copy(all, some)
+			maps.Copy(kinds, some)
 		}
 		// The kinds include the mock only if it is enabled, and no servers on the host's own
 		// machine.
-		maps.DeleteFunc(all, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
+		maps.DeleteFunc(kinds, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
 			return !slices.Contains(env.ThinkKinds(), kind)
 		})
-		return all
+		return kinds
 	}
 }

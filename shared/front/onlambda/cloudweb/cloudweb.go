@@ -91,8 +91,8 @@ func (s *stage) read(r *http.Request, url string) (*http.Response, error) {
 		q.Header[name] = values
 	}
 	viewer, _ := netip.ParseAddr(r.RemoteAddr)
-	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		viewer = at.Addr()
+	if addrPort, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		viewer = addrPort.Addr()
 	}
 	edge.Forward(q.Header, s.secret, viewer)
 	return s.client.Do(q)

@@ -47,7 +47,7 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 		verdict, level := "ok", slog.LevelInfo
 		var attrs []slog.Attr
 		if err != nil {
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			verdict, attrs = p.Kind.String(), append(attrs, slog.String("cause", obs.Clip(p.Error(), 200)))
 			if p.Kind == problem.Malformed {
 				out.Refused, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
@@ -56,7 +56,7 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text())
 			}
 		}
-		log.LogAttrs(context.WithoutCancel(ctx), level, "find", append(attrs, slog.Int("matches", len(out.IDs)), slog.String(obs.Verdict, verdict))...)
+		log.LogAttrs(context.WithoutCancel(ctx), level, "find", append(attrs, slog.Int("matches", len(out.IDs)), slog.String(obs.AttrVerdict, verdict))...)
 		return out, true, err
 	}
 }
@@ -88,13 +88,13 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}
 		}
 		// The function returns only ids, so the registrations are read from the registry.
-		all, err := r.GetMany(ctx, f.IDs)
+		registrations, err := r.GetMany(ctx, f.IDs)
 		if err != nil {
 			return page, err
 		}
-		for i := range all {
-			if all[i].Joined > 0 && all[i].Listed() {
-				page.Matches = append(page.Matches, search.Match{Registration: all[i]})
+		for i := range registrations {
+			if registrations[i].FirstSeq > 0 && registrations[i].IsListed() {
+				page.Matches = append(page.Matches, search.Match{Registration: registrations[i]})
 			}
 		}
 		page.Next = f.Next

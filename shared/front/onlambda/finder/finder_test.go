@@ -91,14 +91,14 @@ func TestWhatSearchFindsIsReadAgain(t *testing.T) {
 
 	// A refusal is the caller's fault still; a failure is nobody's, and tells nothing.
 	_, err = find(t.Context(), search.Request{Cursor: "x"})
-	if p := problem.Of(err); p.Kind != problem.Malformed || p.Field != "cursor" || p.Want != "one of an answer" {
+	if p := problem.AsError(err); p.Kind != problem.Malformed || p.Field != "cursor" || p.Want != "one of an answer" {
 		t.Errorf("a refused search = %v", err)
 	}
 	for name, broken := range map[string]function{
 		"unreachable": {fault: errors.New("hush")}, "crashed": {crash: true}, "garbage": {says: "hush"}, "down": {answer: f.answer},
 	} {
 		_, err := finder.New(&broken, "arn", r)(t.Context(), search.Request{Cursor: "down"})
-		if !problem.Is(err, problem.Unavailable) || strings.Contains(problem.Of(err).Text(), "hush") {
+		if !problem.Is(err, problem.Unavailable) || strings.Contains(problem.AsError(err).Text(), "hush") {
 			t.Errorf("%s: %v, want that searches are not answered now", name, err)
 		}
 	}

@@ -101,11 +101,11 @@ const (
 )
 
 func (f Function) Environment() []string {
-	all := strings.Fields(f.Needs + " " + f.Takes)
+	variables := strings.Fields(f.Needs + " " + f.Takes)
 	if f.URL {
-		all = append(all, strings.Fields(edge)...)
+		variables = append(variables, strings.Fields(edge)...)
 	}
-	return all
+	return variables
 }
 
 func (f Function) Requires(variable string) bool {
@@ -116,20 +116,20 @@ func (f Function) Has(variable string) bool { return slices.Contains(f.Environme
 
 func (f Function) Receives() []string { return strings.Fields(f.Queues) }
 
-func (f Function) Scheduled() bool { return f.Every > 0 && !f.URL }
+func (f Function) IsScheduled() bool { return f.Every > 0 && !f.URL }
 
-// Invoked reports whether only other functions start f.
-func (f Function) Invoked() bool {
+// IsInvoked reports whether only other functions start f.
+func (f Function) IsInvoked() bool {
 	return !f.URL && f.Every == 0 && f.Stream == "" && f.Queues == "" && !f.Step
 }
 
-func (f Function) Logs() bool { return f.URL || f.Invoked() || f.Queues != "" }
+func (f Function) Logs() bool { return f.URL || f.IsInvoked() || f.Queues != "" }
 
 // AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. An
 // alarm has at most ten metrics. Think and Worker have alarms of their own, the gate's functions
 // are retried, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
-	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == "" && !f.Patient
+	return f.Instances > 0 && !f.IsScheduled() && !f.IsInvoked() && f.Queues == "" && !f.Patient
 }
 
 func (f Function) RuleName() string { return cmp.Or(f.Rule, f.Name) }
@@ -144,11 +144,11 @@ func Names() (names []string) {
 	return names
 }
 
-func Named(name string) (f Function, ok bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(f Function) bool { return f.Name == name })
+func Find(name string) (f Function, ok bool) {
+	functions := All()
+	i := slices.IndexFunc(functions, func(f Function) bool { return f.Name == name })
 	if i < 0 {
 		return Function{}, false
 	}
-	return all[i], true
+	return functions[i], true
 }

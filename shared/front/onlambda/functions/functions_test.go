@@ -32,11 +32,11 @@ func TestEveryDirectoryHasARowAndEveryRowADirectory(t *testing.T) {
 		t.Errorf("rows of the table (-directories +rows):\n%s", diff)
 	}
 	for _, name := range functions.Names() {
-		if f, ok := functions.Named(name); !ok || f.Name != name {
+		if f, ok := functions.Find(name); !ok || f.Name != name {
 			t.Errorf("Named(%q) = %q, %v", name, f.Name, ok)
 		}
 	}
-	if f, ok := functions.Named("none"); ok {
+	if f, ok := functions.Find("none"); ok {
 		t.Errorf("Named(none) = %+v, want nothing", f)
 	}
 }
@@ -64,7 +64,7 @@ func TestEveryRowIsWhole(t *testing.T) {
 		if (f.Check.Name == "") != (f.Check.Failing == "") {
 			t.Errorf("the check of %s is incomplete: %+v", f.Name, f.Check)
 		}
-		if f.Scheduled() && f.Timeout > f.Every*60 {
+		if f.IsScheduled() && f.Timeout > f.Every*60 {
 			t.Errorf("a run of %s takes up to %d seconds, longer than to the next", f.Name, f.Timeout)
 		}
 		variables := f.Environment()

@@ -8,10 +8,10 @@ import (
 
 // Path is a pattern of paths that CloudFront routes to a function.
 type Path struct {
-	Pattern string
-	To      Function
-	Sees    string // origin request policy, which selects the forwarded headers
-	Kept    string // cache policy for answers to GET; "" disables caching
+	Pattern      string
+	To           Function
+	HeaderPolicy string // origin request policy, which selects the forwarded headers
+	CachePolicy  string // cache policy for answers to GET; "" disables caching
 }
 
 // Cache policies of several paths.
@@ -21,7 +21,7 @@ const (
 )
 
 // Default routes the paths without a pattern.
-var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
+var Default = Path{To: Agent, HeaderPolicy: "tasks", CachePolicy: Keyed}
 
 // Paths returns the patterns. CloudFront uses the first pattern that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first. No
@@ -35,7 +35,7 @@ var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 //     answers that are cheap to compute have none: health, and the epoch roots for the reference's
 //     tools. Agent serves both, like all other paths of vacants.
 func Paths() []Path {
-	all := []Path{
+	paths := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},
 		{"*/a2a/chain/*", Message, "calls", ""},
 		{"/v/*/reviews/*ingest", Registry, "reads", ""},
@@ -44,10 +44,10 @@ func Paths() []Path {
 	}
 	for _, p := range protocol.All {
 		for _, pattern := range p.Patterns {
-			all = append(all, Path{pattern, Default.To, Default.Sees, Default.Kept})
+			paths = append(paths, Path{pattern, Default.To, Default.HeaderPolicy, Default.CachePolicy})
 		}
 	}
-	return append(all, []Path{
+	return append(paths, []Path{
 		{"/a2a/v1*", Gateway, "reads", Keyed},
 		{"/v1/account*", Gateway, "reads", Keyed},
 		{"/v1/keys*", Gateway, "reads", Keyed},

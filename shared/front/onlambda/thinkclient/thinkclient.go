@@ -40,17 +40,17 @@ func New(cfg aws.Config, function string) think.Invoke {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		in := &lambda.InvokeInput{FunctionName: &function, Payload: request}
 		reply, err := client.Invoke(ctx, in)
-		if throttled(err) && retry.Sleep(ctx, throttleWait/2+rand.N(throttleWait)) == nil {
+		if isThrottled(err) && retry.Sleep(ctx, throttleWait/2+rand.N(throttleWait)) == nil {
 			reply, err = client.Invoke(ctx, in)
 		}
 		switch {
-		case throttled(err):
+		case isThrottled(err):
 			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
 		case err != nil:
 			// The error does not reveal that AWS answered. An agent's loop would otherwise treat it
 			// as an answer of the model and retry.
-			err = awsapi.Failure(ctx, err)
-			p := problem.Of(err)
+			err = awsapi.ConvertError(ctx, err)
+			p := problem.AsError(err)
 			return nil, problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
 		case reply.FunctionError != nil:
 			return nil, problem.Wrap(problem.SubstrateUnavailable, errors.New(substrate.Excerpt(reply.Payload)), "the function that asks models failed: %s", aws.ToString(reply.FunctionError))
@@ -62,7 +62,7 @@ func New(cfg aws.Config, function string) think.Invoke {
 // throttleWait is the median wait before a throttled request is repeated.
 const throttleWait = 250 * time.Millisecond
 
-func throttled(err error) bool {
+func isThrottled(err error) bool {
 	var busy *types.TooManyRequestsException
 	return errors.As(err, &busy)
 }

@@ -77,7 +77,7 @@ func TestARequestIsSentAgainAfterAThrottleAlone(t *testing.T) {
 					t.Errorf("the reply = %q, %v", reply, err)
 				}
 			} else if !problem.Is(err, tt.want) {
-				t.Errorf("%v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				t.Errorf("%v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			// The loop would ask again after an error of an agent.
 			if agent := new(call.AgentError); errors.As(err, &agent) {
@@ -101,7 +101,7 @@ func TestAHangingFunctionEndsWithTheCall(t *testing.T) {
 	if _, err := New(config(server.URL), arn)(ctx, nil); !problem.Is(err, problem.Deadline) {
 		t.Errorf("%v, want the deadline", err)
 	}
-	if _, err := New(config("http://127.0.0.1:1"), arn)(t.Context(), nil); !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.Of(err).Text(), "127.0.0.1") {
+	if _, err := New(config("http://127.0.0.1:1"), arn)(t.Context(), nil); !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.AsError(err).Text(), "127.0.0.1") {
 		t.Errorf("a function that cannot be reached: %v, want it unavailable", err)
 	}
 }

@@ -78,13 +78,13 @@ func Decode(api API, body []byte) (*Request, error) {
 	r.d = canon.NewDecoder(body, limits)
 	table, messages := api.Members(), api.messages()
 	err := r.d.Document(func(key string) error {
-		at := slices.IndexFunc(table, func(m Member) bool { return m.Name == key })
+		index := slices.IndexFunc(table, func(m Member) bool { return m.Name == key })
 		switch {
-		case at >= 0 && table[at].Rule == Refused:
-			return table[at].check(r.d)
+		case index >= 0 && table[index].Rule == Refused:
+			return table[index].check(r.d)
 		case r.d.Kind() == canon.Null && key != messages:
 			return r.d.Null()
-		case at >= 0 && table[at].Rule == Counts || key == "stop":
+		case index >= 0 && table[index].Rule == Counts || key == "stop":
 			return r.read(key)
 		}
 		return r.d.Skip()
@@ -164,11 +164,11 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 		if m.Answer == "" {
 			continue
 		}
-		text, known := found[m.Answer]
-		if !known {
+		text, isFound := found[m.Answer]
+		if !isFound {
 			var err error
 			if text, err = find(m.Answer); err != nil {
-				return problem.Below(q.API.messages(), err)
+				return problem.AtPath(q.API.messages(), err)
 			}
 			found[m.Answer] = text
 		}
@@ -177,27 +177,27 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 	if len(found) == 0 {
 		return nil
 	}
-	all := append(q.Told, q.Asked)
+	conversation := append(q.Told, q.Asked)
 	q.Told = []Said{}
-	return q.divide(all, "")
+	return q.divide(conversation, "")
 }
 
 // divide splits the messages into the last one, which is asked, and the earlier ones, which are
 // told. The instructions of a request are told first.
-func (q *Request) divide(all []Said, instructions string) error {
-	last, messages := len(all)-1, q.API.messages()
+func (q *Request) divide(conversation []Said, instructions string) error {
+	last, messages := len(conversation)-1, q.API.messages()
 	switch {
 	case last < 0:
 		return problem.Invalid(messages, "at least one message", "none")
-	case all[last].Role != user:
-		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, last), "user, because the last message is asked", cmp.Or(all[last].Role, "none"))
-	case all[last].Text == "" && len(all[last].Images) == 0:
+	case conversation[last].Role != user:
+		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, last), "user, because the last message is asked", cmp.Or(conversation[last].Role, "none"))
+	case conversation[last].Text == "" && len(conversation[last].Images) == 0:
 		return problem.Invalid(fmt.Sprintf("%s[%d].content", messages, last), "a text, because the last message is asked", "none")
 	}
-	q.Asked = all[last]
-	all = all[:last]
+	q.Asked = conversation[last]
+	conversation = conversation[:last]
 	size := len(instructions)
-	for _, m := range all {
+	for _, m := range conversation {
 		if m.isSystem() {
 			size += len(m.Text)
 		}
@@ -209,17 +209,17 @@ func (q *Request) divide(all []Said, instructions string) error {
 		q.Told = append(q.Told, Said{Role: system, Text: instructions})
 	}
 	// The newest messages of the conversation that fit are told. The oldest ones are left out.
-	first, n := len(all), 0
+	first, n := len(conversation), 0
 	for i := last - 1; i >= 0; i-- {
-		if !all[i].isSystem() && !all[i].isEmpty() {
-			if n++; n > maxTold || size+len(all[i].Text) > maxSize {
+		if !conversation[i].isSystem() && !conversation[i].isEmpty() {
+			if n++; n > maxTold || size+len(conversation[i].Text) > maxSize {
 				break
 			}
-			size += len(all[i].Text)
+			size += len(conversation[i].Text)
 		}
 		first = i
 	}
-	for i, m := range all {
+	for i, m := range conversation {
 		switch {
 		case m.isEmpty():
 		case i >= first || m.isSystem():
@@ -236,21 +236,21 @@ func (m *Said) isSystem() bool { return m.Role == system || m.Role == developer 
 func (m *Said) isEmpty() bool { return m.Text == "" && len(m.Images) == 0 && m.Answer == "" }
 
 // Warnings returns messages for the client about requested features that were ignored.
-func (q *Request) Warnings() (all []string) {
+func (q *Request) Warnings() (warnings []string) {
 	if q.Left > 0 {
-		all = append(all, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messages(), q.Left, maxTold, maxSize))
+		warnings = append(warnings, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messages(), q.Left, maxTold, maxSize))
 	}
 	if q.Stops {
-		all = append(all, "stop: ignored, because "+endIsAgents)
+		warnings = append(warnings, "stop: ignored, because "+endIsAgents)
 	}
-	return all
+	return warnings
 }
 
 func below(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Below(path, err)
+	return problem.AtPath(path, err)
 }
 
 const knownRoles = "one of user, assistant, system, developer, tool"
@@ -347,8 +347,8 @@ func textOf(d *canon.Decoder) (string, error) {
 
 func callOf(v canon.Value) string {
 	for _, key := range []string{"function", "custom"} {
-		if of, ok := v.Get(key); ok {
-			v = of
+		if member, ok := v.Get(key); ok {
+			v = member
 		}
 	}
 	name, _ := v.Get("name")

@@ -111,7 +111,7 @@ type Proof struct {
 	Warnings []string        `json:"warnings,omitempty"`
 }
 
-func IsIncomplete(c call.Cut) bool {
+func IsIncomplete(c call.CutReason) bool {
 	return c == call.CutLength || c == call.CutBudget || c == call.CutUnknown
 }
 
@@ -122,7 +122,7 @@ type Answer struct {
 	Model   string
 	Request string // hash of the envelope that signs the request
 	Text    string
-	Cut     call.Cut
+	Cut     call.CutReason
 	Usage   *call.Usage // may be nil
 	Proof   *Proof      // nil before the end of the answer
 }
@@ -251,7 +251,7 @@ type Error struct {
 }
 
 func FailureOf(err error) Failure {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	e := Error{Message: p.Text(), Type: "invalid_request_error", Code: p.Kind.String()}
 	var own coded
 	if p.Field != "" {
@@ -285,11 +285,11 @@ const (
 )
 
 func Fail(w http.ResponseWriter, err error) {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	body, encErr := httpapi.Encode(FailureOf(err))
 	if encErr != nil {
 		body = []byte(`{"error":{"message":"internal error","type":"server_error","param":null,"code":"internal"}}` + "\n")
 	}
-	httpapi.Refusing(w.Header(), p)
+	httpapi.SetRefusalHeaders(w.Header(), p)
 	httpapi.Send(w, p.Kind.Row().Status, body)
 }

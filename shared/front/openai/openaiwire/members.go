@@ -75,7 +75,7 @@ func (api API) Members() []Member {
 }
 
 func responsesMembers() []Member {
-	all := []Member{
+	members := []Member{
 		{Name: "input", Rule: Counts, Note: "a string, or a list of messages, which are read as in a completion; earlier tool calls are passed on as texts"},
 		{Name: "instructions", Rule: Counts, Note: "passed on as a message of the system"},
 		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
@@ -87,12 +87,12 @@ func responsesMembers() []Member {
 		{Name: "prompt", Rule: Refused, Note: "the agent has its own prompt"},
 	}
 	for _, name := range []string{"tools", "tool_choice", "top_logprobs"} {
-		all = append(all, Chat.member(name))
+		members = append(members, Chat.member(name))
 	}
 	for _, name := range []string{"store", "metadata", "temperature", "top_p", "parallel_tool_calls", "service_tier", "prompt_cache_key", "user", "safety_identifier"} {
-		all = append(all, Chat.member(name))
+		members = append(members, Chat.member(name))
 	}
-	return append(all,
+	return append(members,
 		Member{Name: "max_output_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
 		Member{Name: "reasoning", Rule: Ignored, Note: ownerSets},
 		Member{Name: "include", Rule: Ignored, Note: "an answer has its text only"},
@@ -101,8 +101,8 @@ func responsesMembers() []Member {
 }
 
 func (api API) member(name string) Member {
-	all := api.Members()
-	return all[slices.IndexFunc(all, func(m Member) bool { return m.Name == name })]
+	members := api.Members()
+	return members[slices.IndexFunc(members, func(m Member) bool { return m.Name == name })]
 }
 
 const (

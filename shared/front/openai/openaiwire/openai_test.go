@@ -289,7 +289,7 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 
 // An answer that may be incomplete ends with length, so that no client takes it for whole.
 func TestOnlyAWholeAnswerEndsWithStop(t *testing.T) {
-	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
+	for cut, want := range map[call.CutReason]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
 		if got := *openaiwire.Chat.Whole(&openaiwire.Answer{Cut: cut}).(openaiwire.Completion).Choices[0].Finish; got != want {
 			t.Errorf("an answer with cut %q ends with %s, want %s", cut, got, want)
 		}

@@ -11,7 +11,7 @@ type Request struct {
 	Header [][2]string
 }
 
-func Attacks(addr string) (all []Request) {
+func Attacks(addr string) (attacks []Request) {
 	// addr is an address such as 127.0.0.1:8080. No request may have an effect, or an answer that
 	// the page can read.
 	_, port, _ := strings.Cut(addr, ":")
@@ -20,7 +20,7 @@ func Attacks(addr string) (all []Request) {
 		for i := 0; i < len(header); i += 2 {
 			r.Header = append(r.Header, [2]string{header[i], header[i+1]})
 		}
-		all = append(all, r)
+		attacks = append(attacks, r)
 	}
 	for _, media := range []string{"text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json"} {
 		for name, origin := range map[string]string{
@@ -41,5 +41,5 @@ func Attacks(addr string) (all []Request) {
 	add("a rebound image", "GET", "evil.example:"+port)
 	add("a preflight", "OPTIONS", addr, "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
 	add("a preflight for a private network", "OPTIONS", addr, "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true")
-	return all
+	return attacks
 }

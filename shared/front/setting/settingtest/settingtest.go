@@ -41,25 +41,25 @@ func Table(names []string, read func(name, text string) error) string {
 		for _, text := range texts {
 			err := read(name, text)
 			if err == nil {
-				accepted = append(accepted, shown(text))
+				accepted = append(accepted, quoteShort(text))
 				continue
 			}
-			said := strings.TrimSpace(err.Error())
-			said = strings.ReplaceAll(said, strconv.Quote(text), "TEXT")
-			said = strings.ReplaceAll(said, strings.Repeat("a", 79), "79×a")
-			if refused[said] == nil {
-				errs = append(errs, said)
+			message := strings.TrimSpace(err.Error())
+			message = strings.ReplaceAll(message, strconv.Quote(text), "TEXT")
+			message = strings.ReplaceAll(message, strings.Repeat("a", 79), "79×a")
+			if refused[message] == nil {
+				errs = append(errs, message)
 			}
-			refused[said] = append(refused[said], shown(text))
+			refused[message] = append(refused[message], quoteShort(text))
 		}
 		fmt.Fprintf(&b, "%s\n  accepts %s\n", name, strings.Join(accepted, " "))
 		slices.SortStableFunc(errs, func(x, y string) int { return len(refused[y]) - len(refused[x]) })
-		for i, said := range errs {
+		for i, message := range errs {
 			which := "other texts"
 			if i > 0 {
-				which = strings.Join(refused[said], " ")
+				which = strings.Join(refused[message], " ")
 			}
-			fmt.Fprintf(&b, "  %s\n    %s\n", which, strings.ReplaceAll(said, "\n", "\n    "))
+			fmt.Fprintf(&b, "  %s\n    %s\n", which, strings.ReplaceAll(message, "\n", "\n    "))
 		}
 		b.WriteByte('\n')
 	}
@@ -82,7 +82,7 @@ func Golden(t testing.TB, path, got string, update bool) {
 	}
 }
 
-func shown(text string) string {
+func quoteShort(text string) string {
 	if len(text) > 60 {
 		return fmt.Sprintf("%.30q…%d", text, len(text))
 	}

@@ -54,8 +54,8 @@ func prefersPage(r *http.Request) bool {
 		return false
 	}
 	ranks := map[string]float64{}
-	for one := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		media, params, err := mime.ParseMediaType(one)
+	for mediaRange := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		media, params, err := mime.ParseMediaType(mediaRange)
 		if err != nil {
 			continue
 		}

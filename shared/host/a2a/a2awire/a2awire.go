@@ -97,11 +97,11 @@ func (d Dialect) state(s task.State) string {
 
 // StateNames returns the names of the task states in version 1.0.
 func StateNames() []string {
-	var all []string
+	var names []string
 	for _, s := range task.States() {
-		all = append(all, V1.state(s))
+		names = append(names, V1.state(s))
 	}
-	return all
+	return names
 }
 
 func (d Dialect) parseState(text string) (task.State, bool) {

@@ -56,7 +56,7 @@ func TestEachDialectSaysATaskItsOwnWay(t *testing.T) {
 		a2awire.V1Snake: "{" + strings.NewReplacer(`"messageId"`, `"message_id"`, `"contextId"`, `"context_id"`, `"taskId"`, `"task_id"`, `"mediaType"`, `"media_type"`,
 			`"referenceTaskIds"`, `"reference_task_ids"`, `"artifactId"`, `"artifact_id"`).Replace(rest(message1, "ROLE_AGENT", "TASK_STATE_INPUT_REQUIRED", "")),
 	} {
-		if diff := cmp.Diff(want, string(a2awire.Task(d, &whole))); diff != "" {
+		if diff := cmp.Diff(want, string(a2awire.EncodeTask(d, &whole))); diff != "" {
 			t.Errorf("dialect %d (-want +got):\n%s", d, diff)
 		}
 	}
@@ -67,7 +67,7 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 	whole := everything()
 	whole.Status.Time = whole.Status.Time.Truncate(time.Millisecond)
 	for d := range a2awire.V03 + 1 {
-		got, err := a2awire.ReadTask(d, a2awire.Task(d, &whole))
+		got, err := a2awire.ReadTask(d, a2awire.EncodeTask(d, &whole))
 		if diff := cmp.Diff(whole, got, same); err != nil || diff != "" {
 			t.Errorf("dialect %d: %v (-want +got):\n%s", d, err, diff)
 		}
@@ -86,7 +86,7 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		if got, err := a2awire.ReadList(d, a2awire.ListResult(d, &page, 1, true)); err != nil || cmp.Diff(page, got, same) != "" {
 			t.Errorf("dialect %d, list: %+v, %v", d, got, err)
 		}
-		q := a2awire.SendRequest{Message: m, Immediately: true, HistoryLength: new(int), OutputModes: []string{"text/plain"}}
+		q := a2awire.SendRequest{Message: m, ReturnImmediately: true, HistoryLength: new(int), OutputModes: []string{"text/plain"}}
 		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
 			t.Errorf("dialect %d, parameters: %v %s", d, err, cmp.Diff(q, got, same))
 		}
@@ -94,13 +94,13 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
 			t.Errorf("dialect %d, parameters with a configuration: %v %s", d, err, cmp.Diff(q, got, same))
 		}
-		if got, err := a2awire.DecodePushCreate(d, a2awire.PushConfig(d, "t1", q.Push)); err != nil || got.Task != "t1" || got.Config != *q.Push {
+		if got, err := a2awire.DecodePushCreate(d, a2awire.EncodePushConfig(d, "t1", q.Push)); err != nil || got.Task != "t1" || got.Config != *q.Push {
 			t.Errorf("dialect %d, a new configuration: %+v, %v", d, got, err)
 		}
-		if got, err := a2awire.ReadPushConfig(d, a2awire.PushConfig(d, "t1", q.Push)); err != nil || got != *q.Push {
+		if got, err := a2awire.ReadPushConfig(d, a2awire.EncodePushConfig(d, "t1", q.Push)); err != nil || got != *q.Push {
 			t.Errorf("dialect %d, a configuration: %+v, %v", d, got, err)
 		}
-		if got, next, err := a2awire.ReadPushConfigs(d, a2awire.PushConfigs(d, "t1", []task.PushConfig{*q.Push})); err != nil || next != "" || len(got) != 1 || got[0] != *q.Push {
+		if got, next, err := a2awire.ReadPushConfigs(d, a2awire.EncodePushConfigs(d, "t1", []task.PushConfig{*q.Push})); err != nil || next != "" || len(got) != 1 || got[0] != *q.Push {
 			t.Errorf("dialect %d, configurations: %+v, %q, %v", d, got, next, err)
 		}
 		if got, err := a2awire.DecodePush(d, a2awire.PushParams(d, "t1", "p")); err != nil || got.Task != "t1" || got.ID != "p" {
@@ -226,8 +226,8 @@ func TestStateMap(t *testing.T) {
 	for s, name := range want {
 		for d, text := range map[a2awire.Dialect]string{a2awire.V1: name, a2awire.V1Snake: name, a2awire.V03: string(s)} {
 			one := task.Task{ID: "t", Status: task.Status{State: s}}
-			if !strings.Contains(string(a2awire.Task(d, &one)), fmt.Sprintf(`"state":%q`, text)) {
-				t.Errorf("dialect %d writes %s as %s", d, s, a2awire.Task(d, &one))
+			if !strings.Contains(string(a2awire.EncodeTask(d, &one)), fmt.Sprintf(`"state":%q`, text)) {
+				t.Errorf("dialect %d writes %s as %s", d, s, a2awire.EncodeTask(d, &one))
 			}
 			if q, err := a2awire.DecodeList(d, fmt.Appendf(nil, `{"status":%q}`, text)); err != nil || q.State != s {
 				t.Errorf("dialect %d reads %s as %q, %v", d, text, q.State, err)
@@ -238,7 +238,7 @@ func TestStateMap(t *testing.T) {
 
 func TestDataOf1ThatIsNoObjectBecomesOneIn03(t *testing.T) {
 	whole := task.Task{ID: "t", Artifacts: []task.Artifact{{ID: "a", Parts: []task.Part{{Kind: task.Data, Data: json.RawMessage(`[1]`)}}}}}
-	if got := string(a2awire.Task(a2awire.V03, &whole)); !strings.Contains(got, `{"kind":"data","data":{"value":[1]}}`) {
+	if got := string(a2awire.EncodeTask(a2awire.V03, &whole)); !strings.Contains(got, `{"kind":"data","data":{"value":[1]}}`) {
 		t.Errorf("Task() = %s", got)
 	}
 }
@@ -251,9 +251,9 @@ func TestSendParameters(t *testing.T) {
 		params string
 		want   a2awire.SendRequest
 	}{
-		"1.0":             {a2awire.V1, `{"tenant":"x","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}],"contextId":null,"unknown":{"a":1}},"configuration":{"returnImmediately":true,"historyLength":5,"acceptedOutputModes":["text/plain"]}}`, a2awire.SendRequest{Message: m, Immediately: true, HistoryLength: &five, OutputModes: []string{"text/plain"}}},
-		"1.0 in snake":    {a2awire.V1, `{"message":{"message_id":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"return_immediately":true,"task_push_notification_config":{}}}`, a2awire.SendRequest{Message: m, Immediately: true, Push: &task.PushConfig{Dialect: uint8(a2awire.V1)}}},
-		"0.3":             {a2awire.V03, `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m, Immediately: true}},
+		"1.0":             {a2awire.V1, `{"tenant":"x","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}],"contextId":null,"unknown":{"a":1}},"configuration":{"returnImmediately":true,"historyLength":5,"acceptedOutputModes":["text/plain"]}}`, a2awire.SendRequest{Message: m, ReturnImmediately: true, HistoryLength: &five, OutputModes: []string{"text/plain"}}},
+		"1.0 in snake":    {a2awire.V1, `{"message":{"message_id":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"return_immediately":true,"task_push_notification_config":{}}}`, a2awire.SendRequest{Message: m, ReturnImmediately: true, Push: &task.PushConfig{Dialect: uint8(a2awire.V1)}}},
+		"0.3":             {a2awire.V03, `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m, ReturnImmediately: true}},
 		"0.3 blocks":      {a2awire.V03, `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"x"}}}`, a2awire.SendRequest{Message: m, Push: &task.PushConfig{URL: "x", Dialect: uint8(a2awire.V03)}}},
 		"1.0 in the past": {a2awire.V1, `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m}},
 	} {
@@ -276,10 +276,10 @@ func TestPushConfigsOfEachDialect(t *testing.T) {
 		if diff := cmp.Diff(a2awire.PushRequest{Task: "t1", Config: want}, got); err != nil || diff != "" {
 			t.Errorf("dialect %d: %v (-want +got):\n%s", d, err, diff)
 		}
-		if got := string(a2awire.PushConfig(d, "t1", &want)); got != params {
+		if got := string(a2awire.EncodePushConfig(d, "t1", &want)); got != params {
 			t.Errorf("dialect %d writes %s, want %s", d, got, params)
 		}
-		if none := string(a2awire.PushConfigs(d, "t1", nil)); none != "[]" && !strings.HasPrefix(none, `{"configs":[],"next`) {
+		if none := string(a2awire.EncodePushConfigs(d, "t1", nil)); none != "[]" && !strings.HasPrefix(none, `{"configs":[],"next`) {
 			t.Errorf("dialect %d writes none as %s", d, none)
 		}
 	}
@@ -299,7 +299,7 @@ func FuzzDecode(f *testing.F) {
 	whole := everything()
 	for d := range a2awire.V03 + 1 {
 		var m struct{ History []json.RawMessage }
-		if err := json.Unmarshal(a2awire.Task(d, &whole), &m); err != nil {
+		if err := json.Unmarshal(a2awire.EncodeTask(d, &whole), &m); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(byte(d), fmt.Appendf(nil, `{"message":%s,"configuration":{"historyLength":1}}`, m.History[0]))
@@ -317,7 +317,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		one := task.Task{ID: "t", Status: task.Status{State: task.Working}, History: []task.Message{q.Message}}
 		var written struct{ History []json.RawMessage }
-		if err := json.Unmarshal(a2awire.Task(d, &one), &written); err != nil {
+		if err := json.Unmarshal(a2awire.EncodeTask(d, &one), &written); err != nil {
 			t.Fatalf("%s is written as no JSON: %v", params, err)
 		}
 		again, err := a2awire.DecodeSend(d, fmt.Appendf(nil, `{"message":%s}`, written.History[0]))

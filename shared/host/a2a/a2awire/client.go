@@ -43,8 +43,8 @@ func SendParams(d Dialect, q *SendRequest) []byte {
 			push := "taskPushNotificationConfig"
 			if d == V03 {
 				push = "pushNotificationConfig"
-				w.flag("blocking", !q.Immediately)
-			} else if q.Immediately {
+				w.flag("blocking", !q.ReturnImmediately)
+			} else if q.ReturnImmediately {
 				w.flag("returnImmediately", true)
 			}
 			if q.Push != nil {
@@ -81,7 +81,7 @@ func ListParams(d Dialect, q *ListRequest) []byte {
 			w.number("historyLength", *q.HistoryLength)
 		}
 		if !q.Since.IsZero() {
-			w.text("statusTimestampAfter", Time(q.Since))
+			w.text("statusTimestampAfter", FormatTime(q.Since))
 		}
 		if q.Artifacts {
 			w.flag("includeArtifacts", true)
@@ -113,7 +113,7 @@ func newAnswerReader(d Dialect, raw []byte) *reader {
 func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	r := newAnswerReader(d, raw)
 	if r.Kind() != canon.Object {
-		return a, r.Mismatch("an object as the result")
+		return a, r.MismatchError("an object as the result")
 	}
 	if d == V03 {
 		return readAnswer03(raw)
@@ -236,10 +236,10 @@ func (r *reader) statusUpdate(a *Answer) error {
 	err := r.object(fields{
 		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "status": func() error { return r.status(a.Status) },
 	})
-	return stateIsThere(err, a.Status)
+	return checkState(err, a.Status)
 }
 
-func stateIsThere(err error, s *task.Status) error {
+func checkState(err error, s *task.Status) error {
 	if err == nil && s.State == "" {
 		err = problem.Invalid("status.state", "a state", "none")
 	}
@@ -264,7 +264,7 @@ func (r *reader) artifactUpdate(a *Answer) error {
 func (r *reader) task() (*task.Task, error) {
 	t := &task.Task{}
 	if r.Kind() != canon.Object {
-		return t, r.Mismatch("an object for task")
+		return t, r.MismatchError("an object for task")
 	}
 	err := r.object(fields{
 		"id": r.text(&t.ID), "contextId": r.text(&t.Context), "status": func() error { return r.status(&t.Status) },
@@ -289,7 +289,7 @@ func (r *reader) task() (*task.Task, error) {
 		},
 		"metadata": r.raw("metadata", (*[]byte)(&t.Metadata)),
 	})
-	if err = stateIsThere(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.Terminal() {
+	if err = checkState(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.Terminal() {
 		err = problem.Invalid("task.id", "the id of a task that goes on", "none")
 	}
 	return t, err
@@ -298,7 +298,7 @@ func (r *reader) task() (*task.Task, error) {
 // optionalMessage reads a message that does not affect the result. If the message cannot be parsed,
 // it returns nil.
 func (r *reader) optionalMessage() (*task.Message, error) {
-	raw, err := r.Span()
+	raw, err := r.SkipRaw()
 	if err != nil {
 		return nil, err
 	}
@@ -335,8 +335,8 @@ func (r *reader) status(s *task.Status) error {
 	})
 	// A time without a zone is read as UTC.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, timestamp); err == nil {
-			s.Time = at
+		if statusTime, err := time.Parse(layout, timestamp); err == nil {
+			s.Time = statusTime
 		}
 	}
 	return err
@@ -348,7 +348,7 @@ var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed,
 
 func (r *reader) artifact() (a task.Artifact, err error) {
 	if r.Kind() != canon.Object {
-		return a, r.Mismatch("an object for artifact")
+		return a, r.MismatchError("an object for artifact")
 	}
 	err = r.object(fields{
 		"artifactId": r.text(&a.ID), "name": r.text(&a.Name), "description": r.text(&a.Description),
@@ -367,7 +367,7 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 // answerPart reads a part of an agent's answer. If the part is not a valid A2A part, its text is
 // used. If it has no text, it becomes a data part, because the other parts are still an answer.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
-	raw, err := r.Span()
+	raw, err := r.SkipRaw()
 	if err != nil {
 		return p, err
 	}
@@ -376,15 +376,15 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	if p, err = strict.part(field); err == nil {
 		return p, nil
 	}
-	said := ""
-	one := newAnswerReader(r.d, raw)
+	text := ""
+	lenient := newAnswerReader(r.d, raw)
 	var unread error // error of the text member, for example half of a surrogate pair
-	err = one.object(fields{"text": func() error { unread = one.text(&said)(); return unread }})
+	err = lenient.object(fields{"text": func() error { unread = lenient.text(&text)(); return unread }})
 	switch {
 	case unread != nil:
 		return p, unread
-	case err == nil && said != "":
-		return task.Part{Kind: task.Text, Text: said}, nil
+	case err == nil && text != "":
+		return task.Part{Kind: task.Text, Text: text}, nil
 	}
 	return task.Part{Kind: task.Data, Data: raw}, nil
 }
@@ -431,30 +431,30 @@ func ReadRESTError(body []byte) error {
 // Info returns the reason and the metadata of the error's ErrorInfo, or "" and nil if Data does not
 // contain one.
 func (e *RPCError) Info() (reason string, metadata map[string]string) {
-	var all []struct {
+	var details []struct {
 		Reason   string            `json:"reason"`
 		Metadata map[string]string `json:"metadata"`
 	}
-	if json.Unmarshal(e.Data, &all) != nil || len(all) == 0 {
+	if json.Unmarshal(e.Data, &details) != nil || len(details) == 0 {
 		return "", nil
 	}
-	return all[0].Reason, all[0].Metadata
+	return details[0].Reason, details[0].Metadata
 }
 
 // ReadResponse parses the JSON-RPC response to the request with the numeric id. If the agent
 // answered with an error, the error is an *RPCError.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
-	r := newAnswerReader(V1, canon.TrimMark(raw))
+	r := newAnswerReader(V1, canon.TrimByteOrderMark(raw))
 	var fault *RPCError
 	got := ""
 	err = r.Document(func(key string) (err error) {
 		switch key {
 		case "id":
-			b, err := r.Span()
+			b, err := r.SkipRaw()
 			got = string(b)
 			return err
 		case "result":
-			result, err = r.Span()
+			result, err = r.SkipRaw()
 			return err
 		case "error":
 			fault, err = r.fault()
@@ -486,22 +486,22 @@ func isID(got, id string) bool {
 
 // fault reads an error object of any form. For null, it returns nil.
 func (r *reader) fault() (*RPCError, error) {
-	raw, err := r.Span()
+	raw, err := r.SkipRaw()
 	if err != nil || string(raw) == "null" {
 		return nil, err
 	}
 	fault := &RPCError{}
-	one := newAnswerReader(r.d, raw)
-	err = one.object(fields{
+	errorReader := newAnswerReader(r.d, raw)
+	err = errorReader.object(fields{
 		"code": func() error {
-			if k := one.Kind(); k != canon.Int && k != canon.Float {
-				return one.Skip()
+			if k := errorReader.Kind(); k != canon.Int && k != canon.Float {
+				return errorReader.Skip()
 			}
-			code, err := one.Float64()
+			code, err := errorReader.Float64()
 			fault.Code = int64(code)
 			return err
 		},
-		"message": one.text(&fault.Message), "data": one.any((*[]byte)(&fault.Data)),
+		"message": errorReader.text(&fault.Message), "data": errorReader.any((*[]byte)(&fault.Data)),
 	})
 	if err != nil || fault.Message == "" {
 		fault.Message = string(raw)

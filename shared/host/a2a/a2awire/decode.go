@@ -20,8 +20,8 @@ type SendRequest struct {
 	// HistoryLength limits the history messages in the answer. If it is nil, the server chooses the
 	// limit.
 	HistoryLength *int
-	// Immediately requests that the server return the task as soon as it exists.
-	Immediately bool
+	// ReturnImmediately requests that the server return the task as soon as it exists.
+	ReturnImmediately bool
 	// Push configures notifications about the task's events. If it is nil, no notifications are
 	// sent.
 	Push *task.PushConfig
@@ -67,11 +67,11 @@ func newReader(d Dialect, params []byte) *reader {
 }
 
 // object reads an object. A null value counts as absent, except for members in nullable.
-func (r *reader) object(known fields, nullable ...string) error {
-	seen := make(map[string]bool, len(known))
+func (r *reader) object(members fields, nullable ...string) error {
+	seen := make(map[string]bool, len(members))
 	return r.Object(func(key string) error {
 		name := camel(key)
-		read, ok := known[name]
+		read, ok := members[name]
 		if !ok {
 			return r.Skip()
 		}
@@ -154,8 +154,8 @@ func (r *reader) length(into **int) func() error {
 		case n < 0:
 			return problem.Invalid("historyLength", "at least 0", fmt.Sprint(n))
 		}
-		most := int(min(n, 1<<30))
-		*into = &most
+		limit := int(min(n, 1<<30))
+		*into = &limit
 		return nil
 	}
 }
@@ -166,17 +166,17 @@ func (r *reader) raw(field string, into *[]byte) func() error {
 			return r.Skip()
 		}
 		if r.Kind() != canon.Object {
-			return r.Mismatch("an object for " + field)
+			return r.MismatchError("an object for " + field)
 		}
-		*into, err = r.kept()
+		*into, err = r.rawValue()
 		return err
 	}
 }
 
-// kept reads a value whose original bytes are stored or shown.
-func (r *reader) kept() ([]byte, error) {
+// rawValue reads a value whose original bytes are stored or shown.
+func (r *reader) rawValue() ([]byte, error) {
 	if r.lenient {
-		return r.Span()
+		return r.SkipRaw()
 	}
 	return r.Raw()
 }
@@ -215,9 +215,9 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 		config["pushNotificationConfig"] = config["taskPushNotificationConfig"]
 		delete(config, "taskPushNotificationConfig")
 	} else {
-		config["returnImmediately"] = r.flag(&q.Immediately)
+		config["returnImmediately"] = r.flag(&q.ReturnImmediately)
 	}
-	err = r.whole(fields{
+	err = r.readDocument(fields{
 		"message": func() (err error) {
 			there = true
 			q.Message, err = r.message()
@@ -230,16 +230,16 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 		err = problem.Invalid("message", "a message", "none")
 	}
 	if d == V03 {
-		q.Immediately = !blocking
+		q.ReturnImmediately = !blocking
 	}
 	return q, err
 }
 
-func (r *reader) whole(known fields) error {
+func (r *reader) readDocument(members fields) error {
 	if r.Kind() != canon.Object {
-		return r.Mismatch("an object of parameters")
+		return r.MismatchError("an object of parameters")
 	}
-	if err := r.object(known); err != nil {
+	if err := r.object(members); err != nil {
 		return err
 	}
 	return r.End()
@@ -247,7 +247,7 @@ func (r *reader) whole(known fields) error {
 
 func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 	r := newReader(d, params)
-	err = r.whole(fields{"id": r.id("id", &q.ID), "historyLength": r.length(&q.HistoryLength)})
+	err = r.readDocument(fields{"id": r.id("id", &q.ID), "historyLength": r.length(&q.HistoryLength)})
 	if err == nil && q.ID == "" {
 		err = problem.Invalid("id", "the id of a task", "none")
 	}
@@ -257,7 +257,7 @@ func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 	r := newReader(d, params)
 	q.Size = DefaultPage
-	err = r.whole(fields{
+	err = r.readDocument(fields{
 		"contextId": r.id("contextId", &q.Context), "pageToken": r.text(&q.Token),
 		"historyLength": r.length(&q.HistoryLength), "includeArtifacts": r.flag(&q.Artifacts),
 		"status": func() error {
@@ -288,11 +288,11 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			if err != nil {
 				return err
 			}
-			at, err := time.Parse(time.RFC3339Nano, text)
+			since, err := time.Parse(time.RFC3339Nano, text)
 			if err != nil {
 				return problem.Invalid("statusTimestampAfter", "a time as 2026-01-02T03:04:05.678Z", clip(text))
 			}
-			q.Since = at
+			q.Since = since
 			return nil
 		},
 		"lastUpdatedAfter": func() error { return r.Skip() }, // member of earlier drafts
@@ -304,7 +304,7 @@ func clip(s string) string { return fmt.Sprintf("%.80q", s) }
 
 func (r *reader) message() (m task.Message, err error) {
 	role, kind := "", ""
-	known := fields{
+	members := fields{
 		"messageId": r.id("messageId", &m.ID), "contextId": r.id("contextId", &m.Context), "taskId": r.id("taskId", &m.Task),
 		"role": r.text(&role), "metadata": r.raw("message.metadata", (*[]byte)(&m.Metadata)),
 		"extensions": r.texts("extensions", &m.Extensions), "referenceTaskIds": r.texts("referenceTaskIds", &m.References),
@@ -320,17 +320,17 @@ func (r *reader) message() (m task.Message, err error) {
 		},
 	}
 	if r.d == V03 {
-		known["kind"] = r.text(&kind)
+		members["kind"] = r.text(&kind)
 	}
 	if r.Kind() != canon.Object {
-		return m, r.Mismatch("an object for message")
+		return m, r.MismatchError("an object for message")
 	}
-	if err := r.object(known); err != nil {
+	if err := r.object(members); err != nil {
 		return m, err
 	}
-	for _, one := range []task.Role{task.User, task.Agent} {
-		if r.d.role(one) == role {
-			m.Role = one
+	for _, candidate := range []task.Role{task.User, task.Agent} {
+		if r.d.role(candidate) == role {
+			m.Role = candidate
 		}
 	}
 	if r.lenient && m.Role == "" {
@@ -352,7 +352,7 @@ func (r *reader) part(field string) (p task.Part, err error) {
 		return r.answerPart(field)
 	}
 	if r.Kind() != canon.Object {
-		return p, r.Mismatch("an object for " + field)
+		return p, r.MismatchError("an object for " + field)
 	}
 	if r.d == V03 {
 		return r.part03(field)
@@ -378,12 +378,12 @@ func (r *reader) part(field string) (p task.Part, err error) {
 }
 
 func (r *reader) part03(field string) (p task.Part, err error) {
-	kind, said, uri, text, file, hasBytes := "", "", "", false, false, false
+	kind, content, uri, text, file, hasBytes := "", "", "", false, false, false
 	var bytes, data []byte
 	name, media := "", ""
 	err = r.object(fields{
 		"kind": r.text(&kind), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
-		"text": func() error { text = true; return r.text(&said)() },
+		"text": func() error { text = true; return r.text(&content)() },
 		"data": r.raw(field+".data", &data),
 		"file": func() error {
 			file = true
@@ -398,7 +398,7 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 	}
 	switch {
 	case kind == "text" && text:
-		p.Kind, p.Text = task.Text, said
+		p.Kind, p.Text = task.Text, content
 	case kind == "data" && data != nil:
 		p.Kind, p.Data = task.Data, data
 	case kind == "file" && file && hasBytes != (uri != ""):
@@ -431,7 +431,7 @@ func (r *reader) bytes(field string, into *[]byte) func() error {
 
 func (r *reader) any(into *[]byte) func() error {
 	return func() (err error) {
-		*into, err = r.kept()
+		*into, err = r.rawValue()
 		return err
 	}
 }

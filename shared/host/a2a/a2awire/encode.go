@@ -21,13 +21,13 @@ func (w *writer) key(name string) {
 		w.b = append(w.b, ',')
 	}
 	if w.d == V1Snake {
-		name = Snake(name)
+		name = ToSnakeCase(name)
 	}
 	w.b = append(canon.AppendString(w.b, name), ':')
 }
 
-// Snake converts a member name to snake_case.
-func Snake(name string) string {
+// ToSnakeCase converts a member name to snake_case.
+func ToSnakeCase(name string) string {
 	var b strings.Builder
 	for _, c := range name {
 		if unicode.IsUpper(c) {
@@ -90,15 +90,17 @@ func (w *writer) list(name string, n int, f func(i int)) {
 	w.b = append(w.b, ']')
 }
 
-func (w *writer) texts(name string, all []string) {
-	if len(all) > 0 {
-		w.list(name, len(all), func(i int) { w.b = canon.AppendString(w.b, all[i]) })
+func (w *writer) texts(name string, values []string) {
+	if len(values) > 0 {
+		w.list(name, len(values), func(i int) { w.b = canon.AppendString(w.b, values[i]) })
 	}
 }
 
-func Time(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+func FormatTime(timestamp time.Time) string {
+	return timestamp.UTC().Format("2006-01-02T15:04:05.000Z")
+}
 
-func SendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
+func EncodeSendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
 
 // MessageResult encodes a message as the answer to Send or as an element of a stream.
 func MessageResult(d Dialect, m *task.Message) []byte {
@@ -114,8 +116,8 @@ func MessageResult(d Dialect, m *task.Message) []byte {
 	return w.b
 }
 
-// Task encodes a task as the answer to GetTask and CancelTask.
-func Task(d Dialect, t *task.Task) []byte {
+// EncodeTask encodes a task as the answer to GetTask and CancelTask.
+func EncodeTask(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}
 	w.task(t, someArtifacts)
 	return w.b
@@ -200,7 +202,7 @@ func (w *writer) status(s *task.Status) {
 			w.key("message")
 			w.message(s.Message)
 		}
-		w.text("timestamp", Time(s.Time))
+		w.text("timestamp", FormatTime(s.Time))
 	})
 }
 

@@ -17,9 +17,9 @@ type PushRequest struct {
 
 // pushConfig returns the readers for the members of a configuration. In version 1.0, the task's id
 // is one of them.
-func (r *reader) pushConfig(c *task.PushConfig, of *string) fields {
+func (r *reader) pushConfig(c *task.PushConfig, taskID *string) fields {
 	c.Dialect = uint8(r.d)
-	known := fields{
+	members := fields{
 		"id": r.id("id", &c.ID), "url": r.text(&c.URL), "token": r.text(&c.Token),
 		"authentication": func() error {
 			scheme := fields{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
@@ -39,9 +39,9 @@ func (r *reader) pushConfig(c *task.PushConfig, of *string) fields {
 		},
 	}
 	if r.d != V03 {
-		known["taskId"] = r.id("taskId", of)
+		members["taskId"] = r.id("taskId", taskID)
 	}
-	return known
+	return members
 }
 
 // pushOfTask returns the readers for a configuration together with the task's id.
@@ -52,7 +52,7 @@ func (r *reader) pushOfTask(q *PushRequest) fields {
 	}
 	return fields{"taskId": r.id("taskId", &q.Task), "pushNotificationConfig": func() error {
 		if r.Kind() != canon.Object {
-			return r.Mismatch("an object for pushNotificationConfig")
+			return r.MismatchError("an object for pushNotificationConfig")
 		}
 		return r.object(config)
 	}}
@@ -60,7 +60,7 @@ func (r *reader) pushOfTask(q *PushRequest) fields {
 
 func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
-	err = r.whole(r.pushOfTask(&q))
+	err = r.readDocument(r.pushOfTask(&q))
 	switch {
 	case err != nil:
 	case q.Task == "":
@@ -74,9 +74,9 @@ func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
 	if d == V03 {
-		err = r.whole(fields{"id": r.id("id", &q.Task), "pushNotificationConfigId": r.id("pushNotificationConfigId", &q.ID)})
+		err = r.readDocument(fields{"id": r.id("id", &q.Task), "pushNotificationConfigId": r.id("pushNotificationConfigId", &q.ID)})
 	} else {
-		err = r.whole(fields{"taskId": r.id("taskId", &q.Task), "id": r.id("id", &q.ID)})
+		err = r.readDocument(fields{"taskId": r.id("taskId", &q.Task), "id": r.id("id", &q.ID)})
 	}
 	if err == nil && q.Task == "" {
 		err = problem.Invalid(map[bool]string{true: "id", false: "taskId"}[d == V03], "the id of a task", "none")
@@ -86,14 +86,14 @@ func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 
 // PushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. For
 // ListPushConfigs, id is empty.
-func PushParams(d Dialect, of, id string) []byte {
+func PushParams(d Dialect, taskID, id string) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
 		if d == V03 {
-			w.text("id", of)
+			w.text("id", taskID)
 			w.optional("pushNotificationConfigId", id)
 		} else {
-			w.text("taskId", of)
+			w.text("taskId", taskID)
 			w.optional("id", id)
 		}
 	})
@@ -102,11 +102,11 @@ func PushParams(d Dialect, of, id string) []byte {
 
 func ReadPushConfig(d Dialect, raw []byte) (task.PushConfig, error) {
 	r, q := newAnswerReader(d, raw), PushRequest{}
-	err := r.whole(r.pushOfTask(&q))
-	return q.Config, urlIsThere(err, &q.Config)
+	err := r.readDocument(r.pushOfTask(&q))
+	return q.Config, checkURL(err, &q.Config)
 }
 
-func urlIsThere(err error, c *task.PushConfig) error {
+func checkURL(err error, c *task.PushConfig) error {
 	if err == nil && c.URL == "" {
 		err = problem.Invalid("url", "where notifications are sent", "none")
 	}
@@ -114,37 +114,37 @@ func urlIsThere(err error, c *task.PushConfig) error {
 }
 
 // ReadPushConfigs parses the answer to ListPushConfigs. It also returns the token of the next page.
-func ReadPushConfigs(d Dialect, raw []byte) (all []task.PushConfig, next string, err error) {
+func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next string, err error) {
 	r := newAnswerReader(d, raw)
 	list := func() error {
 		return r.Array(func(int) error {
 			q := PushRequest{}
 			if r.Kind() != canon.Object {
-				return r.Mismatch("a configuration")
+				return r.MismatchError("a configuration")
 			}
 			err := r.object(r.pushOfTask(&q))
-			all = append(all, q.Config)
-			return urlIsThere(err, &q.Config)
+			configs = append(configs, q.Config)
+			return checkURL(err, &q.Config)
 		})
 	}
 	if r.Kind() == canon.Array { // version 0.3
-		return all, "", errors.Join(list(), r.End())
+		return configs, "", errors.Join(list(), r.End())
 	}
-	err = r.whole(fields{"configs": list, "nextPageToken": r.text(&next)})
-	return all, next, err
+	err = r.readDocument(fields{"configs": list, "nextPageToken": r.text(&next)})
+	return configs, next, err
 }
 
-// PushConfig encodes a configuration of a task, which is the parameters of CreatePushConfig and the
+// EncodePushConfig encodes a configuration of a task, which is the parameters of CreatePushConfig and the
 // answer to CreatePushConfig and GetPushConfig.
-func PushConfig(d Dialect, of string, c *task.PushConfig) []byte {
+func EncodePushConfig(d Dialect, taskID string, c *task.PushConfig) []byte {
 	w := &writer{d: d}
-	w.pushConfig(of, c)
+	w.pushConfig(taskID, c)
 	return w.b
 }
 
-func PushConfigs(d Dialect, of string, all []task.PushConfig) []byte {
+func EncodePushConfigs(d Dialect, taskID string, configs []task.PushConfig) []byte {
 	w := &writer{d: d}
-	list := func(name string) { w.list(name, len(all), func(i int) { w.pushConfig(of, &all[i]) }) }
+	list := func(name string) { w.list(name, len(configs), func(i int) { w.pushConfig(taskID, &configs[i]) }) }
 	if d == V03 {
 		list("")
 		return w.b
@@ -156,21 +156,21 @@ func PushConfigs(d Dialect, of string, all []task.PushConfig) []byte {
 	return w.b
 }
 
-func (w *writer) pushConfig(of string, c *task.PushConfig) {
+func (w *writer) pushConfig(taskID string, c *task.PushConfig) {
 	if w.d != V03 {
-		w.receiver("", of, c)
+		w.receiver("", taskID, c)
 		return
 	}
 	w.object("", func() {
-		w.text("taskId", of)
+		w.text("taskId", taskID)
 		w.receiver("pushNotificationConfig", "", c)
 	})
 }
 
-// receiver encodes a configuration. It includes the task's id unless of is empty.
-func (w *writer) receiver(name, of string, c *task.PushConfig) {
+// receiver encodes a configuration. It includes the task's id unless taskID is empty.
+func (w *writer) receiver(name, taskID string, c *task.PushConfig) {
 	w.object(name, func() {
-		w.optional("taskId", of)
+		w.optional("taskId", taskID)
 		w.optional("id", c.ID)
 		w.text("url", c.URL)
 		w.optional("token", c.Token)

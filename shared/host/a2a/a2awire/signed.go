@@ -18,10 +18,10 @@ const Extension = "urn:vacant:v1"
 // PriceUnit is the unit of prices in cards, a millionth of a dollar.
 const PriceUnit = "micro-USD"
 
-// Signed returns the envelope in a message's metadata. It rebuilds the signed content from the
-// parts of the message. If the message has no envelope, Signed returns nil. It does not verify the
+// ParseEnvelope returns the envelope in a message's metadata. It rebuilds the signed content from the
+// parts of the message. If the message has no envelope, ParseEnvelope returns nil. It does not verify the
 // envelope.
-func Signed(m *task.Message) (*envelope.Envelope, error) {
+func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	block, err := metadataMember(m.Metadata, Extension)
 	if err != nil || block == nil {
 		return nil, err
@@ -57,8 +57,8 @@ func Signed(m *task.Message) (*envelope.Envelope, error) {
 	return &e, nil
 }
 
-// SignedMessage returns the message that carries an envelope. It is the inverse of Signed.
-func SignedMessage(e *envelope.Envelope) task.Message {
+// EnvelopeMessage returns the message that carries an envelope. It is the inverse of Signed.
+func EnvelopeMessage(e *envelope.Envelope) task.Message {
 	m := task.Message{Role: task.User, Metadata: envelope.AppendMetadata(nil, e)}
 	if id := e.Payload.MessageID; id != nil {
 		m.ID = *id
@@ -79,8 +79,8 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// Cut returns the reason in the metadata why the answer is incomplete, or "" if there is none.
-func Cut(m *task.Message) (why string) {
+// IncompleteReason returns the reason in the metadata why the answer is incomplete, or "" if there is none.
+func IncompleteReason(m *task.Message) (why string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
 	if err == nil && json.Unmarshal(member, &why) != nil {
 		return ""

@@ -273,7 +273,7 @@ func (w *world) start() {
 	vault := must(local.FromHex(strings.Repeat("5a", 32), rand.Reader))
 	texts := textkeys.New(w.store, vault, time.Now, rand.Reader, 0)
 	calls := call.New(call.Config{Store: w.store, Texts: texts, Now: time.Now, Rand: rand.Reader,
-		Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: w.behave, Signer: w.vacant}})
+		Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: w.behave, Signer: w.vacant}})
 	c := task.Config{Store: w.store, Calls: calls, Texts: texts, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Chunk: 500 * time.Millisecond}
 	p := push.Config{Client: w, Log: c.Log, Now: time.Now, Sign: func(_ context.Context, _ identity.ID, fn func(identity.Signer) error) error { return fn(w.vacant) }}
 	if w.by == notified {
@@ -372,7 +372,7 @@ func (w *world) spends(s task.Sender, bytes int64) {
 	w.t.Helper()
 	key := task.PushedDocs.Key(string(s), time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339))
 	before := must(w.data.Doc(w.t.Context(), key))
-	if err := w.data.Commit(w.t.Context(), store.Put{Key: key, If: before.Version, WriteID: store.WriteID{1}, Number: bytes}); err != nil {
+	if err := w.data.Commit(w.t.Context(), store.Put{Key: key, IfVersion: before.Version, WriteID: store.WriteID{1}, Number: bytes}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -16,12 +16,12 @@ const (
 	// handleTime limits the time that is spent on one notice. The next notice continues the work. A
 	// slow receiver therefore delays other receivers by at most this time.
 	handleTime = 20 * time.Second
-	// While a turn runs, its task is checked after FirstLook. As long as no event arrives, the
+	// While a turn runs, its task is checked after FirstCheckInterval. As long as no event arrives, the
 	// interval doubles up to lastLook. The start and the end of a turn send their own notices.
-	FirstLook, lastLook = 5 * time.Second, 30 * time.Second
+	FirstCheckInterval, lastLook = 5 * time.Second, 30 * time.Second
 )
 
-func lookAfter(idle int) time.Duration { return min(FirstLook<<min(idle, 8), lastLook) }
+func checkInterval(idle int) time.Duration { return min(FirstCheckInterval<<min(idle, 8), lastLook) }
 
 // Handle delivers the events that a notice announces. It is for a process that runs only while it
 // handles a message. Instead of waiting for events or the next try, Handle sends another notice. If
@@ -44,16 +44,16 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	// An error of one configuration must not stop the others, so the group has no context.
 	var g errgroup.Group
 	for i := range b.Open {
-		one := &b.Open[i]
-		if n.SetAt != 0 && n.SetAt != one.SetAt {
+		push := &b.Open[i]
+		if n.SetAt != 0 && n.SetAt != push.SetAt {
 			continue // the configuration was replaced and has its own notices
 		}
-		next := task.Notice{Task: n.Task, Slot: one.Slot(), Idle: n.Idle, SetAt: one.SetAt}
+		next := task.Notice{Task: n.Task, Slot: push.Slot(), Idle: n.Idle, SetAt: push.SetAt}
 		g.Go(func() error {
-			err := p.catchUp(ctx, one, &b, next)
+			err := p.catchUp(ctx, push, &b, next)
 			if store.IsConflict(err) {
 				// The configuration was removed, or another process delivers its events.
-				return p.later(ctx, one, next, FirstLook)
+				return p.later(ctx, push, next, FirstCheckInterval)
 			}
 			return err
 		})
@@ -61,52 +61,52 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	return g.Wait()
 }
 
-func (p *Pusher) later(ctx context.Context, one *task.Push, n task.Notice, after time.Duration) error {
-	return p.Notices.SendAfter(ctx, n.String(), one.Sender(), after)
+func (p *Pusher) later(ctx context.Context, push *task.Push, n task.Notice, after time.Duration) error {
+	return p.Notices.SendAfter(ctx, n.String(), push.Sender(), after)
 }
 
-func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n task.Notice) error {
+func (p *Pusher) catchUp(ctx context.Context, push *task.Push, b *task.Backlog, n task.Notice) error {
 	until := p.Now().Add(handleTime - timeout)
-	tried := !one.Busy.IsZero()
+	tried := !push.Busy.IsZero()
 	for {
-		d := next(one, b)
+		d := nextDelivery(push, b)
 		if d == nil {
 			break
 		}
 		n.Idle = 0
-		if wait := one.Busy.Sub(p.Now()); wait > 0 {
-			return p.later(ctx, one, n, wait+time.Second)
+		if wait := push.Busy.Sub(p.Now()); wait > 0 {
+			return p.later(ctx, push, n, wait+time.Second)
 		}
 		if p.Now().After(until) {
-			if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+			if err := p.Tasks.SaveProgress(ctx, push, task.Spend{}); err != nil {
 				return err
 			}
-			return p.later(ctx, one, n, 0)
+			return p.later(ctx, push, n, 0)
 		}
 		tried = true
-		after, err := p.try(ctx, one, d)
+		after, err := p.attempt(ctx, push, d)
 		switch {
 		case errors.Is(err, errGivenUp):
-			return p.Tasks.EndPush(ctx, one)
+			return p.Tasks.EndPush(ctx, push)
 		case err != nil:
 			return err
 		case after > 0:
-			return p.later(ctx, one, n, after)
+			return p.later(ctx, push, n, after)
 		}
 	}
 	if b.State.Terminal() {
-		return p.Tasks.EndPush(ctx, one)
+		return p.Tasks.EndPush(ctx, push)
 	}
 	if tried {
-		one.Busy = time.Time{}
-		if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+		push.Busy = time.Time{}
+		if err := p.Tasks.SaveProgress(ctx, push, task.Spend{}); err != nil {
 			return err
 		}
 	}
 	if b.State != task.Working {
 		return nil // the next turn sends a notice
 	}
-	after := lookAfter(n.Idle)
+	after := checkInterval(n.Idle)
 	n.Idle++
-	return p.later(ctx, one, n, after)
+	return p.later(ctx, push, n, after)
 }

@@ -46,9 +46,9 @@ const (
 	maxURL    = 2 << 10
 )
 
-// BytesOfTask returns the number of bytes that the deliveries of a task may send, given the stored
+// MaxTaskBytes returns the number of bytes that the deliveries of a task may send, given the stored
 // size of its events. Statuses without texts are not counted.
-func BytesOfTask(size int) int { return taskBytes + taskTimes*size }
+func MaxTaskBytes(size int) int { return taskBytes + taskTimes*size }
 
 // maxRetryAfter limits the wait that a receiver may request.
 const maxRetryAfter = time.Hour
@@ -90,22 +90,22 @@ type Pusher struct {
 func New(c Config) *Pusher {
 	p := &Pusher{Config: c, schedule: newSchedule()}
 	if c.Notices == nil {
-		c.Tasks.OnPush(p.look)
+		c.Tasks.OnPush(p.markPending)
 	}
 	return p
 }
 
-// Check returns an error unless a configuration for a task of a vacant is acceptable.
-func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConfig) error {
+// CheckConfig returns an error unless a configuration for a task of a vacant is acceptable.
+func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.PushConfig) error {
 	if len(c.URL) > maxURL {
 		return problem.Invalid("url", "at most 2048 bytes", "more")
 	}
 	u, err := outbound.ParseURL(c.URL)
 	if err != nil {
-		return problem.Wrap(problem.Malformed, err, "url: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Malformed, err, "url: %s", problem.AsError(err).Text())
 	}
 	here := outbound.IsThisMachine(u.Hostname())
-	switch reason := outbound.RefusedAddress(u.Hostname()); {
+	switch reason := outbound.AddressRefusal(u.Hostname()); {
 	case here && p.AllowLoopback:
 	case u.Scheme != "https":
 		return problem.Invalid("url", "an https URL", u.Scheme)
@@ -120,5 +120,5 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 	if strings.Contains(c.Scheme, " ") || c.Scheme == "" && c.Credentials != "" {
 		return problem.Invalid("authentication.scheme", "one word", "another")
 	}
-	return p.Client.Permit(ctx, outbound.Vacant(vacant, outbound.Stranger), c.URL)
+	return p.Client.Permit(ctx, outbound.VacantActor(vacant, outbound.Stranger), c.URL)
 }

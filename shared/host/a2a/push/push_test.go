@@ -413,7 +413,7 @@ func TestTheBytesOfATaskAreBounded(t *testing.T) {
 				sum += len(s.body)
 			}
 		}
-		if most := push.BytesOfTask(b.Size); sum > most || sum < most/3 || small < 5 {
+		if most := push.MaxTaskBytes(b.Size); sum > most || sum < most/3 || small < 5 {
 			t.Errorf("%d bytes and %d deliveries without texts, want at most %d bytes", sum, small, most)
 		}
 		whole := 0

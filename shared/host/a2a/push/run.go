@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// again is the delay before a failed operation of the store is repeated.
-	again = time.Second
+	// retryDelay is the delay before a failed operation of the store is repeated.
+	retryDelay = time.Second
 	// pieceGap is the minimum time between two checks of a task whose answer arrives in pieces.
 	pieceGap = time.Second
 	// maxLoaded limits the tasks in memory. A delivery itself contains only its bodies.
@@ -74,7 +74,7 @@ const (
 	serving
 )
 
-func (p *Pusher) look(r task.Ref) {
+func (p *Pusher) markPending(r task.Ref) {
 	p.mu.Lock()
 	if len(p.pending) < maxEntries {
 		p.pending[r] = true
@@ -100,7 +100,7 @@ func (p *Pusher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := p.collect(ctx); err != nil && ctx.Err() == nil {
 			p.logFault(ctx, err)
-			time.AfterFunc(again, p.wake)
+			time.AfterFunc(retryDelay, p.wake)
 		}
 		p.dispatch(ctx, &running)
 		select {
@@ -169,22 +169,22 @@ func (p *Pusher) add(open []task.Push, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range open {
-		one := &open[i]
-		at, host := place{one.Task, one.Slot()}, hostOf(one.Config.URL)
-		e := p.entries[at]
+		push := &open[i]
+		key, host := place{push.Task, push.Slot()}, hostOf(push.Config.URL)
+		e := p.entries[key]
 		switch {
 		case e != nil && !changed:
 			continue
 		case e == nil:
-			from := p.slots.sender(one.Sender())
+			from := p.slots.sender(push.Sender())
 			if len(p.entries) >= maxEntries || from.entries >= maxEntriesOfSender {
 				p.missed = true
 				p.slots.forget(from)
 				continue
 			}
 			from.entries++
-			e = &entry{place: at, from: from}
-			p.entries[at] = e
+			e = &entry{place: key, from: from}
+			p.entries[key] = e
 		}
 		switch e.host = host; e.state {
 		case serving:
@@ -206,7 +206,7 @@ func (p *Pusher) ready(e *entry) {
 	p.slots.wait(e)
 }
 
-func (p *Pusher) rise(e *entry) {
+func (p *Pusher) endWait(e *entry) {
 	p.mu.Lock()
 	if e.state == waiting && p.entries[e.place] == e {
 		p.ready(e)
@@ -227,7 +227,7 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 		running.Go(func() {
 			next := p.serve(ctx, e)
 			p.mu.Lock()
-			p.slots.give(e)
+			p.slots.release(e)
 			p.settle(ctx, e, next, running)
 			p.mu.Unlock()
 			p.dispatch(ctx, running)
@@ -268,13 +268,13 @@ func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sy
 		running.Go(func() {
 			next.until(wait)
 			if wait.Err() == nil {
-				p.rise(e)
+				p.endWait(e)
 			}
 			stop()
 		})
 	default:
 		e.state = waiting
-		timer := time.AfterFunc(next.after, func() { p.rise(e) })
+		timer := time.AfterFunc(next.after, func() { p.endWait(e) })
 		e.stop = func() { timer.Stop() }
 	}
 }
@@ -287,32 +287,32 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 			done()
 		}
 	}()
-	one, d, state, err := p.prepare(ctx, e)
+	push, d, state, err := p.prepare(ctx, e)
 	switch {
 	case err != nil:
 		return p.fault(ctx, err)
-	case one == nil:
+	case push == nil:
 		return outcome{}
-	case d != nil && one.Busy.After(p.Now()):
-		return outcome{known: true, after: one.Busy.Sub(p.Now())}
+	case d != nil && push.Busy.After(p.Now()):
+		return outcome{known: true, after: push.Busy.Sub(p.Now())}
 	case d != nil:
 		e.idle = 0
-		after, err := p.try(ctx, one, d)
+		after, err := p.attempt(ctx, push, d)
 		if errors.Is(err, errGivenUp) {
-			return p.end(ctx, one)
+			return p.end(ctx, push)
 		}
 		if err != nil {
 			return p.fault(ctx, err)
 		}
 		if e.kept = nil; after == 0 {
-			e.kept = one
+			e.kept = push
 		}
 		return outcome{known: true, after: after}
 	case state.Terminal():
-		return p.end(ctx, one)
+		return p.end(ctx, push)
 	}
 	if e.kept != nil {
-		if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+		if err := p.Tasks.SaveProgress(ctx, push, task.Spend{}); err != nil {
 			return p.fault(ctx, err)
 		}
 		e.kept = nil
@@ -321,15 +321,15 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 		return outcome{} // the next turn reports the task again
 	}
 	follows = true
-	most := lookAfter(e.idle)
+	wait := checkInterval(e.idle)
 	e.idle++
-	pieces := !one.Quiet && one.Count < maxLive
-	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, most) }, drop: done}
+	pieces := !push.Quiet && push.Count < maxLive
+	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, wait) }, drop: done}
 }
 
-// prepare reads a task and encodes the next delivery. If the configuration has ended, one and d are
+// prepare reads a task and encodes the next delivery. If the configuration has ended, push and d are
 // nil.
-func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *delivery, state task.State, err error) {
+func (p *Pusher) prepare(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
 	select {
 	case p.loaded <- struct{}{}:
 		defer func() { <-p.loaded }()
@@ -345,7 +345,7 @@ func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *deli
 	}
 	read := b.Open[0]
 	read.Resume(e.kept)
-	return &read, next(&read, &b), b.State, nil
+	return &read, nextDelivery(&read, &b), b.State, nil
 }
 
 func (p *Pusher) fault(ctx context.Context, err error) outcome {
@@ -356,11 +356,11 @@ func (p *Pusher) fault(ctx context.Context, err error) outcome {
 	if ctx.Err() == nil {
 		p.logFault(ctx, err)
 	}
-	return outcome{known: true, after: again}
+	return outcome{known: true, after: retryDelay}
 }
 
-func (p *Pusher) end(ctx context.Context, one *task.Push) outcome {
-	if err := p.Tasks.EndPush(ctx, one); err != nil {
+func (p *Pusher) end(ctx context.Context, push *task.Push) outcome {
+	if err := p.Tasks.EndPush(ctx, push); err != nil {
 		return p.fault(ctx, err)
 	}
 	return outcome{}
@@ -368,9 +368,9 @@ func (p *Pusher) end(ctx context.Context, one *task.Push) outcome {
 
 // follow returns when a task must be checked: at once if its turn has ended, pieceGap after the
 // start of follow if pieces is set and an event has arrived, and after most at the latest.
-func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, most time.Duration) {
+func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, wait time.Duration) {
 	defer func() { done() }()
-	began, look := time.Now(), time.NewTimer(most)
+	began, look := time.Now(), time.NewTimer(wait)
 	defer look.Stop()
 	for {
 		select {

@@ -78,18 +78,18 @@ func (s *slots) take() *entry {
 	for range len(s.ring) {
 		from := s.ring[0]
 		s.ring = s.ring[1:]
-		at, least := -1, 0
+		index, least := -1, 0
 		for i, e := range from.ready {
-			all := e.shares()
-			full := slices.ContainsFunc(all[:], func(b bounded) bool { return s.byShare[b.share] >= b.most })
-			if n := s.byShare[all[0].share]; !full && (at < 0 || n < least) {
-				at, least = i, n
+			shares := e.shares()
+			full := slices.ContainsFunc(shares[:], func(b bounded) bool { return s.byShare[b.share] >= b.most })
+			if n := s.byShare[shares[0].share]; !full && (index < 0 || n < least) {
+				index, least = i, n
 			}
 		}
 		var e *entry
-		if at >= 0 {
-			e = from.ready[at]
-			from.ready = slices.Delete(from.ready, at, at+1)
+		if index >= 0 {
+			e = from.ready[index]
+			from.ready = slices.Delete(from.ready, index, index+1)
 		}
 		if len(from.ready) > 0 {
 			s.ring = append(s.ring, from)
@@ -106,7 +106,7 @@ func (s *slots) take() *entry {
 	return nil
 }
 
-func (s *slots) give(e *entry) {
+func (s *slots) release(e *entry) {
 	s.taken--
 	for _, b := range e.holds {
 		if s.byShare[b.share]--; s.byShare[b.share] == 0 {

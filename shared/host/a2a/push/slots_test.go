@@ -29,7 +29,7 @@ func TestSharesOfSlots(t *testing.T) {
 		if len(held) != tt.want {
 			t.Errorf("%s: %d slots, want %d", name, len(held), tt.want)
 		}
-		s.give(held[0])
+		s.release(held[0])
 		if s.take() == nil || s.take() != nil {
 			t.Errorf("%s: a slot that is given back is not taken once", name)
 		}
@@ -48,7 +48,7 @@ func TestRoomIsForWhatWasMissed(t *testing.T) {
 		t.Fatalf("missed %t, scan %t; want one that was missed and no scan yet", p.missed, p.scan)
 	}
 	e := p.slots.take()
-	p.slots.give(e)
+	p.slots.release(e)
 	p.settle(t.Context(), e, outcome{}, nil)
 	if !p.scan {
 		t.Error("there is room, and no scan")

@@ -26,7 +26,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
-	if found, ok, err := e.before(ctx, &t); ok || err != nil {
+	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
 		return found, err
 	}
 	if err := e.applyNext(ctx, &t); err != nil {
@@ -34,19 +34,19 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	}
 	h := e.handoff(&t)
 	o := e.options(&t)
-	o.Work, o.Shown = MaxWork, true
-	o.Accepted = h.writes(ctx)
+	o.Work, o.Streamed = MaxWork, true
+	o.AcceptWrites = h.writes(ctx)
 	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
 		out := e.Calls.Accept(ctx, t.Vacant, env, o)
 		return out, out.Problem == nil
 	}); err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			h.refused(ctx, refusal.Problem)
+			h.settleRefused(ctx, refusal.Problem)
 		}
-		return e.resent(ctx, &t, err)
+		return e.findResent(ctx, &t, err)
 	}
-	h.stored(ctx)
+	h.settleStored(ctx)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
 	}
@@ -62,7 +62,7 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 	}
 	owner := call.KeyOwner(env.From)
 	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from, Credential: by})
-	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, Handoff: func(row *call.RequestRow) ([]store.Write, error) {
+	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, HandoffWrites: func(row *call.RequestRow) ([]store.Write, error) {
 		h.turn.ID = EnvelopeTask(row.Hash)
 		m := Message{ID: "m-" + h.turn.ID, Context: "c-" + h.turn.ID, Role: User, Metadata: envelope.AppendMetadata(nil, env)}
 		if id := env.Payload.MessageID; id != nil {
@@ -75,15 +75,15 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 			m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
 		}
 		h.turn.Message = m
-		h.task = h.turn.begun(h.began)
+		h.task = h.turn.submittedTask(h.began)
 		return h.writes(ctx)(row)
 	}})
 	switch {
 	case h.settle == nil:
 	case out.State == call.Pending:
-		h.stored(ctx)
+		h.settleStored(ctx)
 	default:
-		h.refused(ctx, out.Problem)
+		h.settleRefused(ctx, out.Problem)
 	}
 	return out
 }
@@ -98,7 +98,7 @@ type handoff struct {
 
 func (e *Engine) handoff(t *Turn) *handoff {
 	began := e.Now().UTC().Truncate(time.Microsecond)
-	return &handoff{engine: e, turn: t, began: began, task: t.begun(began)}
+	return &handoff{engine: e, turn: t, began: began, task: t.submittedTask(began)}
 }
 
 // writes returns the writes for the commit of the call's row. It sends the message to the queue.
@@ -117,12 +117,12 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 		var writes []store.Write
 		var err error
 		if t.Continue {
-			writes, err = e.continued(ctx, t, nil, row)
+			writes, err = e.continueWrites(ctx, t, nil, row)
 		} else if err = e.notifyFirst(ctx, t); err == nil {
 			head := t.head(h.began)
 			head.Position, head.Background, head.Sender = row.Position, true, sender
 			writes, err = e.newTask(ctx, t, head, &h.task)
-			writes = append(writes, t.takesPlace(sender))
+			writes = append(writes, t.placeWrite(sender))
 		}
 		if err != nil {
 			return nil, err
@@ -136,22 +136,22 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 	}
 }
 
-func (t *Turn) takesPlace(sender Sender) store.Write {
-	most := int64(MaxBackground)
+func (t *Turn) placeWrite(sender Sender) store.Write {
+	limit := int64(MaxBackground)
 	if sender.IsAccount() {
-		most = maxPaid
+		limit = maxPaid
 	}
-	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: most}
+	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: limit}
 }
 
-func (h *handoff) stored(ctx context.Context) {
+func (h *handoff) settleStored(ctx context.Context) {
 	if h.settle != nil {
 		h.settle(ctx, true)
 	}
 	h.engine.announce(h.turn)
 }
 
-func (h *handoff) refused(ctx context.Context, p *problem.Error) {
+func (h *handoff) settleRefused(ctx context.Context, p *problem.Error) {
 	if h.settle != nil {
 		h.settle(ctx, p.Kind == problem.Unavailable)
 	}
@@ -194,7 +194,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	}
 	// The status has the time at which the message arrived, because it does not change while the
 	// turn waits.
-	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Task: ref.ID, Began: l.task.Status.Time, Reply: replyIDs(ref.ID, l.task.Context)}
+	o := call.Options{Work: MaxWork, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Began: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	d := l.head.Dispatch
 	r.dispatch = d
 	if by := l.turn.by; by != nil {
@@ -208,7 +208,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	if d != nil && len(l.task.History) > 1 {
 		r.continueLog(ctx)
 	}
-	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d, r)
+	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.lastUserMessage(), first: &l.task.History[0]}), ref, d, r)
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
@@ -235,7 +235,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	return e.abandon(ctx, l)
 }
 
-func (t *Task) asked() *Message {
+func (t *Task) lastUserMessage() *Message {
 	for i, m := range slices.Backward(t.History) {
 		if m.Role == User {
 			if i == 0 {
@@ -263,14 +263,14 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		if err := e.claimWaiting(ctx, r, l); err != nil || l.head.State != Working {
 			return nil, err
 		}
-		return e.begun(r, l), nil
+		return e.startTurn(r, l), nil
 	case l.head.Dispatch != nil && l.turn.by != nil: // an answer to the agent's question
 		t := Turn{Credential: *l.turn.by}
 		t.applyDispatch(l.head.Dispatch)
 		if err := e.recheck(ctx, &t); problem.Is(err, problem.Unavailable) {
 			return nil, err
 		} else if err != nil {
-			return nil, e.refuseTurn(ctx, l, problem.Of(err))
+			return nil, e.refuseTurn(ctx, l, problem.AsError(err))
 		}
 	}
 	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
@@ -307,10 +307,10 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.begun(r, l), nil
+	return e.startTurn(r, l), nil
 }
 
-func (e *Engine) begun(r *runner, l *loaded) *loaded {
+func (e *Engine) startTurn(r *runner, l *loaded) *loaded {
 	e.hub.wake(r.ref.partition())
 	r.began, r.task = l.head.Began, l.task
 	r.next++

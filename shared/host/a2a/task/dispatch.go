@@ -128,10 +128,10 @@ func accountOf(o call.Owner) string {
 // that have passed their deadlines do not count, because the next reader fails them. Concurrent
 // dispatches may exceed the limit by their number.
 func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
-	all, ofVacant := 0, 0
-	for d, err := range store.All(ctx, e.Store, UnfinishedDocs.All(accountOf(r.Owner))) {
+	total, ofVacant := 0, 0
+	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOf(r.Owner))) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		entry, err := UnfinishedDocs.Parse(d)
 		if err != nil {
@@ -140,12 +140,12 @@ func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
 		if !e.Now().Before(entry.Deadline) {
 			continue
 		}
-		if all++; entry.Vacant == r.Vacant {
+		if total++; entry.Vacant == r.Vacant {
 			ofVacant++
 		}
 	}
 	switch {
-	case all >= MaxUnfinished:
+	case total >= MaxUnfinished:
 		return problem.New(problem.TooMany, "the limit of %d unfinished tasks is reached; cancel a task, or wait until one ends", MaxUnfinished)
 	case ofVacant >= MaxUnfinishedOfVacant:
 		return problem.New(problem.TooMany, "the limit of %d unfinished tasks at this agent is reached; cancel a task, or wait until one ends", MaxUnfinishedOfVacant)
@@ -181,7 +181,7 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 	case d.Deadline.After(last):
 		d.Deadline = last
 	}
-	task := t.begun(began)
+	task := t.submittedTask(began)
 	sender := SenderOf(t.Owner, t.From)
 	h := t.head(began)
 	h.Sender, h.Dispatch = sender, &d
@@ -195,7 +195,7 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		if known, err := tx.Doc(ctx, t.headKey()); err != nil || known.Version > 0 {
+		if head, err := tx.Doc(ctx, t.headKey()); err != nil || head.Version > 0 {
 			return cmp.Or[error](err, errDispatched)
 		}
 		d.Warnings = warnings
@@ -210,11 +210,11 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 			store.Put{Key: t.unfinishedKey(), WriteID: tx.ID, Data: entry, Expires: expires},
 			store.Put{
 				Key: DispatchedDocs.Key(owner, t.ID), WriteID: tx.ID, Data: entry, Expires: expires,
-				Index: DispatchedDocs.Listed(newestFirst(began)+"#"+t.ID, owner),
+				Index: DispatchedDocs.IndexKey(newestFirstKey(began)+"#"+t.ID, owner),
 			})...)
 		return nil
 	})
-	settle(ctx, err == nil || problem.Is(store.Problem(err), problem.Unavailable)) // if the store is unavailable, the task may be stored
+	settle(ctx, err == nil || problem.Is(store.AsProblem(err), problem.Unavailable)) // if the store is unavailable, the task may be stored
 	switch {
 	case err == nil:
 		return Dispatched{t.Ref, task, d, began}, nil
@@ -225,7 +225,7 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 	case errors.Is(err, store.ErrTooLarge):
 		return Dispatched{}, problem.Wrap(problem.TooLarge, err, "the task is too large to keep")
 	}
-	return Dispatched{}, store.Problem(err)
+	return Dispatched{}, store.AsProblem(err)
 }
 
 func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string) (d Dispatched, err error) {
@@ -235,7 +235,7 @@ func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string
 	entry, doc, err := DispatchedDocs.Get(ctx, e.Store, DispatchedDocs.Key(owner.String(), id))
 	switch {
 	case err != nil:
-		return d, store.Problem(err)
+		return d, store.AsProblem(err)
 	case doc.Version == 0:
 		return d, ErrNotFound
 	}
@@ -257,22 +257,22 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d Dispatched, err e
 // the next page, or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty page may
 // have a next page. fits is first called with only the state of a task. If fits returns true, the
 // texts are read and fits is called again.
-func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (all []Dispatched, next string, err error) {
+func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (tasks []Dispatched, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return nil, "", problem.Invalid("cursor", "next of an earlier answer", clip(cursor))
 	}
-	r := DispatchedDocs.Indexed(owner.String())
+	r := DispatchedDocs.IndexRange(owner.String())
 	r.First = cmp.Or(string(after), r.First)
 	scanned, bytes := 0, 0
-	for doc, err := range store.Items(store.Pages(ctx, e.Store, r, maxScanned)) {
+	for doc, err := range store.Flatten(store.Pages(ctx, e.Store, r, maxScanned)) {
 		switch {
 		case err != nil:
-			return nil, "", store.Problem(err)
-		case doc.Index.Sort == string(after) || doc.Expired(e.Now()):
+			return nil, "", store.AsProblem(err)
+		case doc.Index.Sort == string(after) || doc.IsExpired(e.Now()):
 			continue
-		case len(all) == size || scanned == maxScanned || bytes > MaxPageBytes:
-			return all, next, nil
+		case len(tasks) == size || scanned == maxScanned || bytes > MaxPageBytes:
+			return tasks, next, nil
 		}
 		scanned, next = scanned+1, base64.RawURLEncoding.EncodeToString([]byte(doc.Index.Sort))
 		entry, err := DispatchedDocs.Parse(doc)
@@ -285,10 +285,10 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 		case err != nil:
 			return nil, "", err
 		default:
-			all, bytes = append(all, d), bytes+d.Task.size()
+			tasks, bytes = append(tasks, d), bytes+d.Task.size()
 		}
 	}
-	return all, "", nil
+	return tasks, "", nil
 }
 
 // loadFitting returns a dispatched task, or ErrNotFound if the task does not fit. It reads the
@@ -297,12 +297,12 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
 	case err != nil:
-		return d, store.Problem(err)
-	case doc.Version == 0 || doc.Expired(e.Now()) || h.Dispatch == nil:
+		return d, store.AsProblem(err)
+	case doc.Version == 0 || doc.IsExpired(e.Now()) || h.Dispatch == nil:
 		return d, ErrNotFound
 	}
 	d = Dispatched{r, Task{ID: r.ID, Status: Status{State: h.State, Time: h.Changed}}, *h.Dispatch, h.Began}
-	if !h.abandoned(e.Now()) && !fits(&d) {
+	if !h.isAbandoned(e.Now()) && !fits(&d) {
 		return d, ErrNotFound
 	}
 	if err := e.listing.Acquire(ctx, MaxBytes); err != nil {
@@ -336,13 +336,13 @@ func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
 	t := Turn{Ref: l.ref, Credential: *l.turn.by}
 	t.applyDispatch(l.head.Dispatch)
 	if err = e.recheck(ctx, &t); err == nil {
-		err = e.Sign(ctx, &t, l.task.Context, *l.task.asked(), "")
+		err = e.Sign(ctx, &t, l.task.Context, *l.task.lastUserMessage(), "")
 	}
 	h := l.head
 	if err == nil {
 		o := e.options(&t)
-		o.Work, o.Shown = MaxWork, true
-		o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		o.Work, o.Streamed = MaxWork, true
+		o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
 			n := len(l.events) + 1
 			h.State, h.Caller, h.Position, h.Background, h.Changed = Working, t.Caller, row.Position, true, began
 			h.Lease, h.Runner, h.Shares, h.Events = e.Now().Add(lease).UTC(), r.id, shares, n
@@ -356,14 +356,14 @@ func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
 			}
 			h.Bytes = l.size + len(event.Data)
 			put, err := h.put(l.ref, l.version, id)
-			return append([]store.Write{put, event, t.takesPlace(h.Sender)}, counts...), err
+			return append([]store.Write{put, event, t.placeWrite(h.Sender)}, counts...), err
 		}
 		_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
 			out := e.Calls.Accept(ctx, t.Vacant, env, o)
 			return out, out.Problem == nil
 		})
 	}
-	switch p := problem.Of(err); {
+	switch p := problem.AsError(err); {
 	case err == nil:
 		l.head, l.task.Status.Time = h, began
 		r.next = h.Events
@@ -390,8 +390,8 @@ func (t *Turn) applyDispatch(d *Dispatch) {
 	if d == nil {
 		return
 	}
-	if left := d.RemainingBudget(); left != nil && (t.Most == nil || *left < *t.Most) {
-		t.Most = left
+	if left := d.RemainingBudget(); left != nil && (t.MaxPrice == nil || *left < *t.MaxPrice) {
+		t.MaxPrice = left
 	}
 	t.dispatch, t.IsTask, t.IsOwn = d, true, d.IsOwn
 }
@@ -418,12 +418,12 @@ func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error 
 // applyNext applies the settings of a dispatched task to the turn of its next message. The method
 // continued later compares them with the settings at the time of its commit.
 func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
-	if !t.Continue || t.Owner.Signs() {
+	if !t.Continue || t.Owner.SignsMessages() {
 		return nil
 	}
 	h, _, err := HeadDocs.Get(ctx, e.Store, t.headKey())
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	t.applyDispatch(h.Dispatch)
 	return e.recheck(ctx, t)

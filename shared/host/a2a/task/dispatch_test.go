@@ -54,7 +54,7 @@ func newTeam(t *testing.T, of substrate.Substrate) *team {
 	t.Helper()
 	d := &directory{vacants: map[identity.ID]call.Vacant{}}
 	w := newWorld(t, of, func(c *call.Config) {
-		v := call.Vacant(c.Directory.(call.Single))
+		v := call.Vacant(c.Directory.(call.SingleVacant))
 		d.vacants[v.ID], c.Directory = v, d
 	})
 	keys := guests.New(store.Updater{Store: w.store.Store, Rand: rand.Reader}, must(local.FromHex(strings.Repeat("5a", 32), rand.Reader)), rand.Reader)
@@ -118,7 +118,7 @@ func (w *team) reply(r task.Ref, text string) task.Turn {
 // unfinished returns the number of unfinished tasks of acme.
 func (w *team) unfinished() (n int) {
 	w.t.Helper()
-	for _, err := range store.All(w.t.Context(), w.store.Store, task.UnfinishedDocs.All(call.AccountOwner("acme", "").String())) {
+	for _, err := range store.Documents(w.t.Context(), w.store.Store, task.UnfinishedDocs.Range(call.AccountOwner("acme", "").String())) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 		}
 		head := must(w.store.Store.Doc(ctx, task.HeadDocs.Key(message)))
 		data := strings.Replace(string(head.Data), `"budget":10`, `"budget":10,"spent":7`, 1)
-		put := store.Put{Key: head.Key, If: head.Version, WriteID: store.WriteID{1}, Data: []byte(data), Index: head.Index, Expires: head.Expires}
+		put := store.Put{Key: head.Key, IfVersion: head.Version, WriteID: store.WriteID{1}, Data: []byte(data), Index: head.Index, Expires: head.Expires}
 		if err := w.store.Store.Commit(ctx, put); err != nil {
 			t.Errorf("the cost of the turn is not stored: %v", err)
 		}
@@ -470,7 +470,7 @@ func TestATaskThatWaitedForTwentyMinutesRuns(t *testing.T) {
 		}
 		w.clock.advance(5 * time.Minute)
 	}
-	if err := w.store.Commit(t.Context(), store.Put{Key: share, If: 1, WriteID: store.WriteID{2}}); err != nil {
+	if err := w.store.Commit(t.Context(), store.Put{Key: share, IfVersion: 1, WriteID: store.WriteID{2}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Work(t.Context(), message); err != nil {
@@ -579,7 +579,7 @@ func TestAHundredTasksOfTenAccountsEndOnce(t *testing.T) {
 // An earlier program knows no dispatched tasks, and reads heads of format 1.
 func TestAnEarlierProgramDoesNotReadDispatchedTasks(t *testing.T) {
 	w := newTeam(t, says("done"))
-	earlier := store.JSON[struct{ State string }](1)
+	earlier := store.JSONCodec[struct{ State string }](1)
 	_, dispatched := w.dispatch("hi")
 	if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
 		t.Fatal(err)
@@ -808,7 +808,7 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	if got := trace(started.Ref); len(got) != 0 {
 		t.Errorf("a task that was not dispatched has the trace %v", got)
 	}
-	for d, err := range store.All(t.Context(), w.store.Store, task.TraceDocs.All(message)) {
+	for d, err := range store.Documents(t.Context(), w.store.Store, task.TraceDocs.Range(message)) {
 		if err != nil || strings.Contains(string(d.Data), "secret") {
 			t.Errorf("a stored trace: %q, %v", d.Data, err)
 		}

@@ -15,61 +15,61 @@ var (
 	// HeadDocs contains the state of each task. The index lists the tasks of an owner at a vacant,
 	// most recent status first.
 	HeadDocs = store.Kind[head]{
-		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.VerifyNot},
 		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
 	}
 	EventDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// RecentDocs contains the turns of the last minutes, newest first, by the hash of payer, vacant
 	// and message.
 	RecentDocs = store.Kind[recent]{
-		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[recent](1),
+		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[recent](1),
 	}
 	// TraceDocs contains the sealed traces of dispatched tasks. They sort after the head, so
 	// readers of the task do not read them.
 	TraceDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// LogDocs contains the sealed logs of dispatched tasks. The key of each document ends with the
 	// number of its last event. The documents sort after the head.
 	LogDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// PushDocs contains the push configurations. The index lists the configurations whose
 	// deliveries have not ended.
 	PushDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes", Verify: store.Unread},
+		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// TurnDocs contains the number of background turns of each vacant.
 	TurnDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Of: store.OfVacant, Verify: store.Unread},
+		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	// DispatchedDocs contains the dispatched tasks of an owner by id. The index lists the newest
 	// first.
 	DispatchedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "dispatched task", Partition: "team#*", Sort: "*", Index: "team#*", Verify: store.Unread},
-		Codec: store.JSON[dispatchedTask](1),
+		Shape: store.Shape{Name: "dispatched task", Partition: "team#*", Sort: "*", Index: "team#*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[dispatchedTask](1),
 	}
 	// UnfinishedDocs contains the unfinished dispatched tasks of an account by id.
 	UnfinishedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[dispatchedTask](1),
+		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[dispatchedTask](1),
 	}
 	// RunningDocs contains the numbers of running background turns, per share and day.
 	RunningDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	// PushedDocs contains the numbers of pushed bytes, per task and per sender and hour.
 	PushedDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 )
@@ -78,8 +78,8 @@ var (
 // dispatched task for a task whose call is lost, and fail it. Such a program cannot read the new
 // format, and leaves the task to this program.
 var (
-	plainHeads      = store.JSON[head](1)
-	dispatchedHeads = store.JSON[head](2)
+	plainHeads      = store.JSONCodec[head](1)
+	dispatchedHeads = store.JSONCodec[head](2)
 )
 
 func decodeHead(d store.Doc) (head, error) {

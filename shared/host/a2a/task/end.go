@@ -16,9 +16,9 @@ var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and can
 
 func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
 	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: HeadDocs.Sort}
-	for d, err := range store.All(ctx, e.Store, rest) {
+	for d, err := range store.Documents(ctx, e.Store, rest) {
 		if err != nil {
-			return 0, 0, store.Problem(err)
+			return 0, 0, store.AsProblem(err)
 		}
 		n++
 		size += len(d.Data)
@@ -46,7 +46,7 @@ var errMore = problem.New(problem.Conflict, "the task has new events")
 func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return nil, ErrNotFound
@@ -152,9 +152,9 @@ func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 			canceled := problem.New(problem.Canceled, "the caller canceled the task")
 			return e.Calls.Void(ctx, l.pair(), l.head.Position, canceled, o)
 		}
-		o.Reply = replyIDs(l.ref.ID, l.task.Context)
+		o.CompleteReply = replyIDs(l.ref.ID, l.task.Context)
 		part := call.Partial{Text: l.turn.said, Usage: l.turn.used, Began: l.task.Status.Time}
-		return e.Calls.Cut(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
+		return e.Calls.CutAnswer(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
 	}
 	return e.finish(ctx, l, decide, func(d *call.Decision) end {
 		s := Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: problem.Canceled.String()}
@@ -196,7 +196,7 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 	if l.head.Position > 0 { // a task that was stored with its answer has no turn to decide
 		state, err = decide(call.Options{
 			Task: l.ref.ID, Began: l.task.Status.Time,
-			Decided: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
+			DecideWrites: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 				wrote = true
 				return ends(ctx, d, d.Reply == nil)
 			},
@@ -221,6 +221,6 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 		return nil
 	}
 	e.hub.wake(l.ref.partition())
-	e.pushed(l.ref)
+	e.notifyPush(l.ref)
 	return err
 }

@@ -61,7 +61,7 @@ type sessionLog struct {
 // ReadLog returns the events in the log of a dispatched task whose numbers are greater than after.
 // The caller must check who may read them.
 func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, error) {
-	docs := LogDocs.All(r.message())
+	docs := LogDocs.Range(r.message())
 	docs.First = logKey(r, after+1).Sort
 	events, err := readEntries[LogEvent](ctx, e, docs)
 	return slices.DeleteFunc(events, func(e LogEvent) bool {
@@ -78,10 +78,10 @@ func logKey(r Ref, last int) store.Key { return LogDocs.Key(r.message(), fmt.Spr
 // continueLog counts the events of earlier turns. If they cannot be read, the turn is not logged,
 // because its events would replace the earlier ones.
 func (r *runner) continueLog(ctx context.Context) {
-	all, err := r.engine.ReadLog(ctx, r.ref, 0)
+	entries, err := r.engine.ReadLog(ctx, r.ref, 0)
 	l := &r.log
 	l.full = err != nil
-	for _, e := range all {
+	for _, e := range entries {
 		b, _ := json.Marshal(e) // was decoded from JSON
 		l.size, l.count, l.full = l.size+len(b), e.N, l.full || e.Type == LogTruncated
 	}
@@ -149,22 +149,22 @@ func (w *Work) Log(t LogType, data LogData) {
 	}
 }
 
-func mergePaths(all, more []string) []string {
-	all = slices.Concat(all, more)
-	slices.Sort(all)
-	all = slices.Compact(all)
+func mergePaths(paths, more []string) []string {
+	paths = slices.Concat(paths, more)
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
 	size := 0
-	for i, path := range all {
+	for i, path := range paths {
 		if size += len(path); size > maxWritten {
-			return all[:i]
+			return paths[:i]
 		}
 	}
-	return all
+	return paths
 }
 
 // IsUnfinished reports whether a dispatched task has not ended and is not due to be failed by its
 // next reader.
 func IsUnfinished(ctx context.Context, from store.Reader, r Ref, now time.Time) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, from, r.headKey())
-	return err == nil && d.Version > 0 && !d.Expired(now) && !h.State.Terminal() && !h.abandoned(now), store.Problem(err)
+	return err == nil && d.Version > 0 && !d.IsExpired(now) && !h.State.Terminal() && !h.isAbandoned(now), store.AsProblem(err)
 }

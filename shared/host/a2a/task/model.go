@@ -54,8 +54,8 @@ func States() []State {
 }
 
 func (s State) Terminal() bool {
-	next, known := transitions[s]
-	return known && len(next) == 0
+	next, isKnown := transitions[s]
+	return isKnown && len(next) == 0
 }
 
 func (s State) Active() bool { return s == Submitted || s == Working }
@@ -71,16 +71,16 @@ var engineNames = map[State]string{
 
 func (s State) EngineName() string { return cmp.Or(engineNames[s], engineNames[Failed]) }
 
-func ParseEngineName(name string) (all []State, err error) {
+func ParseEngineName(name string) (states []State, err error) {
 	for _, s := range States() {
 		if engineNames[s] == name {
-			all = append(all, s)
+			states = append(states, s)
 		}
 	}
-	if len(all) == 0 {
+	if len(states) == 0 {
 		return nil, problem.Invalid("state", "pending, working, input_required, completed, cancelled or failed", clip(name))
 	}
-	return all, nil
+	return states, nil
 }
 
 // Role is the sender of a message.
@@ -168,7 +168,7 @@ type Message struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
-	Cut        call.Cut        `json:"cut,omitempty"`        // reason why this answer is incomplete
+	Cut        call.CutReason  `json:"cut,omitempty"`        // reason why this answer is incomplete
 	Receipt    string          `json:"receipt,omitempty"`    // path of this answer's receipt, or "" if it has no price
 }
 
@@ -194,7 +194,7 @@ type Status struct {
 	Paid *call.Paid `json:"paid,omitempty"`
 }
 
-func (s *Status) Cut() call.Cut {
+func (s *Status) Cut() call.CutReason {
 	if s.Message == nil {
 		return ""
 	}
@@ -284,14 +284,14 @@ func (t *Task) Apply(e Event) {
 func (t *Task) add(c *Chunk) {
 	// Do not modify artifacts in place, because events refer to them.
 	t.Artifacts = slices.Clone(t.Artifacts)
-	at := slices.IndexFunc(t.Artifacts, func(a Artifact) bool { return a.ID == c.Artifact.ID })
+	index := slices.IndexFunc(t.Artifacts, func(a Artifact) bool { return a.ID == c.Artifact.ID })
 	switch {
-	case at < 0:
+	case index < 0:
 		t.Artifacts = append(t.Artifacts, c.Artifact)
 	case c.Append:
-		t.Artifacts[at].join(c.Artifact.Parts)
+		t.Artifacts[index].join(c.Artifact.Parts)
 	default:
-		t.Artifacts[at] = c.Artifact
+		t.Artifacts[index] = c.Artifact
 	}
 }
 
@@ -357,15 +357,15 @@ func (m *Message) view(envelopes bool) *Message {
 	if !envelopes {
 		v.Metadata = nil
 	}
-	for _, one := range []struct{ name, value string }{{CutMember, string(m.Cut)}, {ReceiptMember, m.Receipt}} {
-		if one.value == "" {
+	for _, member := range []struct{ name, value string }{{CutMember, string(m.Cut)}, {ReceiptMember, m.Receipt}} {
+		if member.value == "" {
 			continue
 		}
 		open := []byte("{")
 		if v.Metadata != nil { // an object with members
 			open = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
 		}
-		v.Metadata = fmt.Appendf(open, "%q:%q}", one.name, one.value)
+		v.Metadata = fmt.Appendf(open, "%q:%q}", member.name, member.value)
 	}
 	return &v
 }

@@ -56,11 +56,11 @@ func ParseNotice(s string) (n Notice, err error) {
 
 // notify sends a notice. It is called before the commit of the events, so that every stored event
 // has a notice.
-func (e *Engine) notify(ctx context.Context, n Notice, of Sender) error {
+func (e *Engine) notify(ctx context.Context, n Notice, sender Sender) error {
 	if e.Notices == nil {
 		return nil
 	}
-	if err := e.Notices.SendAfter(ctx, n.String(), of, 0); err != nil {
+	if err := e.Notices.SendAfter(ctx, n.String(), sender, 0); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; the same request may be sent again")
 	}
 	return nil

@@ -61,7 +61,7 @@ func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.
 		return store.Doc{}, problem.Wrap(problem.Internal, err, "push configuration")
 	}
 	data, err := e.seal(ctx, k, b)
-	return store.Doc{Key: k, Data: data, Index: PushDocs.Listed(k.Partition + "#" + k.Sort)}, err
+	return store.Doc{Key: k, Data: data, Index: PushDocs.IndexKey(k.Partition + "#" + k.Sort)}, err
 }
 
 func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
@@ -84,7 +84,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	if err != nil {
 		return c, err
 	}
-	of := Notice{Task: r, Events: len(l.events)}
+	notice := Notice{Task: r, Events: len(l.events)}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, err := e.pushDocs(ctx, r)
 		if err != nil {
@@ -98,7 +98,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		if err != nil {
 			return err
 		}
-		of.Slot, of.SetAt = slotOf(w.Key), w.If+1
+		notice.Slot, notice.SetAt = slotOf(w.Key), w.IfVersion+1
 		if l.head.State.Terminal() {
 			h, err := e.readHead(ctx, tx, r)
 			if err != nil {
@@ -117,12 +117,12 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		return nil
 	})
 	if err != nil {
-		return c, store.Problem(err)
+		return c, store.AsProblem(err)
 	}
-	e.pushed(r)
+	e.notifyPush(r)
 	// Notify after the commit, because the worker must find the configuration. If notify fails, the
 	// caller adds the configuration again.
-	return c, e.notify(context.WithoutCancel(ctx), of, SenderOf(r.Owner, c.From))
+	return c, e.notify(context.WithoutCancel(ctx), notice, SenderOf(r.Owner, c.From))
 }
 
 // pushSlot is one of a task's slots for configurations.
@@ -132,9 +132,9 @@ type pushSlot struct {
 }
 
 func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
-	at, taken := map[store.Key]uint64{}, map[store.Key]bool{}
+	versions, taken := map[store.Key]uint64{}, map[store.Key]bool{}
 	for _, d := range docs {
-		if at[d.Key] = d.Version; isRemoved(&d) {
+		if versions[d.Key] = d.Version; isRemoved(&d) {
 			continue
 		}
 		c, err := e.readPush(ctx, d)
@@ -148,19 +148,19 @@ func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string
 	}
 	for slot := 1; slot <= MaxPushConfigs; slot++ {
 		if k := r.pushKey(slot); !taken[k] {
-			return pushSlot{k, at[k]}, nil
+			return pushSlot{k, versions[k]}, nil
 		}
 	}
 	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
 }
 
-func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
-	c.SetAt = at.version + 1
-	d, err := e.pushDoc(ctx, at.key, c)
-	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
+func (e *Engine) pushPut(ctx context.Context, h *head, slot pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
+	c.SetAt = slot.version + 1
+	d, err := e.pushDoc(ctx, slot.key, c)
+	return store.Put{Key: d.Key, IfVersion: slot.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
 }
 
-func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error) {
+func (e *Engine) Pushes(ctx context.Context, r Ref) (configs []PushConfig, err error) {
 	if _, err := e.current(ctx, r); err != nil {
 		return nil, err
 	}
@@ -176,14 +176,14 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c.PushConfig)
+		configs = append(configs, c.PushConfig)
 	}
-	return all, nil
+	return configs, nil
 }
 
 func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
-	docs, _, err := e.Store.Docs(ctx, PushDocs.All(r.message()), MaxPushConfigs, "")
-	return docs, store.Problem(err)
+	docs, _, err := e.Store.Docs(ctx, PushDocs.Range(r.message()), MaxPushConfigs, "")
+	return docs, store.AsProblem(err)
 }
 
 func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
@@ -192,7 +192,7 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 	if _, err := e.current(ctx, r); err != nil {
 		return err
 	}
-	return store.Problem(e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, err := e.pushDocs(ctx, r)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 				return err
 			}
 			if c.ID == id {
-				tx.Add(store.Put{Key: d.Key, If: d.Version, WriteID: tx.ID, Expires: d.Expires})
+				tx.Add(store.Put{Key: d.Key, IfVersion: d.Version, WriteID: tx.ID, Expires: d.Expires})
 			}
 		}
 		return nil
@@ -223,13 +223,13 @@ type Push struct {
 	doc store.Doc
 }
 
-func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, next string, err error) {
-	docs, next, err := e.Store.Docs(ctx, PushDocs.Indexed(), 100, cursor)
+func (e *Engine) OpenPushes(ctx context.Context, cursor string) (pushes []Push, next string, err error) {
+	docs, next, err := e.Store.Docs(ctx, PushDocs.IndexRange(), 100, cursor)
 	if err != nil {
-		return nil, "", store.Problem(err)
+		return nil, "", store.AsProblem(err)
 	}
 	for _, d := range docs {
-		if d.Expired(e.Now()) {
+		if d.IsExpired(e.Now()) {
 			continue
 		}
 		parts, ok := PushDocs.Parts(d.Key)
@@ -241,10 +241,10 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 			return nil, "", err
 		}
 		if p, ok := e.openPush(ctx, d, r); ok {
-			all = append(all, p)
+			pushes = append(pushes, p)
 		}
 	}
-	return all, next, nil
+	return pushes, next, nil
 }
 
 func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
@@ -284,10 +284,10 @@ type Spend struct {
 // ErrSpent means that a delivery attempt exceeds a limit.
 var ErrSpent = errors.New("a bound of notifications is reached")
 
-// Keep stores the progress of the deliveries and counts the cost of the next attempt. The error is
+// SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. The error is
 // a conflict if the configuration was removed or replaced or has ended, or if another process was
 // faster. If a limit is exceeded, the error is ErrSpent and the progress is not stored.
-func (e *Engine) Keep(ctx context.Context, p *Push, take Spend) error {
+func (e *Engine) SaveProgress(ctx context.Context, p *Push, take Spend) error {
 	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside .
 	if err != nil {
 		return err
 	}
-	w := store.Put{Key: p.doc.Key, If: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(p.Delivered), Index: index, Expires: p.doc.Expires}
+	w := store.Put{Key: p.doc.Key, IfVersion: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(p.Delivered), Index: index, Expires: p.doc.Expires}
 	if err := e.updater().Commit(ctx, append(beside, w)...); err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside .
 // this process. OnPush must be called before the first request, and fn must not block.
 func (e *Engine) OnPush(fn func(Ref)) { e.onPush = fn }
 
-func (e *Engine) pushed(r Ref) {
+func (e *Engine) notifyPush(r Ref) {
 	if e.onPush != nil {
 		e.onPush(r)
 	}

@@ -60,14 +60,14 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	found := false
 	var damage error
 	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: HeadDocs.Sort + "\x00"}
-	for d, err := range store.All(ctx, e.Store, r) {
+	for d, err := range store.Documents(ctx, e.Store, r) {
 		if err != nil {
-			return store.Problem(err)
+			return store.AsProblem(err)
 		}
 		switch {
 		case d.Key.Sort != HeadDocs.Sort && damage == nil:
 			damage = e.take(ctx, l, d)
-		case d.Key.Sort == HeadDocs.Sort && d.Expired(e.Now()):
+		case d.Key.Sort == HeadDocs.Sort && d.IsExpired(e.Now()):
 			return ErrNotFound
 		case d.Key.Sort == HeadDocs.Sort:
 			found, l.version = true, d.Version
@@ -104,7 +104,7 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 		return problem.New(problem.TooLarge, "task %s is too large to read", l.ref.ID)
 	}
 	s, err := e.openEvent(ctx, d)
-	if errors.Is(err, textkeys.ErrGone) {
+	if errors.Is(err, textkeys.ErrDestroyed) {
 		return ErrNotFound
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if err != nil {
 		return problem.Invalid("pageToken", "nextPageToken of an earlier answer", clip(q.Token))
 	}
-	heads, total, err := e.listed(ctx, &q, string(after))
+	heads, total, err := e.listHeads(ctx, &q, string(after))
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	g.SetLimit(parallel)
 	for i := range tasks {
 		r := q.Ref
-		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // follows the 16 digits of newestFirst and "#"
+		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // follows the 16 digits of newestFirstKey and "#"
 		g.Go(func() error {
 			if parallel == 1 && read.Load() > MaxPageBytes {
 				return nil // the page ends before this task
@@ -263,15 +263,15 @@ type listedHead struct {
 	sort string
 }
 
-// listed reads matching heads after a sort key from the index, at most one more than a page, and
+// listHeads reads matching heads after a sort key from the index, at most one more than a page, and
 // counts all matching heads. The count ends above MaxListed, but the search for the page does not.
-func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
-	r := HeadDocs.Indexed(q.Ref.Vacant.String(), q.List.String())
+func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
+	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.List.String())
 	last := ""
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
 		if err != nil {
-			return nil, 0, store.Problem(err)
+			return nil, 0, store.AsProblem(err)
 		}
 		for _, d := range page {
 			h, err := HeadDocs.Parse(d)
@@ -279,7 +279,7 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 				return nil, 0, err
 			}
 			last = d.Index.Sort
-			if d.Expired(e.Now()) || q.Context != "" && h.Context != contextHash(q.Context) || q.State != "" && h.State != q.State ||
+			if d.IsExpired(e.Now()) || q.Context != "" && h.Context != contextHash(q.Context) || q.State != "" && h.State != q.State ||
 				!q.Since.IsZero() && !h.Changed.After(q.Since) {
 				continue
 			}
@@ -350,7 +350,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 
 func (e *Engine) follow(ctx context.Context, l *loaded) error {
 	err := e.extend(ctx, l)
-	if err != nil || !l.head.abandoned(e.Now()) {
+	if err != nil || !l.head.isAbandoned(e.Now()) {
 		return err
 	}
 	if err := e.abandon(ctx, l); err != nil && !errors.Is(err, errMore) {
@@ -428,18 +428,18 @@ func (h *hub) wake(partition string) {
 	}
 }
 
-// Answered returns the call of a task's last turn and its answer. The answer is nil if the call has
+// LastCall returns the call of a task's last turn and its answer. The answer is nil if the call has
 // not been answered.
-func (e *Engine) Answered(ctx context.Context, r Ref) (pair call.Pair, q call.RequestRow, a *call.ResponseRow, err error) {
+func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, q call.RequestRow, a *call.ResponseRow, err error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
 	case err != nil:
-		return pair, q, nil, store.Problem(err)
-	case d.Version == 0 || d.Expired(e.Now()):
+		return pair, q, nil, store.AsProblem(err)
+	case d.Version == 0 || d.IsExpired(e.Now()):
 		return pair, q, nil, ErrNotFound
 	}
 	pair = call.Pair{Caller: h.Caller, Vacant: r.Vacant}
-	q, a, err = e.Calls.Answered(ctx, pair, h.Position)
+	q, a, err = e.Calls.AnsweredCall(ctx, pair, h.Position)
 	return pair, q, a, err
 }
 
@@ -451,7 +451,7 @@ func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {
 
 func (e *Engine) IsActive(ctx context.Context, r Ref) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
-	return err == nil && d.Version > 0 && h.State.Active(), store.Problem(err)
+	return err == nil && d.Version > 0 && h.State.Active(), store.AsProblem(err)
 }
 
 func (l *loaded) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }

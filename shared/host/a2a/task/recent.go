@@ -41,35 +41,35 @@ type recent struct {
 // which begin with a digit.
 const repeated = "repeated"
 
-func Sent(vacant identity.ID, payer, what string) *Recent {
+func NewRecent(vacant identity.ID, payer, what string) *Recent {
 	sum := sha256.Sum256([]byte("vacancy recent v1\x1f" + vacant.String() + "\x1f" + payer + "\x1f" + what))
 	return &Recent{hash: hex.EncodeToString(sum[:])}
 }
 
-// Repeats returns the newest turn of r for a message that its client marks as a repeat, or "" if
+// FindRepeat returns the newest turn of r for a message that its client marks as a repeat, or "" if
 // there is no such turn. In that case, only one of several concurrent repeats can begin a turn, and
 // the others are refused with Conflict.
-func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) {
+func (e *Engine) FindRepeat(ctx context.Context, r *Recent) (id string, err error) {
 	r.repeats = true
 	from := e.Now().Add(-RecentTime)
 	last, d, err := RecentDocs.Get(ctx, e.Store, RecentDocs.Key(r.hash, repeated))
 	if err != nil {
-		return "", store.Problem(err)
+		return "", store.AsProblem(err)
 	}
 	r.version = d.Version
-	first := RecentDocs.All(r.hash)
+	first := RecentDocs.Range(r.hash)
 	first.Last = repeated
 	docs, _, err := e.Store.Docs(ctx, first, 1, "") // the newest turn
 	if err != nil {
-		return "", store.Problem(err)
+		return "", store.AsProblem(err)
 	}
 	for _, d := range docs {
-		one, err := RecentDocs.Parse(d)
+		turn, err := RecentDocs.Parse(d)
 		if err != nil {
 			return "", err
 		}
-		if one.At.After(last.At) {
-			last = one
+		if turn.At.After(last.At) {
+			last = turn
 		}
 	}
 	if last.At.Before(from) {
@@ -78,18 +78,18 @@ func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) 
 	return last.Task, nil
 }
 
-func recentUntil(at time.Time) time.Time {
-	return at.Add(RecentTime).UTC().Truncate(time.Second).Add(time.Second)
+func recentUntil(start time.Time) time.Time {
+	return start.Add(RecentTime).UTC().Truncate(time.Second).Add(time.Second)
 }
 
-func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, error) {
-	b, err := RecentDocs.Encode(recent{id, at})
+func (r *Recent) put(id string, start time.Time, write store.WriteID) (store.Put, error) {
+	b, err := RecentDocs.Encode(recent{id, start})
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "recent turn %s", id)
 	}
-	p := store.Put{Key: RecentDocs.Key(r.hash, newestFirst(at)+"-"+id), WriteID: write, Data: b, Expires: recentUntil(at)}
+	p := store.Put{Key: RecentDocs.Key(r.hash, newestFirstKey(start)+"-"+id), WriteID: write, Data: b, Expires: recentUntil(start)}
 	if r.repeats {
-		p.Key, p.If = RecentDocs.Key(r.hash, repeated), r.version
+		p.Key, p.IfVersion = RecentDocs.Key(r.hash, repeated), r.version
 	}
 	return p, nil
 }
@@ -115,7 +115,7 @@ type lostTurn struct {
 // request then receives the answer.
 func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
 	now := recent{id, e.Now().UTC()}
-	key := RecentDocs.Key(r.hash, lostPrefix+newestFirst(now.At)+"-"+id)
+	key := RecentDocs.Key(r.hash, lostPrefix+newestFirstKey(now.At)+"-"+id)
 	return e.updater().Update(ctx, func(_ context.Context, tx *store.Tx) error {
 		RecentDocs.Put(tx, store.Doc{Key: key, Expires: recentUntil(now.At)}, now)
 		return nil
@@ -133,7 +133,7 @@ func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
 				continue
 			}
 			if _, _, err := RecentDocs.Get(ctx, tx, t.key); err != nil {
-				return store.Problem(err)
+				return store.AsProblem(err)
 			}
 			RecentDocs.Put(tx, store.Doc{Key: t.key, Expires: recentUntil(t.At)}, recent{Task: id})
 		}
@@ -179,11 +179,11 @@ func (e *Engine) ReleaseLost(r *Recent, id string) {
 }
 
 func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []lostTurn, err error) {
-	all := RecentDocs.All(r.hash)
-	all.First, all.Last = lostPrefix, lostPrefix+"~"
-	docs, _, err := e.Store.Docs(ctx, all, maxLost, "")
+	lostRange := RecentDocs.Range(r.hash)
+	lostRange.First, lostRange.Last = lostPrefix, lostPrefix+"~"
+	docs, _, err := e.Store.Docs(ctx, lostRange, maxLost, "")
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	from := e.Now().Add(-RecentTime)
 	for _, d := range docs {

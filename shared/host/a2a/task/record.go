@@ -32,7 +32,9 @@ func (r Ref) headKey() store.Key { return HeadDocs.Key(r.message()) }
 
 func (r Ref) eventKey(n int) store.Key { return EventDocs.Key(r.message(), fmt.Sprintf("%06d", n)) }
 
-func newestFirst(at time.Time) string { return fmt.Sprintf("%016x", uint64(1<<63-1-at.UnixMicro())) }
+func newestFirstKey(timestamp time.Time) string {
+	return fmt.Sprintf("%016x", uint64(1<<63-1-timestamp.UnixMicro()))
+}
 
 // format is the first byte of a sealed text. The day of the key and the box follow.
 const format = 1
@@ -72,9 +74,9 @@ func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "task %s", r.ID)
 	}
-	p := store.Put{Key: r.headKey(), If: v, WriteID: id, Data: b, Expires: h.expires()}
+	p := store.Put{Key: r.headKey(), IfVersion: v, WriteID: id, Data: b, Expires: h.expires()}
 	if !h.List.IsZero() {
-		p.Index = HeadDocs.Listed(newestFirst(h.Changed)+"#"+r.ID, r.Vacant.String(), h.List.String())
+		p.Index = HeadDocs.IndexKey(newestFirstKey(h.Changed)+"#"+r.ID, r.Vacant.String(), h.List.String())
 	}
 	return p, nil
 }
@@ -95,8 +97,8 @@ func (h *head) expires() time.Time {
 	return end.Add(Kept).UTC().Truncate(time.Second)
 }
 
-// abandoned reports whether no process is running the turn or will run it.
-func (h *head) abandoned(now time.Time) bool {
+// isAbandoned reports whether no process is running the turn or will run it.
+func (h *head) isAbandoned(now time.Time) bool {
 	switch {
 	case h.State.Terminal():
 		return false
@@ -144,14 +146,14 @@ func (e *Engine) seal(ctx context.Context, k store.Key, plain []byte) ([]byte, e
 }
 
 // open decrypts the result of seal. If the key of the day was destroyed, the error is
-// textkeys.ErrGone.
+// textkeys.ErrDestroyed.
 func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 	if len(d.Data) < 5 || d.Data[0] != format {
 		return nil, problem.New(problem.Damaged, "%s does not decode", d.Key)
 	}
 	plain, err := e.Texts.Open(ctx, []byte(d.Key.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(d.Data[1:5]), Box: d.Data[5:]})
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
+	case errors.Is(err, textkeys.ErrDestroyed):
 		return nil, err
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
 		return nil, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")

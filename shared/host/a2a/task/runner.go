@@ -21,7 +21,7 @@ var errEnded = problem.New(problem.Canceled, "the task has ended")
 // the message arrived earlier, ref is the existing task and the error is nil.
 func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
 	ended := make(chan struct{})
-	if _, ok, err := e.before(ctx, &t); ok || err != nil {
+	if _, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
 		close(ended)
 		return t.Ref, ended, err
 	}
@@ -35,27 +35,27 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	r.quiet, r.brief, r.dispatch = t.Quiet, t.Quiet && t.Work == 0, t.dispatch
 	o := e.options(&t)
 	r.join(&o)
-	o.Work, o.Shown = MaxWork, !t.Quiet
+	o.Work, o.Streamed = MaxWork, !t.Quiet
 	if t.Work > 0 {
 		o.Work = t.Work
 	}
-	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+	o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
 		if err := looked(); err != nil {
 			return nil, err
 		}
 		if t.Continue {
-			return e.continued(context.WithoutCancel(ctx), &t, r, row)
+			return e.continueWrites(context.WithoutCancel(ctx), &t, r, row)
 		}
 		h := t.head(began)
 		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
-		task := t.begun(began)
+		task := t.submittedTask(began)
 		task.Status.State = Working
 		if err := e.notifyFirst(ctx, &t); err != nil {
 			return nil, err
 		}
 		return e.newTask(context.WithoutCancel(ctx), &t, h, &task)
 	}
-	var a *call.Accepted
+	var a *call.AcceptedCall
 	_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
 		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
 		return out, a != nil
@@ -66,13 +66,13 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		if lost := looked(); errors.Is(lost, ErrLost) {
 			return t.Ref, ended, lost
 		}
-		found, err := e.resent(ctx, &t, err)
+		found, err := e.findResent(ctx, &t, err)
 		t.ID = found.ID
 		return t.Ref, ended, err
 	}
 	e.announce(&t)
 	if !t.Continue {
-		r.task, r.next = t.begun(began), 2
+		r.task, r.next = t.submittedTask(began), 2
 	}
 	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch, nil)
 	e.run(r, func() {
@@ -89,10 +89,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 // ended.
 var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message before")
 
-// continued returns the writes that begin the next turn of a task: the head, at the version that
+// continueWrites returns the writes that begin the next turn of a task: the head, at the version that
 // was read, and the message with the new status. It assigns the message to the task's context. r
 // runs the turn. If r is nil, a worker will run it.
-func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
+func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
 	l, err := e.load(ctx, t.Ref)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	if r == nil {
 		h.State, h.Background, h.Sender, event.Status.State = Submitted, true, t.sender(row), Submitted
 		event.By = &t.Credential
-		more = append(more, t.takesPlace(h.Sender))
+		more = append(more, t.placeWrite(h.Sender))
 	} else {
 		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
 	}
@@ -255,7 +255,7 @@ func (e *Engine) newRunner(r Ref, began time.Time) *runner {
 }
 
 func (r *runner) join(o *call.Options) {
-	o.Sink, o.Decided, o.Stop = r.take, r.decided, r.stop
+	o.Sink, o.DecideWrites, o.Stop = r.take, r.decisionWrites, r.stop
 }
 
 // decidedBy reports whether r decided the turn. The turn must have ended with the outcome out, so
@@ -296,7 +296,7 @@ func (r *runner) take(p call.Progress) {
 			case len(r.heard) > 0 && !r.quiet:
 				_ = r.flush(ctx, false)
 			case r.said != "" && !r.broken && r.next < MaxEvents-1:
-				_ = r.put(ctx, storedEvent{Used: r.used()})
+				_ = r.put(ctx, storedEvent{Used: r.usageSoFar()})
 			}
 		}
 	}
@@ -339,17 +339,17 @@ func (r *runner) closeText(ctx context.Context) error {
 	case r.said == "" || r.closed || r.broken:
 		return nil
 	}
-	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
+	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.usageSoFar()})
 }
 
-// used returns the turn's usage so far: the usage that the agent reported, plus an estimate for the
-// text and the thoughts after the report. If the agent has not reported usage, used also estimates
+// usageSoFar returns the turn's usage so far: the usage that the agent reported, plus an estimate for the
+// text and the thoughts after the report. If the agent has not reported usage, usageSoFar also estimates
 // the request. A model's first report contains that estimate (package loop).
-func (r *runner) used() *call.Usage {
+func (r *runner) usageSoFar() *call.Usage {
 	var u call.Usage
 	if r.reported != nil {
 		u = *r.reported
-	} else if asked := r.task.asked(); asked != nil {
+	} else if asked := r.task.lastUserMessage(); asked != nil {
 		n := 0 // bytes that a model reads as text
 		for _, p := range asked.Parts {
 			if n += len(p.Text) + len(p.Data); strings.HasPrefix(p.Media(), "text/") || p.Media() == "application/json" {
@@ -374,7 +374,7 @@ func (r *runner) flush(ctx context.Context, last bool) error {
 		return nil
 	}
 	c := &Chunk{Artifact: textArtifact(string(r.heard)), Append: r.said != "", Last: last}
-	if err := r.put(ctx, storedEvent{Event: Event{Artifact: c}, Used: r.used()}); err != nil {
+	if err := r.put(ctx, storedEvent{Event: Event{Artifact: c}, Used: r.usageSoFar()}); err != nil {
 		// The event may be stored. The answer will replace the artifact.
 		r.broken = true
 		return err
@@ -408,9 +408,9 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 	return nil
 }
 
-// decided returns the writes that join the row that decides the turn. It first stores the rest of
+// decisionWrites returns the writes that join the row that decides the turn. It first stores the rest of
 // the answer, and returns the status with the writes.
-func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, error) {
+func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.Write, error) {
 	r.storeLog(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -421,7 +421,7 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 			return nil, err
 		}
 	}
-	r.status = e.ending(&r.task, d, r.ending, r.brief)
+	r.status = e.finalStatus(&r.task, d, r.ending, r.brief)
 	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent, written: r.log.written}
 	return e.ends(ctx, r.ref, &r.task, end)
 }
@@ -444,7 +444,7 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 		return err
 	}
 	r.next, r.heard = n+1, nil
-	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.used()})
+	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.usageSoFar()})
 }
 
 // look reads the head. It renews the lease if renew is true, and ends the behaviour if the task has
@@ -477,8 +477,8 @@ func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, erro
 	h, d, err := HeadDocs.Get(ctx, tx, r.headKey())
 	switch {
 	case err != nil:
-		return nil, store.Problem(err)
-	case d.Version == 0 || d.Expired(e.Now()):
+		return nil, store.AsProblem(err)
+	case d.Version == 0 || d.IsExpired(e.Now()):
 		return nil, ErrNotFound
 	}
 	return &h, nil

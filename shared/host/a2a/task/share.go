@@ -77,14 +77,14 @@ func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Tim
 		if now.Sub(day) < longestTurn { // turns of the previous day may still be running, but no more of them begin
 			n, _, err := RunningDocs.Get(ctx, e.Store, runningKey(s.Key, day.AddDate(0, 0, -1)))
 			if err != nil {
-				return nil, nil, store.Problem(err)
+				return nil, nil, store.AsProblem(err)
 			}
 			add.Max -= n
 		}
 		n, _, err := RunningDocs.Get(ctx, e.Store, add.Key) // cheaper than a failed transaction
 		switch {
 		case err != nil:
-			return nil, nil, store.Problem(err)
+			return nil, nil, store.AsProblem(err)
 		case !add.Fits(n) && sender.IsAccount():
 			return nil, nil, ErrAccountFull
 		case !add.Fits(n):

@@ -214,14 +214,14 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 			return call.Outcome{}, err
 		}
 		out, ok := begin(env)
-		if ok || out.Ended {
+		if ok || out.HasEnded {
 			t.reportAccepted()
 		}
 		if ok {
 			return out, nil
 		}
 		// Another message of the pair was faster, or the time of the signature is before the floor.
-		again := !t.Signed && out.State == "" && out.Chain && try < maxSigned &&
+		again := !t.Signed && out.State == "" && out.HasChain && try < maxSigned &&
 			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind)
 		if !again {
 			return out, &Refusal{out}
@@ -239,7 +239,7 @@ func (t *Turn) reportAccepted() {
 // Run runs a turn to its end and stores the task with its answer. If the turn fails, the task is
 // failed. If the call was not accepted, the error is a *Refusal.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
-	if found, ok, err := e.before(ctx, &t); ok || err != nil {
+	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
 		return found, err
 	}
 	// A document can contain either a message with files or an answer.
@@ -256,13 +256,13 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
-	var said details
+	var output details
 	o := e.options(&t)
-	o.Work, o.Sink = t.Work, said.take
-	o.Accepted = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
-	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
-		task = t.begun(began)
-		chunks, ending := said.all()
+	o.Work, o.Sink = t.Work, output.take
+	o.AcceptWrites = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
+	o.DecideWrites = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
+		task = t.submittedTask(began)
+		chunks, ending := output.all()
 		for i := range chunks {
 			if d.Reply != nil {
 				task.add(&chunks[i])
@@ -273,13 +273,13 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		h.State, h.Changed = task.Status.State, task.Status.Time
 		return e.newTask(ctx, &t, h, &task)
 	}
-	var a *call.Accepted
+	var a *call.AcceptedCall
 	_, err := e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
 		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
 		return out, a != nil
 	})
 	if err != nil {
-		return e.resent(ctx, &t, err)
+		return e.findResent(ctx, &t, err)
 	}
 	e.running.Add(1)
 	defer e.running.Done()
@@ -294,9 +294,9 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// before finds the task of a message with Once that arrived earlier. If there is no such task and
-// the message is unfit, before returns Unfit.
-func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
+// findEarlier finds the task of a message with Once that arrived earlier. If there is no such task and
+// the message is unfit, findEarlier returns Unfit.
+func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
 		return found, false, nil
 	}
@@ -304,16 +304,16 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	if errors.Is(err, ErrNotFound) {
 		return found, false, t.Unfit
 	}
-	at := slices.IndexFunc(found.History, func(m Message) bool { return m.Role == User && m.ID == t.Message.ID })
+	index := slices.IndexFunc(found.History, func(m Message) bool { return m.Role == User && m.ID == t.Message.ID })
 	switch {
 	case err != nil:
 		return found, false, err
-	case at < 0:
+	case index < 0:
 		return found, false, t.Unfit
 	}
-	was, is := found.History[at], t.Message
-	was.Task, is.Task = "", ""
-	before, err := json.Marshal(&was)
+	stored, is := found.History[index], t.Message
+	stored.Task, is.Task = "", ""
+	before, err := json.Marshal(&stored)
 	now, nowErr := json.Marshal(&is)
 	if err != nil || nowErr != nil || !bytes.Equal(before, now) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
@@ -363,19 +363,19 @@ func (s *details) all() ([]Chunk, *Ending) {
 
 func (e *Engine) announce(t *Turn) {
 	if t.Push != nil || t.Continue {
-		e.pushed(t.Ref)
+		e.notifyPush(t.Ref)
 	}
 }
 
-// resent finds the task of a signed message that arrived earlier. This is the task that the message
+// findResent finds the task of a signed message that arrived earlier. This is the task that the message
 // began, or the named task if the message was a turn of that task. The signature does not cover the
 // name, so another task of the signer is treated as a missing task.
-func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
+func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
 	// If a message with Once arrives twice within a microsecond, both copies are signed as the same
 	// bytes, and the host refuses the second as a resend.
 	if ok && t.Once && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
-		if found, ok, err := e.before(ctx, t); ok || err != nil {
+		if found, ok, err := e.findEarlier(ctx, t); ok || err != nil {
 			return found, err
 		}
 	}
@@ -402,7 +402,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 }
 
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: !t.Owner.Signs(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Recheck: e.recheckLater(t), Reply: func(m *envelope.Message) {
+	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Recheck: e.recheckLater(t), CompleteReply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a continued task is known only when the call is accepted
 	}}
 }
@@ -473,7 +473,7 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 		err = errEnded
 	}
 	if err != nil {
-		cancel(store.Problem(err))
+		cancel(store.AsProblem(err))
 		return ctx, stop
 	}
 	ctx = withTurn(ctx, r, h.Dispatch, nil)
@@ -504,10 +504,10 @@ func replyIDs(task, context string) func(*envelope.Message) {
 	}
 }
 
-func (t *Turn) begun(at time.Time) Task {
+func (t *Turn) submittedTask(start time.Time) Task {
 	m := t.Message
 	m.Task = t.ID
-	return Task{ID: t.ID, Context: m.Context, Status: Status{State: Submitted, Time: at}, History: []Message{m}}
+	return Task{ID: t.ID, Context: m.Context, Status: Status{State: Submitted, Time: start}, History: []Message{m}}
 }
 
 func (t *Turn) head(began time.Time) head {
@@ -521,12 +521,12 @@ func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
 	}
-	t.Status = e.ending(t, d, end, more)
+	t.Status = e.finalStatus(t, d, end, more)
 }
 
-// ending returns the status at the end of a turn. more reports whether a client request waits for
+// finalStatus returns the status at the end of a turn. more reports whether a client request waits for
 // the turn, which would have more time as a stream.
-func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status {
+func (e *Engine) finalStatus(t *Task, d call.Decision, end *Ending, more bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
 		s.State, _ = end.of()
@@ -536,11 +536,11 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status
 	s.State, s.Failure = Failed, problem.BehaviourFailed.String()
 	text := "the call was closed before it was answered"
 	if d.Failure != nil {
-		p := problem.Of(d.Failure)
+		p := problem.AsError(d.Failure)
 		s.Failure, text = p.Kind.String(), p.Text()
 	}
 	var limit *call.TimeLimit
-	if more && errors.As(d.Failure, &limit) && limit.Waiting {
+	if more && errors.As(d.Failure, &limit) && limit.IsForWaiting {
 		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
 	}
 	s.Message = t.notice(text)
@@ -573,7 +573,7 @@ const maxSnapshot = 128 << 10
 func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
 	events := []storedEvent{compact(Event{Task: task}, task.answer())}
 	if task.size() > maxSnapshot && task.Status.State != Submitted && task.Status.State != Working {
-		first := t.begun(h.Began)
+		first := t.submittedTask(h.Began)
 		events = []storedEvent{{Event: Event{Task: &first}}}
 		for i := range task.Artifacts {
 			events = append(events, storedEvent{Event: Event{Artifact: &Chunk{Artifact: task.Artifacts[i], Last: true}}})

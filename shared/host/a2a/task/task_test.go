@@ -155,7 +155,7 @@ func newWorld(t *testing.T, of substrate.Substrate, changes ...func(*call.Config
 		texts := textkeys.New(over, vault, w.clock.now, rand.Reader, 0)
 		config := call.Config{
 			Store: over, Texts: texts, Now: w.clock.now, Rand: rand.Reader, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-			Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: counted, Signer: w.vacant},
+			Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: counted, Signer: w.vacant},
 		}
 		for _, change := range changes {
 			change(&config)
@@ -525,7 +525,7 @@ func TestTheMessageOfATaskAtWorkComesAgain(t *testing.T) {
 		t.Errorf("Work() after the worker's lease = %v", err)
 	}
 	var head store.Doc
-	for d, err := range store.All(t.Context(), w.store.Store, store.Range{Partition: "task#" + turn.Vacant.String() + "#" + turn.Owner.String() + "#" + turn.ID, Last: "\xff"}) {
+	for d, err := range store.Documents(t.Context(), w.store.Store, store.Range{Partition: "task#" + turn.Vacant.String() + "#" + turn.Owner.String() + "#" + turn.ID, Last: "\xff"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -562,7 +562,7 @@ func TestAWorkerEndsTheTaskOfItsOwnTurnOnly(t *testing.T) {
 		if isNext {
 			d := must(w.store.Store.Doc(t.Context(), key))
 			data := regexp.MustCompile(`"runner":"[0-9a-f]+"`).ReplaceAll(d.Data, []byte(`"runner":"another"`))
-			if err := w.store.Store.Commit(t.Context(), store.Put{Key: key, If: d.Version, WriteID: store.WriteID{1}, Data: data, Index: d.Index, Expires: d.Expires}); err != nil {
+			if err := w.store.Store.Commit(t.Context(), store.Put{Key: key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: data, Index: d.Index, Expires: d.Expires}); err != nil {
 				t.Fatal(err)
 			}
 			want = task.Working
@@ -587,15 +587,15 @@ func (*elsewhere) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write
 func (*elsewhere) Refund(call.Pair, *call.RequestRow, bool) []store.Write        { return nil }
 func (*elsewhere) Late(*call.RequestRow) bool                                    { return true }
 
-func (*elsewhere) Settle(context.Context, call.Settlement) (call.Settled, error) {
-	return call.Settled{}, call.ErrUncertain
+func (*elsewhere) Settle(context.Context, call.Settlement) (call.FinalCharge, error) {
+	return call.FinalCharge{}, call.ErrUncertain
 }
 
 // The message of a turn whose payment is uncertain comes again, until the call is decided.
 func TestTheMessageOfAnUndecidedTurnComesAgain(t *testing.T) {
 	ledger := &elsewhere{}
 	w := newWorld(t, says("done"), func(c *call.Config) {
-		vacant := c.Directory.(call.Single)
+		vacant := c.Directory.(call.SingleVacant)
 		vacant.Price = &price.Price{Version: 1, Flat: 1}
 		c.Directory, c.Ledger = vacant, ledger
 	})
@@ -821,7 +821,7 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 	if rowsErr != nil {
 		w.t.Fatal(rowsErr)
 	}
-	answered, cut := false, call.Cut("")
+	answered, cut := false, call.CutReason("")
 	for _, row := range rows {
 		r, err := call.DecodeResponse(row)
 		if err != nil {
@@ -1139,7 +1139,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, take := range []task.Spend{{}, {Bytes: 1, OfTask: 1, OfSender: 1}} {
-				if err := w.a.Keep(t.Context(), &old, take); !store.IsConflict(err) {
+				if err := w.a.SaveProgress(t.Context(), &old, take); !store.IsConflict(err) {
 					t.Errorf("Keep(%+v) = %v, want a conflict", take, err)
 				}
 			}

@@ -31,24 +31,24 @@ type TraceEntry struct {
 // Trace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. The
 // caller must check that the reader is the account that owns the vacant, which may differ from the
 // owner of the task.
-func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error) {
+func (e *Engine) Trace(ctx context.Context, r Ref) (entries []TraceEntry, err error) {
 	if !isID(r.ID) {
 		return nil, ErrNotFound
 	}
-	return readEntries[TraceEntry](ctx, e, TraceDocs.All(r.message()))
+	return readEntries[TraceEntry](ctx, e, TraceDocs.Range(r.message()))
 }
 
-func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (all []T, err error) {
-	for d, err := range store.All(ctx, e.Store, docs) {
+func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items []T, err error) {
+	for d, err := range store.Documents(ctx, e.Store, docs) {
 		switch {
 		case err != nil:
-			return nil, store.Problem(err)
-		case d.Expired(e.Now()):
+			return nil, store.AsProblem(err)
+		case d.IsExpired(e.Now()):
 			continue
 		}
 		plain, err := e.open(ctx, d)
 		switch {
-		case errors.Is(err, textkeys.ErrGone):
+		case errors.Is(err, textkeys.ErrDestroyed):
 			continue
 		case err != nil:
 			return nil, err
@@ -57,9 +57,9 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (all [
 		if err := json.Unmarshal(plain, &entries); err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
 		}
-		all = append(all, entries...)
+		items = append(items, entries...)
 	}
-	return all, nil
+	return items, nil
 }
 
 func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error {

@@ -20,18 +20,18 @@ import (
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
 	former := call.FormerOwner(account)
 	var damaged error
-	for d, err := range store.All(ctx, e.Store, HeadDocs.Indexed(vacant.String(), former.String())) {
+	for d, err := range store.Documents(ctx, e.Store, HeadDocs.IndexRange(vacant.String(), former.String())) {
 		if err != nil {
 			return err
 		}
 		r, err := ParseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
-		if err != nil || d.Expired(e.Now()) {
+		if err != nil || d.IsExpired(e.Now()) {
 			continue
 		}
 		switch err := e.upgradeTask(ctx, r, call.AccountOwner(account, "")); {
 		case problem.Is(err, problem.Damaged):
 			damaged = err
-		case err != nil && !errors.Is(err, textkeys.ErrGone):
+		case err != nil && !errors.Is(err, textkeys.ErrDestroyed):
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 	if err != nil {
 		return began, err
 	}
-	for d, err := range store.All(ctx, e.Store, store.Range{Partition: from.partition()}) {
+	for d, err := range store.Documents(ctx, e.Store, store.Range{Partition: from.partition()}) {
 		if err != nil {
 			return began, err
 		}
@@ -103,7 +103,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 		case isPush:
 			copied.Key = PushDocs.Key(to.message(), push[1])
 			if d.Index != (store.Key{}) {
-				copied.Index = PushDocs.Listed(copied.Key.Partition + "#" + copied.Key.Sort)
+				copied.Index = PushDocs.IndexKey(copied.Key.Partition + "#" + copied.Key.Sort)
 			}
 		case n == 1:
 			event, err := e.openEvent(ctx, d)

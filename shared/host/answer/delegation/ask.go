@@ -18,7 +18,7 @@ import (
 // ask sends a task to a child and returns the answer, and the reason why it may be incomplete. If
 // another call of the same parent takes the position, ask signs the task for the next position. It
 // retries until the deadline.
-func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.Cut, error) {
+func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.CutReason, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.tip(ctx, pair)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 			return out.Reply.Payload.Text(), out.Cut, nil
 		case out.Problem == nil:
 			return "", "", problem.New(problem.Damaged, "it was answered with nothing")
-		case out.State != "" || out.TooOld || !out.Chain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind):
+		case out.State != "" || out.TooOld || !out.HasChain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind):
 			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {

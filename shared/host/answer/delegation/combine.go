@@ -41,7 +41,7 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 	}
 	for _, res := range repeated {
 		if res.cut != "" {
-			call.NoteCut(ctx, res.cut)
+			call.RecordCut(ctx, res.cut)
 		}
 	}
 	return text, err
@@ -67,8 +67,8 @@ func vote(results []result) string {
 	}
 	best := strings.TrimSpace(results[0].text)
 	for _, res := range results[1:] {
-		if said := strings.TrimSpace(res.text); votes[said] > votes[best] {
-			best = said
+		if answer := strings.TrimSpace(res.text); votes[answer] > votes[best] {
+			best = answer
 		}
 	}
 	return best
@@ -95,14 +95,14 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		dst = canon.AppendString(append(dst, `{"kind":`...), res.kind)
 		dst = append(canon.AppendString(append(dst, `,"text":`...), res.cut.Remark(res.text)), '}')
 	}
-	a, err := substrate.Fold(s.Infer(ctx, substrate.Request{
-		Caller: q.Caller, Vacant: q.Vacant, By: q.By, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
+	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Request{
+		Caller: q.Caller, Vacant: q.Vacant, Chooser: q.Chooser, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
 	}))
-	if err == nil && a.Why == substrate.Called {
+	if err == nil && a.Reason == substrate.Called {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model calls a tool, and there is none")
 	}
-	if why := a.Cut(); why != "" {
-		call.NoteCut(ctx, why)
+	if why := a.IncompleteReason(); why != "" {
+		call.RecordCut(ctx, why)
 	}
 	return a.Text, err
 }

@@ -72,7 +72,7 @@ type Config struct {
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
 	// Guard decides whether a vacant may call another vacant that is not its child.
-	Guard outbound.Guard
+	Guard outbound.EndpointGuard
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Margin is the part of a call's deadline that the pipeline needs. If it is zero,
@@ -101,7 +101,7 @@ func New(c Config) *Runner {
 // are for the log, because the pipeline tells the caller only that the vacant failed or that the
 // time was too short.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
-	ctx, w := deeper(ctx, q.Vacant)
+	ctx, w := extendWalk(ctx, q.Vacant)
 	if err := w.checkDepth(); err != nil {
 		return "", err
 	}
@@ -112,18 +112,18 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 	if err != nil {
 		return "", err
 	}
-	one := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
-	delegateAll := one.sequential
+	planRun := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
+	delegateAll := planRun.sequential
 	if p.Parallel {
-		delegateAll = one.parallel
+		delegateAll = planRun.parallel
 	}
 	results, err := delegateAll(ctx)
 	if skip := p.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil; err != nil && !skip {
-		return "", late(ctx, err)
+		return "", asDeadlineError(ctx, err)
 	}
-	text, err := one.combine(ctx, results)
+	text, err := planRun.combine(ctx, results)
 	if err != nil {
-		return "", late(ctx, err)
+		return "", asDeadlineError(ctx, err)
 	}
 	a := logbook.Aggregation{Result: identity.Sum([]byte(text))}
 	for _, res := range results {
@@ -132,10 +132,10 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 		a.Results = append(a.Results, identity.Sum([]byte(res.text)))
 	}
 	err = v.Entries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
-	return text, late(ctx, err)
+	return text, asDeadlineError(ctx, err)
 }
 
-func late(ctx context.Context, err error) error {
+func asDeadlineError(ctx context.Context, err error) error {
 	// After the deadline, every error has the kind Deadline.
 	if err == nil || ctx.Err() == nil || problem.Is(err, problem.Deadline) {
 		return err
@@ -153,7 +153,7 @@ type walk struct {
 
 type walkKey struct{}
 
-func deeper(ctx context.Context, id identity.ID) (context.Context, walk) {
+func extendWalk(ctx context.Context, id identity.ID) (context.Context, walk) {
 	w, ok := ctx.Value(walkKey{}).(walk)
 	if !ok {
 		w.calls = new(atomic.Int32)

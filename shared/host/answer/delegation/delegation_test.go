@@ -116,12 +116,12 @@ func never(ctx context.Context, _ substrate.Request) (string, error) {
 func TestACompositeSaysThatAnAnswerWasCut(t *testing.T) {
 	const two = `"delegate":[{"child":"a"},{"child":"b"}]`
 	cut := func(ctx context.Context, q substrate.Request) (string, error) {
-		call.NoteCut(ctx, call.CutLength)
+		call.RecordCut(ctx, call.CutLength)
 		return "half", nil
 	}
 	for plan, want := range map[string]struct {
 		text string
-		cut  call.Cut
+		cut  call.CutReason
 	}{
 		two: {`["half","b(hi)"]`, call.CutLength},
 		`"aggregate":{"how":"first"},"delegate":[{"child":"b"},{"child":"a"}]`:                                          {"b(hi)", ""},
@@ -358,7 +358,7 @@ func TestAChildOfAnotherIsNeverAsked(t *testing.T) {
 	d, err := s.Doc(t.Context(), vacants.PlanKey(parent.ID))
 	h.must(err)
 	p := parse(t, `{"version":1,"delegate":[{"child":"`+stranger.ID.String()+`"}]}`)
-	h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: p.Blob()}))
+	h.must(s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: p.Blob()}))
 	if got, failed := h.ask(parent.ID, "x"); failed == nil {
 		t.Errorf("Send() = %q, want a failure", got)
 	}
@@ -406,7 +406,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 		d, err := s.Doc(t.Context(), vacants.PlanKey(id))
 		h.must(err)
 		p := parse(t, text)
-		h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{byte(d.Version), id[0]}, Data: p.Blob()}))
+		h.must(s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{byte(d.Version), id[0]}, Data: p.Blob()}))
 	}
 	wantRefused := func(id identity.ID, text string) {
 		t.Helper()

@@ -31,7 +31,7 @@ func TestACallBrokenOffAnywhereLeavesWholeLogbooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ops := brokenOff(t, text, -1, storetest.Fine, false)
+			ops := brokenOff(t, text, -1, storetest.NoFault, false)
 			if len(ops) < 10 {
 				t.Fatalf("a call makes %d store calls, want more", len(ops))
 			}
@@ -39,7 +39,7 @@ func TestACallBrokenOffAnywhereLeavesWholeLogbooks(t *testing.T) {
 			for at, op := range ops {
 				for _, fate := range storetest.FatesOf(op) {
 					for _, crash := range []bool{false, true} {
-						if n++; !storetest.Sampled(n) {
+						if n++; !storetest.InSample(n) {
 							continue
 						}
 						t.Run(fmt.Sprintf("store call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
@@ -52,12 +52,12 @@ func TestACallBrokenOffAnywhereLeavesWholeLogbooks(t *testing.T) {
 	}
 }
 
-func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash bool) (ops []string) {
+func brokenOff(t *testing.T, text string, at int, fate storetest.Fault, crash bool) (ops []string) {
 	t.Helper()
 	s := newStore()
 	clean, parent, children := firm(t, s, text)
 	var mu sync.Mutex
-	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		ops = append(ops, op)
@@ -67,7 +67,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash boo
 		case n > at && at >= 0 && crash:
 			return storetest.Lost
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}
 	clean.wait = noWait
 	broken := clean.over(lossy, ample)
@@ -125,14 +125,14 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 	stands := func(k problem.Kind, seq int64, h identity.Hash) func(*envelope.Envelope) call.Outcome {
 		return func(*envelope.Envelope) call.Outcome {
 			o := refusal(k)
-			o.Chain, o.ExpectedSeq, o.ChainTip = true, seq, h
+			o.HasChain, o.ExpectedSeq, o.ChainTip = true, seq, h
 			return o
 		}
 	}
 	later := time.Now().UTC().Truncate(time.Microsecond).Add(time.Hour)
 	floor := func(*envelope.Envelope) call.Outcome {
 		o := refusal(problem.Floor)
-		o.Chain, o.ExpectedSeq, o.Floor = true, 1, later
+		o.HasChain, o.ExpectedSeq, o.Floor = true, 1, later
 		return o
 	}
 	answer := func(*envelope.Envelope) call.Outcome {
@@ -146,7 +146,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 	final := func(k problem.Kind) func(*envelope.Envelope) call.Outcome {
 		return func(*envelope.Envelope) call.Outcome {
 			o := refusal(k)
-			o.State, o.Chain = call.Unanswered, true
+			o.State, o.HasChain = call.Unanswered, true
 			return o
 		}
 	}
@@ -219,7 +219,7 @@ func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 
 func TestAVacantWithoutAPlanAnswersNothing(t *testing.T) {
 	h := open(t, newStore())
-	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "bare", Capability: "c", Substrate: "composite"})
+	r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: "bare", Capability: "c", Substrate: "composite"})
 	h.must(err)
 	if got, failed := h.ask(r.ID, "x"); failed == nil || failed.Kind != problem.SubstrateMisconfigured {
 		t.Errorf("Send() to a composite without a plan = %q, %v, want a failure", got, failed)

@@ -107,7 +107,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 func (h *fixture) agent(name string, times int, asks ...string) vacants.Record {
 	h.Helper()
 	a := definition.Agent{Provider: substrate.KindMock, Model: strings.Repeat("+", times), Vacants: asks}
-	r, err := h.vacants.Create(h.Context(), vacants.Spec{By: vacants.Operator(), Name: name, Capability: "asks", Agent: &a})
+	r, err := h.vacants.Create(h.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "asks", Agent: &a})
 	h.must(err)
 	return r
 }
@@ -168,7 +168,7 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	o.reg = o.vacants.Registry
 	o.calls = call.New(call.Config{
 		Store: s, Directory: answer.New(answer.Config{Vacants: o.vacants, Guard: guard, Margin: margin}), Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
-		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
+		Self: o.vacants.HostID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
 	})
 	return o
 }
@@ -182,7 +182,7 @@ func (h *fixture) must(err error) {
 
 func (h *fixture) create(name string) vacants.Record {
 	h.Helper()
-	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "answers", Substrate: "test:" + name})
+	r, err := h.vacants.Create(h.Context(), vacants.CreateSpec{Name: name, Capability: "answers", Substrate: "test:" + name})
 	h.must(err)
 	return r
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Delegated is a child's answer to a task that its parent's owner delegated.
-type Delegated struct {
+// DelegatedAnswer is a child's answer to a task that its parent's owner delegated.
+type DelegatedAnswer struct {
 	Text           string
 	Request, Reply identity.Hash // hashes of the envelopes
 }
 
 // Delegate lets parent's owner delegate a task to a child, in the same steps as a plan with one
 // delegation. The account in by pays for the calls that answer the task, within its limits.
-func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (Delegated, error) {
-	ctx, w := deeper(ctx, parent)
+func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
+	ctx, w := extendWalk(ctx, parent)
 	paid := &paidCalls{host: calls, by: by}
 	parentRun := &run{Runner: r, host: host{v, paid}, walk: w, question: substrate.Request{Vacant: parent}}
 	res, err := parentRun.delegate(ctx, &plan.Delegation{Child: child.String(), Task: task}, task)
-	return Delegated{res.cut.Remark(res.text), paid.request, paid.reply}, late(ctx, err)
+	return DelegatedAnswer{res.cut.Remark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
 }
 
 // paidCalls implements Calls. It adds the credential to each call, and records the hashes of the

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Recent is the number of a child's last decided calls that Report reads.
-const Recent = 50
+// MaxRecentCalls is the number of a child's last decided calls that Report reads.
+const MaxRecentCalls = 50
 
 // atOnce limits the children that Report reads concurrently.
 const atOnce = 8
@@ -31,59 +31,59 @@ type Child struct {
 	Median            time.Duration
 }
 
-// Kin lists the hosted children of a parent. *vacants.Directory implements it.
-type Kin interface {
+// ChildLister lists the hosted children of a parent. *vacants.Directory implements it.
+type ChildLister interface {
 	Children(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
 
 // Report returns a page of parent's children that by may see, and the cursor of the next page. For
 // each child it reads two tips and one page of rows.
-func Report(ctx context.Context, by vacants.Asker, k Kin, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
+func Report(ctx context.Context, by vacants.Asker, k ChildLister, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
 	records, next, err := k.Children(ctx, by, parent, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}
-	all := make([]Child, len(records))
+	children := make([]Child, len(records))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, r := range records {
 		g.Go(func() (err error) {
-			all[i], err = look(gctx, s, parent, r)
+			children[i], err = readChild(gctx, s, parent, r)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, "", err
 	}
-	return all, next, nil
+	return children, next, nil
 }
 
-func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Record) (Child, error) {
+func readChild(ctx context.Context, s store.Store, parent identity.ID, r vacants.Record) (Child, error) {
 	c, pair := Child{Record: r}, call.Pair{Caller: parent, Vacant: r.ID}
 	tip, err := s.Tip(ctx, pair.Requests())
 	if err != nil {
-		return c, unavailable(err)
+		return c, unavailableError(err)
 	}
 	if tip.Position == 0 {
 		return c, nil
 	}
 	last, err := call.DecodeRequest(tip)
 	if err != nil {
-		return c, damaged(pair, err)
+		return c, damagedError(pair, err)
 	}
 	c.Calls = last.Position - last.Epoch // each reset is a row and starts an epoch
 	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
-		return c, unavailable(err)
+		return c, unavailableError(err)
 	}
-	rows, err := s.Rows(ctx, pair.Responses(), tip.Position, Recent, store.Descending)
+	rows, err := s.Rows(ctx, pair.Responses(), tip.Position, MaxRecentCalls, store.Descending)
 	if err != nil {
-		return c, unavailable(err)
+		return c, unavailableError(err)
 	}
 	var took []time.Duration
 	for _, row := range rows {
 		rsp, err := call.DecodeResponse(row)
 		if err != nil {
-			return c, damaged(pair, err)
+			return c, damagedError(pair, err)
 		}
 		if rsp.Kind == call.RowVoid {
 			c.Failures++
@@ -99,13 +99,13 @@ func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Reco
 	return c, nil
 }
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
 }
 
-func damaged(p call.Pair, err error) error {
+func damagedError(p call.Pair, err error) error {
 	return problem.Wrap(problem.Damaged, err, "the calls of %s by %s are damaged; the operator runs verify", p.Vacant.Short(), p.Caller.Short())
 }

@@ -31,7 +31,7 @@ type run struct {
 type result struct {
 	child            identity.ID
 	kind, task, text string
-	cut              call.Cut
+	cut              call.CutReason
 }
 
 func (r *run) sequential(ctx context.Context) (results []result, failed error) {
@@ -62,26 +62,26 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 	}
 	// All calls must end, because a running call cannot be canceled, and a function must not be
 	// frozen during a call.
-	all := make([]outcome, len(r.plan.Delegate))
+	outcomes := make([]outcome, len(r.plan.Delegate))
 	var wait sync.WaitGroup
 	for i := range r.plan.Delegate {
 		d := &r.plan.Delegate[i]
 		wait.Go(func() {
 			defer func() {
 				if p := recover(); p != nil { // the call fails, but the process continues
-					all[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
+					outcomes[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
 				}
 			}()
-			all[i].result, all[i].err = r.delegate(ctx, d, d.Fill(r.question.Text(), ""))
+			outcomes[i].result, outcomes[i].err = r.delegate(ctx, d, d.Fill(r.question.Text(), ""))
 		})
 	}
 	wait.Wait()
-	for _, one := range all {
-		if one.err != nil {
-			failed = errors.Join(failed, one.err)
+	for _, res := range outcomes {
+		if res.err != nil {
+			failed = errors.Join(failed, res.err)
 			continue
 		}
-		results = append(results, one.result)
+		results = append(results, res.result)
 	}
 	return results, failed
 }
@@ -107,18 +107,18 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 		err = problem.New(problem.NotAccepting, "it is %s", c.State)
 	}
 	if err != nil {
-		return res, about(child, err)
+		return res, wrapChildError(child, err)
 	}
 	parent := r.question.Vacant
 	entry := logbook.Delegation{Parent: parent, Child: child, Kind: cmp.Or(d.Kind, logbook.SubtaskKind(canon.NewString(d.Task))), Task: identity.Sum([]byte(task))}
 	err = r.vacants.Entries(ctx,
-		vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: entry.Delegate()},
-		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: entry.Execute()})
+		vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: entry.DelegatePayload()},
+		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: entry.ExecutePayload()})
 	if err != nil {
-		return res, about(child, err)
+		return res, wrapChildError(child, err)
 	}
 	res.text, res.cut, err = r.ask(ctx, child, task)
-	return res, about(child, err)
+	return res, wrapChildError(child, err)
 }
 
 // inTime returns the record of a vacant. It returns an error if the remaining time is shorter than
@@ -132,19 +132,19 @@ func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error
 		err = problem.New(problem.NotFound, "it is not hosted here any more")
 	}
 	if end, limited := ctx.Deadline(); err == nil && limited {
-		err = call.CheckTime(c.Work, time.Until(end)-r.Margin)
+		err = call.CheckTime(c.MaxCallTime, time.Until(end)-r.Margin)
 	}
 	return c, err
 }
 
-func about(child identity.ID, err error) error {
+func wrapChildError(child identity.ID, err error) error {
 	if err == nil {
 		return nil
 	}
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	if p.Kind.IsFailure() && p.Text() == p.Kind.Row().Text {
 		// The pipeline adds the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
-	return problem.Within(p.Kind, "child "+child.Short(), err)
+	return problem.WithPlace(p.Kind, "child "+child.Short(), err)
 }

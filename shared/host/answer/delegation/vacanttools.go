@@ -30,8 +30,8 @@ const schema = `{"type":"object","properties":{"message":{"type":"string","descr
 // The asker signs each question for its own chain with the vacant, which answers by its own rules.
 // Config.Guard decides which vacants the asker may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
-	ctx, w := deeper(ctx, asker)
-	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
+	ctx, w := extendWalk(ctx, asker)
+	toolRun := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
 	var offer loop.Offer
 	for _, id := range asked {
 		is, ok, err := v.Askable(ctx, asker, id)
@@ -39,15 +39,15 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			return ctx, loop.Offer{}, err
 		}
 		if !ok {
-			offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(toolPrefix + id.Short()), Reason: "the vacant takes no calls now, or none of this agent's", Change: "vacants without it"})
+			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + id.Short()), Reason: "the vacant takes no calls now, or none of this agent's", Change: "vacants without it"})
 			continue
 		}
-		if err := one.reach(ctx, &is); err != nil {
+		if err := toolRun.checkReach(ctx, &is); err != nil {
 			// Other errors are refusals, which only omit the tool.
-			if problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError {
+			if problem.AsError(err).Kind.Row().Status >= http.StatusInternalServerError {
 				return ctx, loop.Offer{}, err
 			}
-			offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(toolPrefix + is.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.Of(err).Text())), Change: "vacants without it"})
+			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + is.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.AsError(err).Text())), Change: "vacants without it"})
 			continue
 		}
 		offer.Tools = append(offer.Tools, loop.Tool{
@@ -66,9 +66,9 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 				if err != nil {
 					return "", err
 				}
-				text, err := one.askVacant(ctx, id, asked.Message)
+				text, err := toolRun.askVacant(ctx, id, asked.Message)
 				if err != nil {
-					return "", problem.Within(problem.Of(err).Kind, is.Name, err)
+					return "", problem.WithPlace(problem.AsError(err).Kind, is.Name, err)
 				}
 				return text, nil
 			},
@@ -93,14 +93,14 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 	if err != nil {
 		return "", err
 	}
-	if err := r.reach(ctx, &is); err != nil {
+	if err := r.checkReach(ctx, &is); err != nil {
 		return "", err
 	}
 	text, cut, err := r.ask(ctx, id, message)
 	return cut.Remark(text), err
 }
 
-func (r *run) reach(ctx context.Context, is *vacants.Record) error {
+func (r *run) checkReach(ctx context.Context, is *vacants.Record) error {
 	if r.Guard == nil || is.Parent != nil && *is.Parent == r.question.Vacant {
 		return nil
 	}
@@ -108,5 +108,5 @@ func (r *run) reach(ctx context.Context, is *vacants.Record) error {
 	if err != nil {
 		return err
 	}
-	return r.Guard(ctx, outbound.Vacant(r.question.Vacant, outbound.Stranger).Calling(&c), c.Endpoint)
+	return r.Guard(ctx, outbound.VacantActor(r.question.Vacant, outbound.Stranger).WithCallee(&c), c.Endpoint)
 }

@@ -38,7 +38,7 @@ func TestAnAgentIsToldThatAnAnswerWasCut(t *testing.T) {
 	h := open(t, newStore())
 	h.create("archive")
 	h.minds.set("archive", func(ctx context.Context, _ substrate.Request) (string, error) {
-		call.NoteCut(ctx, call.CutLength)
+		call.RecordCut(ctx, call.CutLength)
 		return "half", nil
 	})
 	got, failed := h.ask(h.agent("clerk", 1, "archive").ID, "find it")
@@ -145,7 +145,7 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
 	h := open(t, newStore())
 	create := func(tenant, name string) vacants.Record {
-		r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "answers", Substrate: "test:" + name, Tenant: tenant})
+		r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "answers", Substrate: "test:" + name, Tenant: tenant})
 		h.must(err)
 		return r
 	}
@@ -174,11 +174,11 @@ func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
 				t.Errorf("%s = %v, want as of nobody: %v", what, err, missing)
 			}
 		}
-		if err := give(vacants.Operator(), other.Name); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "vacants[0]" {
+		if err := give(vacants.Operator(), other.Name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "vacants[0]" {
 			t.Errorf("%s, by the operator = %v, want the rule", other.Name, err)
 		}
 	}
-	if err := give(acme, "inside"); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "vacants[0]" {
+	if err := give(acme, "inside"); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "vacants[0]" {
 		t.Errorf("a closed child of another vacant of the tenant = %v, want the rule", err)
 	}
 	h.must(give(acme, own.Name))

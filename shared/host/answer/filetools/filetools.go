@@ -63,10 +63,10 @@ func (c *Config) Tools(w *task.Work, a *definition.Agent) []loop.Tool {
 		tool("Glob", "Lists the files of the workspace whose paths match a pattern.", s.listMatches),
 		tool("Grep", "Finds the lines of files of the workspace that match a regular expression of RE2.", s.grep),
 		tool("LS", "Lists the files and folders of a folder of the workspace.", s.list),
-		s.writing(tool("Write", "Creates a file of the workspace, or replaces a file that you have read.", s.create)),
-		s.writing(tool("Edit", "Replaces a text in a file of the workspace.", s.edit)),
-		s.writing(tool("MultiEdit", "Makes several replacements in a file of the workspace, one after the other, or none of them.", s.multiEdit)),
-		s.writing(tool("NotebookEdit", "Replaces, inserts or deletes a cell of a Jupyter notebook of the workspace.", s.editNotebook)),
+		s.markWriting(tool("Write", "Creates a file of the workspace, or replaces a file that you have read.", s.create)),
+		s.markWriting(tool("Edit", "Replaces a text in a file of the workspace.", s.edit)),
+		s.markWriting(tool("MultiEdit", "Makes several replacements in a file of the workspace, one after the other, or none of them.", s.multiEdit)),
+		s.markWriting(tool("NotebookEdit", "Replaces, inserts or deletes a cell of a Jupyter notebook of the workspace.", s.editNotebook)),
 	}
 }
 
@@ -82,7 +82,7 @@ func tool[In any](name, description string, run func(context.Context, In) (strin
 		Tool: substrate.Tool{Name: name, Description: description, Schema: encoded},
 		Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 			var in In
-			if err := canon.Unmarshal(arguments, &in, canon.Limits{Bytes: 8 << 20, Depth: 4, Keys: 1 << 12, Lenient: true, Open: true}); err != nil {
+			if err := canon.Unmarshal(arguments, &in, canon.Limits{Bytes: 8 << 20, Depth: 4, Keys: 1 << 12, Lenient: true, SkipUnknown: true}); err != nil {
 				return "", err
 			}
 			return run(ctx, in)
@@ -90,13 +90,13 @@ func tool[In any](name, description string, run func(context.Context, In) (strin
 	}
 }
 
-func (s *session) writing(t loop.Tool) loop.Tool {
+func (s *session) markWriting(t loop.Tool) loop.Tool {
 	t.Writes = true
-	t.Refused = func(_ context.Context, arguments json.RawMessage, reason string) {
+	t.OnRefusal = func(_ context.Context, arguments json.RawMessage, reason string) {
 		var in map[string]any
 		_ = json.Unmarshal(arguments, &in) // the gate may have refused the call because it does not decode
 		path, _ := cmp.Or(in["file_path"], in["notebook_path"]).(string)
-		s.blocked(path, reason)
+		s.recordBlocked(path, reason)
 	}
 	return t
 }
@@ -123,7 +123,7 @@ func (s *session) open(ctx context.Context, name string) (f workspace.File, data
 }
 
 func (s *session) mayRead(path string) bool {
-	return len(s.folders) == 0 || slices.ContainsFunc(s.folders, func(dir string) bool { return locks.Below(path, dir) })
+	return len(s.folders) == 0 || slices.ContainsFunc(s.folders, func(dir string) bool { return locks.IsBelow(path, dir) })
 }
 
 func (s *session) record(t task.LogType, f *workspace.File) {
@@ -131,7 +131,7 @@ func (s *session) record(t task.LogType, f *workspace.File) {
 	s.work.Log(t, task.LogData{Path: redact(f.Path), Size: &f.Size, Hash: f.Hash})
 }
 
-func (s *session) blocked(path, reason string) {
+func (s *session) recordBlocked(path, reason string) {
 	if normal, err := filePath(path); err == nil {
 		path = normal
 	}
@@ -143,7 +143,7 @@ func (s *session) blocked(path, reason string) {
 var names = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {
-	return names.ReplaceAllStringFunc(substrate.Cut(text, 2*workspace.MaxPath), func(name string) string {
+	return names.ReplaceAllStringFunc(substrate.Truncate(text, 2*workspace.MaxPath), func(name string) string {
 		if strings.HasPrefix(name, "task ") {
 			return name
 		}
@@ -163,7 +163,7 @@ func (s *session) save(ctx context.Context, name string, isEdit bool, change fun
 		f, err = s.trySave(ctx, name, isEdit, change)
 	}
 	if err != nil {
-		s.blocked(name, problem.Of(err).Text())
+		s.recordBlocked(name, problem.AsError(err).Text())
 		return "", err
 	}
 	s.record(task.LogWrite, &f)
@@ -175,8 +175,8 @@ func (s *session) trySave(ctx context.Context, name string, isEdit bool, change 
 		return f, err
 	}
 	var before []byte
-	known, _ := s.known.Load(name)
-	hash, _ := known.(string)
+	knownHash, _ := s.known.Load(name)
+	hash, _ := knownHash.(string)
 	if isEdit {
 		if f, before, err = s.open(ctx, name); err != nil {
 			return f, err
@@ -185,7 +185,7 @@ func (s *session) trySave(ctx context.Context, name string, isEdit bool, change 
 	}
 	text, err := change(string(before))
 	if err != nil {
-		return f, problem.Within(problem.Of(err).Kind, name, err)
+		return f, problem.WithPlace(problem.AsError(err).Kind, name, err)
 	}
 	if err := call.Recheck(ctx); err != nil {
 		return f, err
@@ -251,7 +251,7 @@ func (s *session) multiEdit(ctx context.Context, in struct {
 	return s.save(ctx, in.Path, true, func(text string) (_ string, err error) {
 		for i := range in.Edits {
 			if text, err = in.Edits[i].apply(text); err != nil {
-				return "", problem.Within(problem.Of(err).Kind, fmt.Sprintf("edits[%d]", i), err)
+				return "", problem.WithPlace(problem.AsError(err).Kind, fmt.Sprintf("edits[%d]", i), err)
 			}
 		}
 		return text, nil

@@ -46,7 +46,7 @@ type objects struct {
 	all sync.Map
 }
 
-func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, _ int64, _ blob.If) (string, error) {
+func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, _ int64, _ blob.Condition) (string, error) {
 	data, err := io.ReadAll(body)
 	o.all.Store(key, data)
 	return "", err
@@ -176,7 +176,7 @@ func TestArgumentsOfTools(t *testing.T) {
 			members = append(members, name)
 		}
 		got[tool.Name] = strings.Join(members, " ")
-		if want := slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool.Name); tool.Writes != want || (tool.Refused != nil) != want {
+		if want := slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool.Name); tool.Writes != want || (tool.OnRefusal != nil) != want {
 			t.Errorf("%s writes: %t", tool.Name, tool.Writes)
 		}
 		run[tool.Name] = func(arguments string) error {

@@ -44,24 +44,24 @@ func (in *notebookEdit) apply(text string) (string, error) {
 	if err != nil || cells == nil || slices.ContainsFunc(cells, func(c map[string]json.RawMessage) bool { return c == nil }) {
 		return "", problem.Invalid("notebook_path", "a notebook with cells, in JSON", "another file")
 	}
-	at, isNew := -1, in.Mode == "insert"
+	index, isNew := -1, in.Mode == "insert"
 	switch {
 	case in.ID != "":
-		at = slices.IndexFunc(cells, func(c map[string]json.RawMessage) bool { return string(c["id"]) == strconv.Quote(in.ID) })
+		index = slices.IndexFunc(cells, func(c map[string]json.RawMessage) bool { return string(c["id"]) == strconv.Quote(in.ID) })
 	case in.Number != nil:
-		at = *in.Number
+		index = *in.Number
 	}
-	if isFirst := isNew && in.ID == "" && in.Number == nil; !isFirst && (at < 0 || at >= len(cells)) {
+	if isFirst := isNew && in.ID == "" && in.Number == nil; !isFirst && (index < 0 || index >= len(cells)) {
 		return "", problem.Invalid("cell_id", fmt.Sprintf("the id of one of the %d cells, or cell_number from 0", len(cells)), "none of them")
 	}
 	if in.Mode == "delete" {
-		cells = slices.Delete(cells, at, at+1)
+		cells = slices.Delete(cells, index, index+1)
 	} else {
 		if isNew {
-			at++
-			cells = slices.Insert(cells, at, map[string]json.RawMessage{"cell_type": json.RawMessage(`"code"`), "metadata": json.RawMessage("{}")})
+			index++
+			cells = slices.Insert(cells, index, map[string]json.RawMessage{"cell_type": json.RawMessage(`"code"`), "metadata": json.RawMessage("{}")})
 		}
-		c := cells[at]
+		c := cells[index]
 		c["source"] = canon.AppendString(nil, in.Source)
 		if in.Type != "" {
 			c["cell_type"] = json.RawMessage(`"` + in.Type + `"`)

@@ -112,11 +112,11 @@ func globOf(pattern string) (*regexp.Regexp, error) {
 // files lists the files of a scope that the agent may read, starting at the path q.After.
 func (s *session) files(ctx context.Context, q scope) iter.Seq2[workspace.File, error] {
 	const page = 500
-	all := store.Items(store.Follow(func(cursor string) ([]workspace.File, string, error) {
+	candidates := store.Flatten(store.AllPages(func(cursor string) ([]workspace.File, string, error) {
 		return s.Files.List(ctx, s.ref, q.Folder, page, cursor)
 	}))
 	return func(yield func(workspace.File, error) bool) {
-		for f, err := range all {
+		for f, err := range candidates {
 			rest, ok := strings.CutPrefix(f.Path, q.Folder) // a folder may exist in several spellings
 			isListed := ok && q.glob.MatchString(rest) && s.mayRead(f.Path) && workspace.Fold(f.Path) >= workspace.Fold(q.After)
 			if (err != nil || isListed) && !yield(f, err) {
@@ -212,14 +212,14 @@ func (s *session) grep(ctx context.Context, in grepping) (string, error) {
 	}
 	const more = "[stopped after %d %s: call Grep again with after_path %q and after_line %d]"
 	var out strings.Builder
-	n, at := 0, hit{}
+	n, lastHit := 0, hit{}
 	for _, hits := range results {
 		for _, h := range *hits {
 			if n == maxHits || out.Len() > maxAnswer {
-				fmt.Fprintf(&out, more, n, "matches", at.path, at.line)
+				fmt.Fprintf(&out, more, n, "matches", lastHit.path, lastHit.line)
 				return out.String(), nil
 			}
-			n, at = n+1, h
+			n, lastHit = n+1, h
 			out.WriteString(h.text + "\n")
 		}
 	}

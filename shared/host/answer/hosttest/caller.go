@@ -147,7 +147,7 @@ func (h *Fixture) awaitVacants() {
 	h.Open("http://127.0.0.1:9999")
 	_, err = h.Vacants.Rebase(h.Ctx)
 	h.Must(err)
-	other, err := h.Vacants.Create(h.Ctx, vacants.Spec{Name: "other", Capability: "is closed", Substrate: "echo"})
+	other, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Name: "other", Capability: "is closed", Substrate: "echo"})
 	h.Must(err)
 	_, err = h.Vacants.Sink(h.Ctx, other.ID)
 	h.Must(err)

@@ -66,9 +66,9 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	h := &Fixture{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
 	var err error
 	h.Open("http://127.0.0.1:8080")
-	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.Spec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
+	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.CreateSpec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
 	h.Must(err)
-	h.Must(signingkey.New(signingkey.Config{Store: st, Vault: vault, Now: h.Now, Rand: rand.Reader, Identity: h.Vacants.Self}).Renew(h.Ctx))
+	h.Must(signingkey.New(signingkey.Config{Store: st, Vault: vault, Now: h.Now, Rand: rand.Reader, Identity: h.Vacants.Self}).RenewIfDue(h.Ctx))
 	return h
 }
 
@@ -82,7 +82,7 @@ func (h *Fixture) Open(url string) {
 	})
 	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{
-		Store: powered{h.Store, h}, Directory: failing{answer.New(answer.Config{Vacants: v})}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.SelfID,
+		Store: powered{h.Store, h}, Directory: failing{answer.New(answer.Config{Vacants: v})}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.HostID,
 	})
 }
 
@@ -97,7 +97,7 @@ func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c
 	c.Records, c.Rand = records, rand.Reader
 	c.Registry = registry.New(registry.Config{
 		Store: s, Now: now, Rand: rand.Reader, Wait: c.Wait, Endpoints: records,
-		Elsewhere: true,
+		AllowRemote: true,
 	})
 	return vacants.New(c)
 }
@@ -139,7 +139,7 @@ func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.V
 
 // Charge opens accounts, so that the host's calls may have prices.
 func (h *Fixture) Charge() *billing.Billing {
-	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.SelfID})
+	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.HostID})
 	h.Host.Ledger = b
 	return b
 }

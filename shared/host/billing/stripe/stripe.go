@@ -98,7 +98,7 @@ func (p *Payments) client(key, host string) *api.Client {
 		u.Scheme = "http"
 	}
 	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
-		HTTPClient: p.Client.As(outbound.Itself(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
+		HTTPClient: p.Client.As(outbound.HostActor(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 		// The waits of the library ignore the context, and payers can retry.
 		MaxNetworkRetries: api.Int64(0),
@@ -141,9 +141,9 @@ func failure(err error, key string) error {
 		}
 		return problem.Wrap(problem.Unavailable, cause, "the provider of payments refuses this host now")
 	}
-	var known *problem.Error
-	if errors.As(err, &known) {
-		return known
+	var problemErr *problem.Error
+	if errors.As(err, &problemErr) {
+		return problemErr
 	}
 	cause := errors.New(strings.ReplaceAll(err.Error(), key, "[key]"))
 	return problem.Wrap(problem.Unavailable, cause, "the provider of payments does not answer as it should")
@@ -154,7 +154,7 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	if err != nil {
 		return out, err
 	}
-	if err := p.fresh(signature); err != nil {
+	if err := p.checkFresh(signature); err != nil {
 		return out, err
 	}
 	// The parsed members are the same in all versions of the API.
@@ -171,21 +171,21 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	}
 	switch e.Type {
 	case api.EventTypeCheckoutSessionCompleted, api.EventTypeCheckoutSessionAsyncPaymentSucceeded:
-		return p.paid(ctx, e.Data.Raw)
+		return p.parsePayment(ctx, e.Data.Raw)
 	case api.EventTypeChargeRefunded:
-		return refundedTotal(e.Data.Raw)
+		return parseRefundedTotal(e.Data.Raw)
 	case api.EventTypeRefundCreated, api.EventTypeRefundUpdated, api.EventTypeRefundFailed, api.EventTypeChargeRefundUpdated:
-		return refunded(e.Data.Raw)
+		return parseRefund(e.Data.Raw)
 	case api.EventTypeChargeDisputeCreated, api.EventTypeChargeDisputeUpdated, api.EventTypeChargeDisputeClosed,
 		api.EventTypeChargeDisputeFundsWithdrawn, api.EventTypeChargeDisputeFundsReinstated:
-		return disputed(e.Data.Raw)
+		return parseDispute(e.Data.Raw)
 	}
 	return out, nil
 }
 
-// fresh checks the time of a signature with the host's clock. The time is signed with the body. A
+// checkFresh checks the time of a signature with the host's clock. The time is signed with the body. A
 // second time is rejected, because the verified time could then be a different one.
-func (p *Payments) fresh(signature string) error {
+func (p *Payments) checkFresh(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")
 	}
@@ -208,16 +208,16 @@ func (p *Payments) fresh(signature string) error {
 	return nil
 }
 
-func object(what string, raw json.RawMessage, into any) error {
+func parseObject(what string, raw json.RawMessage, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		return problem.Wrap(problem.Malformed, err, "data.object: expected a %s", what)
 	}
 	return nil
 }
 
-func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.Event, err error) {
+func (p *Payments) parsePayment(ctx context.Context, raw json.RawMessage) (out billing.Event, err error) {
 	var s api.CheckoutSession
-	if err := object("session of Checkout", raw, &s); err != nil {
+	if err := parseObject("session of Checkout", raw, &s); err != nil {
 		return out, err
 	}
 	self, err := p.Self(ctx)
@@ -234,18 +234,18 @@ func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.E
 	return billing.Event{Payment: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
 }
 
-func refundedTotal(raw json.RawMessage) (out billing.Event, err error) {
+func parseRefundedTotal(raw json.RawMessage) (out billing.Event, err error) {
 	var c api.Charge
-	if err := object("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
+	if err := parseObject("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
 		return out, err // a charge in another currency belongs to another business
 	}
 	amount, err := cents("amount_refunded", c.Currency, c.AmountRefunded)
 	return billing.Event{Payment: c.PaymentIntent.ID, RefundedTotal: amount}, err
 }
 
-func refunded(raw json.RawMessage) (out billing.Event, err error) {
+func parseRefund(raw json.RawMessage) (out billing.Event, err error) {
 	var r api.Refund
-	if err := object("refund", raw, &r); err != nil || r.PaymentIntent == nil || cmp.Or(r.Currency, currency) != currency {
+	if err := parseObject("refund", raw, &r); err != nil || r.PaymentIntent == nil || cmp.Or(r.Currency, currency) != currency {
 		return out, err
 	}
 	if r.ID == "" {
@@ -258,9 +258,9 @@ func refunded(raw json.RawMessage) (out billing.Event, err error) {
 	return billing.Event{Payment: r.PaymentIntent.ID, Refund: r.ID, Refunded: billing.Refund{Amount: amount, Failed: failed}}, err
 }
 
-func disputed(raw json.RawMessage) (out billing.Event, err error) {
+func parseDispute(raw json.RawMessage) (out billing.Event, err error) {
 	var d api.Dispute
-	if err := object("dispute", raw, &d); err != nil || d.PaymentIntent == nil || cmp.Or(d.Currency, currency) != currency {
+	if err := parseObject("dispute", raw, &d); err != nil || d.PaymentIntent == nil || cmp.Or(d.Currency, currency) != currency {
 		return out, err
 	}
 	// An inquiry, which has none of these states, moves no money.

@@ -174,7 +174,7 @@ func TestFailuresOfStripe(t *testing.T) {
 		w := newWorld(t, true)
 		w.set(strings.TrimPrefix(server.URL, "http://"))
 		_, err := w.Checkout(t.Context(), account, billing.MinPayment, "")
-		if !problem.Is(err, want) || strings.Contains(problem.Of(err).Text(), "canary") || strings.Contains(fmt.Sprint(err), apiKey) {
+		if !problem.Is(err, want) || strings.Contains(problem.AsError(err).Text(), "canary") || strings.Contains(fmt.Sprint(err), apiKey) {
 			t.Errorf("%.60s: %v, want %v without what Stripe says", answer, err, want)
 		}
 		server.Close()
@@ -217,20 +217,20 @@ func TestKeysAreWhatTheirNamesSay(t *testing.T) {
 		{paykeys.Stripe, "", "value"}, {paykeys.Stripe, "sk_live_ x", "value"}, {paykeys.Stripe, "rk_live_x", ""}, {paykeys.StripeWebhook, "whsec_x", ""},
 	} {
 		info, err := w.keys.Set(t.Context(), "", tt.name, nil, []byte(tt.value))
-		if tt.field == "" && (err != nil || info.Hosts[0] != "api.stripe.com") || tt.field != "" && (err == nil || problem.Of(err).Field != tt.field || strings.Contains(err.Error(), "canary")) {
+		if tt.field == "" && (err != nil || info.Hosts[0] != "api.stripe.com") || tt.field != "" && (err == nil || problem.AsError(err).Field != tt.field || strings.Contains(err.Error(), "canary")) {
 			t.Errorf("Set(%s) = %v, %v; want a refusal of %q", tt.name, info, err, tt.field)
 		}
 	}
 }
 
-type object = map[string]any
+type parseObject = map[string]any
 
 // eventOf is an event of Stripe, as it is sent.
-func eventOf(kind string, of object) object {
-	return object{"id": "evt_1", "object": "event", "api_version": "2019-01-01", "livemode": false, "type": kind, "data": object{"object": of}}
+func eventOf(kind string, of parseObject) parseObject {
+	return parseObject{"id": "evt_1", "object": "event", "api_version": "2019-01-01", "livemode": false, "type": kind, "data": parseObject{"object": of}}
 }
 
-func with(o object, key string, value any) object {
+func with(o parseObject, key string, value any) parseObject {
 	o = maps.Clone(o)
 	if o[key] = value; value == nil {
 		delete(o, key)
@@ -251,24 +251,24 @@ func (w *world) sign(event any, at time.Time, secret string) (header string, bod
 	return s.Header, body
 }
 
-func session() object {
-	return object{
+func session() parseObject {
+	return parseObject{
 		"id": "cs_1", "object": "checkout.session", "payment_status": "paid", "payment_intent": "pi_1", "currency": "usd", "amount_total": 2500,
-		"client_reference_id": "of the payer", "metadata": object{"vacancy_host": self.String(), "vacancy_account": account},
+		"client_reference_id": "of the payer", "metadata": parseObject{"vacancy_host": self.String(), "vacancy_account": account},
 	}
 }
 
-func refund(status string) object {
-	return object{"id": "re_1", "object": "refund", "charge": "ch_1", "payment_intent": "pi_1", "currency": "usd", "amount": 700, "status": status}
+func refund(status string) parseObject {
+	return parseObject{"id": "re_1", "object": "refund", "charge": "ch_1", "payment_intent": "pi_1", "currency": "usd", "amount": 700, "status": status}
 }
 
-func dispute(status string) object {
-	return object{"id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "currency": "usd", "amount": 1000, "status": status}
+func dispute(status string) parseObject {
+	return parseObject{"id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "currency": "usd", "amount": 1000, "status": status}
 }
 
 func TestWebhooks(t *testing.T) {
 	const completed = "checkout.session.completed"
-	charge := object{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "currency": "usd", "amount": 2500, "amount_refunded": 700}
+	charge := parseObject{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "currency": "usd", "amount": 2500, "amount_refunded": 700}
 	paid := billing.Event{Payment: "pi_1", Account: account, Paid: 25 * money.Dollar}
 	disputed := func(s billing.DisputeState) billing.Event {
 		return billing.Event{Payment: "pi_1", Dispute: "dp_1", Disputed: billing.Dispute{Amount: 10 * money.Dollar, State: s}}
@@ -285,11 +285,11 @@ func TestWebhooks(t *testing.T) {
 	}{
 		"paid":                     {eventOf(completed, session()), paid, ""},
 		"paid later":               {eventOf("checkout.session.async_payment_succeeded", session()), paid, ""},
-		"expanded":                 {eventOf(completed, with(session(), "payment_intent", object{"id": "pi_1", "object": "payment_intent"})), paid, ""},
+		"expanded":                 {eventOf(completed, with(session(), "payment_intent", parseObject{"id": "pi_1", "object": "payment_intent"})), paid, ""},
 		"not yet paid":             {eventOf(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
-		"of another host":          {eventOf(completed, with(session(), "metadata", object{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
+		"of another host":          {eventOf(completed, with(session(), "metadata", parseObject{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
 		"of another business":      {eventOf(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
-		"without an account":       {eventOf(completed, with(session(), "metadata", object{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
+		"without an account":       {eventOf(completed, with(session(), "metadata", parseObject{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
 		"without a payment":        {eventOf(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
 		"in euros":                 {eventOf(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
 		"a negative amount":        {eventOf(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
@@ -317,17 +317,17 @@ func TestWebhooks(t *testing.T) {
 		"won":                      {eventOf("charge.dispute.funds_reinstated", dispute("won")), disputed(billing.DisputeWon), ""},
 		"an inquiry":               {eventOf("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
 		"a dispute without an id":  {eventOf("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
-		"something else":           {eventOf("customer.created", object{"id": "cus_1"}), billing.Event{}, ""},
+		"something else":           {eventOf("customer.created", parseObject{"id": "cus_1"}), billing.Event{}, ""},
 		"of real money":            {with(eventOf(completed, session()), "livemode", true), billing.Event{}, "livemode"},
 		"without data":             {with(eventOf(completed, session()), "data", nil), billing.Event{}, "data"},
-		"no event":                 {object{"object": "charge"}, billing.Event{}, "body"},
+		"no event":                 {parseObject{"object": "charge"}, billing.Event{}, "body"},
 		"no JSON":                  {[]byte("canary"), billing.Event{}, "body"},
 		"an array":                 {[]byte("[]"), billing.Event{}, "body"},
 	} {
 		header, body := w.sign(tt.event, w.now, signing)
 		got, err := w.Event(t.Context(), header, body)
 		if tt.field != "" {
-			if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), tt.field) {
+			if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.AsError(err).Text(), tt.field) {
 				t.Errorf("%s: %v, want a refusal of %s", name, err, tt.field)
 			}
 			continue
@@ -349,7 +349,7 @@ func TestWebhooksOfTheOtherModeAreRefused(t *testing.T) {
 		for _, mode := range []bool{true, false} {
 			header, body := w.sign(with(eventOf("checkout.session.completed", session()), "livemode", mode), w.now, signing)
 			got, err := w.Event(t.Context(), header, body)
-			if mode == live && (err != nil || got.Payment != "pi_1") || mode != live && (!problem.Is(err, problem.Malformed) || problem.Of(err).Field != "livemode" || got != billing.Event{}) {
+			if mode == live && (err != nil || got.Payment != "pi_1") || mode != live && (!problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "livemode" || got != billing.Event{}) {
 				t.Errorf("an event with livemode %t at a host with %s: %+v, %v", mode, key[:8], got, err)
 			}
 		}
@@ -372,7 +372,7 @@ func TestWebhooksThatStripeDidNotSignAreRefused(t *testing.T) {
 		"another time": strings.Replace(header, stamp, fmt.Sprintf("t=%d", w.now.Unix()+1), 1),
 		"no list":      "canary", "another list": "t=1=2",
 	} {
-		if _, err := w.Event(t.Context(), header, body); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != paykeys.SignatureHeader || strings.Contains(err.Error(), "canary") {
+		if _, err := w.Event(t.Context(), header, body); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != paykeys.SignatureHeader || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, want a refusal of %s", name, err, paykeys.SignatureHeader)
 		}
 	}
@@ -405,7 +405,7 @@ func FuzzWebhooks(f *testing.F) {
 	}
 	payments := stripe.New(paykeys.Config{Keys: keys, Now: now, Self: func(context.Context) (identity.ID, error) { return self, nil }})
 	for _, kind := range []string{"checkout.session.completed", "charge.refunded", "refund.failed", "charge.dispute.closed"} {
-		for _, of := range []object{session(), refund("failed"), dispute("lost")} {
+		for _, of := range []parseObject{session(), refund("failed"), dispute("lost")} {
 			body, err := json.Marshal(eventOf(kind, of))
 			if err != nil {
 				f.Fatal(err)

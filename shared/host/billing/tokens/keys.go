@@ -77,7 +77,7 @@ func (k *key) fits(alg jose.SignatureAlgorithm) bool {
 func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h header) error {
 	sig, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
-		return refuse("the token is not a signed JWT")
+		return rejectToken("the token is not a signed JWT")
 	}
 	var failed time.Time // time at which the keys that did not verify the token were fetched
 	for range 2 {
@@ -95,7 +95,7 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 		}
 		failed = fetched
 	}
-	return refuse("the signature of the token does not verify with the key of %s", i.Issuer)
+	return rejectToken("the signature of the token does not verify with the key of %s", i.Issuer)
 }
 
 // keys returns the keys of an issuer that may have signed a token with a header, and when they were
@@ -147,14 +147,14 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 		case err != nil:
 			return nil, s.fetched, err
 		case s.unfit != "":
-			return nil, s.fetched, refuse("the host cannot use the issuer: %s", s.unfit)
+			return nil, s.fetched, rejectToken("the host cannot use the issuer: %s", s.unfit)
 		// The last fetch failed, so the issuer may have the key.
 		case age >= maxAge, s.tried.After(s.fetched):
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
-			return nil, s.fetched, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
+			return nil, s.fetched, rejectToken("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
 		default:
-			return nil, s.fetched, refuse("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
+			return nil, s.fetched, rejectToken("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now
 	}()
 	switch {
 	case problem.Is(err, problem.Malformed):
-		s.unfit = problem.Of(err).Text()
+		s.unfit = problem.AsError(err).Text()
 		return nil
 	case err != nil:
 		return unreachable(i.Issuer, err)
@@ -212,18 +212,18 @@ func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now
 func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	at, err := c.keysURL(ctx, i)
+	keysURL, err := c.keysURL(ctx, i)
 	if err != nil {
 		return nil, err
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := c.get(ctx, reader(i, at), at, &set); err != nil {
+	if err := c.get(ctx, reader(i, keysURL), keysURL, &set); err != nil {
 		return nil, err
 	}
 	if len(set.Keys) > maxKeys {
-		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", at, maxKeys, len(set.Keys))
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", keysURL, maxKeys, len(set.Keys))
 	}
 	for _, raw := range set.Keys {
 		// Encryption keys, keys of other types, and keys that cannot be parsed are ignored.
@@ -232,37 +232,37 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err
 		}
 	}
 	if len(keys) == 0 {
-		return nil, problem.New(problem.Unavailable, "%s has no key for %v", at, algorithms)
+		return nil, problem.New(problem.Unavailable, "%s has no key for %v", keysURL, algorithms)
 	}
 	return keys, nil
 }
 
-func (c *Checker) Reach(ctx context.Context, i *billing.Issuer) (int, error) {
+func (c *Checker) CountKeys(ctx context.Context, i *billing.Issuer) (int, error) {
 	keys, err := c.fetch(ctx, i)
 	return len(keys), err
 }
 
 func (c *Checker) keysURL(ctx context.Context, i *billing.Issuer) (string, error) {
 	var failed []error
-	for _, at := range billing.IssuerMetadata(i.Issuer) {
-		var said struct {
+	for _, location := range billing.IssuerMetadata(i.Issuer) {
+		var metadata struct {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
 		}
-		err := c.get(ctx, reader(i, at), at, &said)
+		err := c.get(ctx, reader(i, location), location, &metadata)
 		switch {
-		case err == nil && said.Issuer != i.Issuer:
-			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", said.Issuer, at), fmt.Sprintf("%q", i.Issuer))
-		case err == nil && !strings.HasPrefix(said.Keys, "https://") && !sameOrigin(i.Issuer, said.Keys):
-			err = problem.Invalid("issuer", "an https URL as jwks_uri in "+at, fmt.Sprintf("%.200q", said.Keys))
+		case err == nil && metadata.Issuer != i.Issuer:
+			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", metadata.Issuer, location), fmt.Sprintf("%q", i.Issuer))
+		case err == nil && !strings.HasPrefix(metadata.Keys, "https://") && !sameOrigin(i.Issuer, metadata.Keys):
+			err = problem.Invalid("issuer", "an https URL as jwks_uri in "+location, fmt.Sprintf("%.200q", metadata.Keys))
 		case err == nil:
-			return said.Keys, nil
+			return metadata.Keys, nil
 		}
 		failed = append(failed, err)
 	}
 	// The error of an unsuitable document is more helpful than the error of a missing document.
-	if at := slices.IndexFunc(failed, func(err error) bool { return problem.Is(err, problem.Malformed) }); at >= 0 {
-		return "", failed[at]
+	if location := slices.IndexFunc(failed, func(err error) bool { return problem.Is(err, problem.Malformed) }); location >= 0 {
+		return "", failed[location]
 	}
 	return "", errors.Join(failed...)
 }
@@ -275,27 +275,27 @@ func sameOrigin(a, b string) bool {
 
 // reader returns the actor of a request for a document of an issuer. The operator chose the URLs at
 // the issuer's own origin, and the issuer chose all others.
-func reader(i *billing.Issuer, at string) outbound.Actor {
-	if !sameOrigin(i.Issuer, at) {
-		return outbound.Itself(outbound.Stranger)
+func reader(i *billing.Issuer, rawURL string) outbound.Actor {
+	if !sameOrigin(i.Issuer, rawURL) {
+		return outbound.HostActor(outbound.Stranger)
 	}
-	as := outbound.Itself(outbound.Operator)
+	as := outbound.HostActor(outbound.Operator)
 	if i.Private {
-		as = as.InPrivate()
+		as = as.WithPrivate()
 	}
 	return as
 }
 
-func (c *Checker) get(ctx context.Context, as outbound.Actor, at string, into any) error {
-	r, err := c.Client.Do(ctx, as, outbound.Request{Method: http.MethodGet, URL: at, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
+func (c *Checker) get(ctx context.Context, as outbound.Actor, rawURL string, into any) error {
+	r, err := c.Client.Do(ctx, as, outbound.Request{Method: http.MethodGet, URL: rawURL, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
 	switch {
 	case err != nil:
 		return err
 	case r.Status != http.StatusOK:
-		return problem.New(problem.Unavailable, "%s answered %d", at, r.Status)
+		return problem.New(problem.Unavailable, "%s answered %d", rawURL, r.Status)
 	}
 	if err := json.Unmarshal(r.Body, into); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s is not the document of JSON that it should be", at)
+		return problem.Wrap(problem.Unavailable, err, "%s is not the document of JSON that it should be", rawURL)
 	}
 	return nil
 }
@@ -312,8 +312,8 @@ func parse(raw []byte) (k key, err error) {
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return k, err
 	}
-	for _, of := range []string{"x5c", "x5u", "x5t", "x5t#S256"} {
-		delete(members, of)
+	for _, member := range []string{"x5c", "x5u", "x5t", "x5t#S256"} {
+		delete(members, member)
 	}
 	if raw, err = json.Marshal(members); err != nil {
 		return k, err

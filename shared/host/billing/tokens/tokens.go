@@ -83,22 +83,22 @@ func (c *Checker) CheckFor(ctx context.Context, token string, resources []string
 
 func (c *Checker) check(ctx context.Context, token string, resources func() ([]string, error)) (s billing.Subject, err error) {
 	if len(token) > maxToken {
-		return s, refuse("expected a token of at most %d bytes", maxToken)
+		return s, rejectToken("expected a token of at most %d bytes", maxToken)
 	}
 	h, claims, err := read(token)
 	if err != nil {
 		return s, err
 	}
-	all, err := c.Issuers(ctx)
+	issuers, err := c.Issuers(ctx)
 	if err != nil {
 		return s, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(i billing.Issuer) bool { return i.Issuer != claims.issuer })
-	if len(all) == 0 {
-		return s, refuse("tokens of the issuer %.200q do not count here", claims.issuer)
+	issuers = slices.DeleteFunc(slices.Clone(issuers), func(i billing.Issuer) bool { return i.Issuer != claims.issuer })
+	if len(issuers) == 0 {
+		return s, rejectToken("tokens of the issuer %.200q do not count here", claims.issuer)
 	}
-	i := all[0] // all have the same URL and therefore the same keys
-	i.Private = slices.ContainsFunc(all, func(i billing.Issuer) bool { return i.Private })
+	i := issuers[0] // all have the same URL and therefore the same keys
+	i.Private = slices.ContainsFunc(issuers, func(i billing.Issuer) bool { return i.Private })
 	if err := c.verify(ctx, token, &i, h); err != nil {
 		return s, err
 	}
@@ -111,7 +111,7 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	}
 	var fits []billing.Issuer
 	var why error
-	for _, i := range all {
+	for _, i := range issuers {
 		if no := claims.fit(&i, called); no != nil {
 			why = no
 		} else {
@@ -120,26 +120,26 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	}
 	switch {
 	case len(fits) > 1:
-		return s, refuse("the token fits %d accounts, and it must fit one: the operator can tell them apart by required claims or audiences", len(fits))
-	case len(fits) == 0 && len(all) > 1:
-		return s, refuse("the token fits none of the %d accounts that take tokens of %s", len(all), claims.issuer)
+		return s, rejectToken("the token fits %d accounts, and it must fit one: the operator can tell them apart by required claims or audiences", len(fits))
+	case len(fits) == 0 && len(issuers) > 1:
+		return s, rejectToken("the token fits none of the %d accounts that take tokens of %s", len(issuers), claims.issuer)
 	case len(fits) == 0:
 		return s, why
 	}
 	name, ok := claims.text(fits[0].SubjectClaim)
 	if !ok || name == "" || len(name) > maxSubject {
-		return s, refuse("the claim %s: expected a text of 1 to %d bytes", fits[0].SubjectClaim, maxSubject)
+		return s, rejectToken("the claim %s: expected a text of 1 to %d bytes", fits[0].SubjectClaim, maxSubject)
 	}
 	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name, Scopes: claims.scopes(fits[0].Scopes)}, nil
 }
 
-func (c *claims) scopes(of []billing.Scope) (granted []billing.Scope) {
+func (c *claims) scopes(issuerScopes []billing.Scope) (granted []billing.Scope) {
 	scope, scoped := c.texts["scope"]
 	scp, alsoScoped := c.texts["scp"]
 	if !scoped && !alsoScoped {
-		return of
+		return issuerScopes
 	}
-	for _, s := range of {
+	for _, s := range issuerScopes {
 		if slices.Contains(scope, string(s)) || slices.Contains(scp, string(s)) {
 			granted = append(granted, s)
 		}
@@ -153,7 +153,7 @@ func SubjectID(issuer, subject string) string {
 	return hex.EncodeToString(sum[:call.SubjectSize])
 }
 
-func refuse(format string, args ...any) error {
+func rejectToken(format string, args ...any) error {
 	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
 }
 
@@ -174,12 +174,12 @@ func read(token string) (h header, c claims, err error) {
 	// read does not verify the signature.
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return h, c, refuse("expected a token in three parts")
+		return h, c, rejectToken("expected a token in three parts")
 	}
 	var decoded [2][]byte
 	for i := range decoded {
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(parts[i]); err != nil {
-			return h, c, refuse("part %d of the token is not base64url", i+1)
+			return h, c, rejectToken("part %d of the token is not base64url", i+1)
 		}
 	}
 	typ := ""
@@ -209,7 +209,7 @@ func read(token string) (h header, c claims, err error) {
 		err = problem.Invalid("typ", "JWT, at+jwt or none", fmt.Sprintf("%.40q", typ))
 	}
 	if err != nil {
-		return h, c, refuse("the token's header: %s", problem.Of(err).Text())
+		return h, c, rejectToken("the token's header: %s", problem.AsError(err).Text())
 	}
 	c = claims{times: map[string]float64{}, texts: map[string][]string{}}
 	d.Reset(decoded[1], canon.DefaultLimits())
@@ -249,14 +249,14 @@ func read(token string) (h header, c claims, err error) {
 		err = problem.Invalid("exp", "seconds since 1970", "none")
 	}
 	if err != nil {
-		return h, c, refuse("the token's claims: %s", problem.Of(err).Text())
+		return h, c, rejectToken("the token's claims: %s", problem.AsError(err).Text())
 	}
 	return h, c, nil
 }
 
 func (c *claims) text(name string) (string, bool) {
-	if all := c.texts[name]; len(all) == 1 {
-		return all[0], true
+	if values := c.texts[name]; len(values) == 1 {
+		return values[0], true
 	}
 	return "", false
 }
@@ -264,11 +264,11 @@ func (c *claims) text(name string) (string, bool) {
 func (c *claims) inTime(now time.Time) error {
 	seconds := float64(now.UnixMilli()) / 1000
 	if exp := c.times["exp"]; math.IsNaN(exp) || exp+leeway.Seconds() <= seconds {
-		return refuse("the token expired at %s", instant(exp))
+		return rejectToken("the token expired at %s", instant(exp))
 	}
 	for _, name := range []string{"nbf", "iat"} {
-		if at, ok := c.times[name]; ok && at-leeway.Seconds() > seconds {
-			return refuse("the token counts from %s on (%s)", instant(at), name)
+		if start, ok := c.times[name]; ok && start-leeway.Seconds() > seconds {
+			return rejectToken("the token counts from %s on (%s)", instant(start), name)
 		}
 	}
 	return nil
@@ -284,8 +284,8 @@ func instant(seconds float64) string {
 // names reports whether an audience is a resource, or a URL below a resource that ends with a
 // slash.
 func names(aud, resource string) bool {
-	at, isTree := strings.CutSuffix(resource, "/")
-	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), at)
+	base, isTree := strings.CutSuffix(resource, "/")
+	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
 	if !ok || below == "" {
 		return ok
 	}
@@ -302,11 +302,11 @@ func (c *claims) fit(i *billing.Issuer, called []string) error {
 		if len(called) > 0 { // the others are other spellings of the same URL
 			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)
 		}
-		return refuse("the token is for another audience: expected %s in aud", strings.Join(want, " or "))
+		return rejectToken("the token is for another audience: expected %s in aud", strings.Join(want, " or "))
 	}
 	for claim, want := range i.Require {
 		if !slices.Contains(c.texts[claim], want) {
-			return refuse("the token lacks the claim %s that this host requires", claim)
+			return rejectToken("the token lacks the claim %s that this host requires", claim)
 		}
 	}
 	return nil

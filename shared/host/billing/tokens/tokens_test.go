@@ -56,7 +56,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, Provider: tokenstest.New()}
 	t.Cleanup(w.Close)
 	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", Issuer: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
-		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, Most: 1,
+		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, DailyLimit: 1,
 	}}}
 	w.checker = w.another()
 	return w
@@ -628,7 +628,7 @@ func TestIssuersThatLie(t *testing.T) {
 					t.Errorf("%s: %v, want %q", name, err, says)
 				}
 			}
-			if _, err := w.checker.Reach(t.Context(), &w.issuers[0]); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), says) {
+			if _, err := w.checker.CountKeys(t.Context(), &w.issuers[0]); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: Reach: %v, want %q", name, err, says)
 			}
 		}

@@ -31,28 +31,28 @@ var behaviours = []fact{
 	{"a behaviour sees only what is signed", onlySigned},
 }
 
-func failing(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
+func failWithError(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
-// unanswered sends a call that fails, resends it, and sends the next call.
-func (s *scene) unanswered(text string, kind problem.Kind) {
+// wantUnanswered sends a call that fails, resends it, and sends the next call.
+func (s *scene) wantUnanswered(text string, kind problem.Kind) {
 	s.t.Helper()
 	e := s.call(nil, text)
 	out := s.send(s.a, e)
-	s.refused(out, kind, call.Unanswered)
+	s.wantRefusal(out, kind, call.Unanswered)
 	s.chain(out, e)
 	if strings.Contains(out.Problem.Text(), "own error") {
 		s.t.Fatalf("the refusal tells the behaviour's error: %q", out.Problem.Text())
 	}
-	s.refused(s.send(s.b, e), problem.Replay, call.Unanswered)
-	s.rows("call | void 1")
+	s.wantRefusal(s.send(s.b, e), problem.Replay, call.Unanswered)
+	s.wantRows("call | void 1")
 	next := s.call(e, "next")
-	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 1 {
+	if reply := s.wantAnswer(s.send(s.a, next), next); reply.Seq != 1 {
 		s.t.Fatalf("Seq = %d, want 1: a void takes no number", reply.Seq)
 	}
-	s.rows("call, call | void 1, answer 2")
-	s.ran(e, 1)
+	s.wantRows("call, call | void 1, answer 2")
+	s.wantRuns(e, 1)
 }
 
 // causeKept fails in the way of agents. The caller learns only the kind, and the void has the
@@ -63,7 +63,7 @@ func causeKept(s *scene) {
 	})
 	e := s.call(nil, "refuses")
 	out := s.send(s.a, e)
-	s.refused(out, problem.SubstrateUnavailable, call.Unanswered)
+	s.wantRefusal(out, problem.SubstrateUnavailable, call.Unanswered)
 	if text := out.Problem.Text(); text != problem.SubstrateUnavailable.Row().Text {
 		s.t.Fatalf("the refusal tells %q", text)
 	}
@@ -81,12 +81,12 @@ func causeKept(s *scene) {
 	if cause != want || out.Cause == nil || *out.Cause != want {
 		s.t.Fatalf("the cause is %+v, of the outcome %+v, want %+v", cause, out.Cause, want)
 	}
-	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
 }
 
 func failures(s *scene) {
-	s.act("error", failing)
-	s.unanswered("error", problem.BehaviourFailed)
+	s.act("error", failWithError)
+	s.wantUnanswered("error", problem.BehaviourFailed)
 	for text, b := range map[string]call.Behaviour{
 		"panic": func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 			panic("the behaviour's own error")
@@ -101,7 +101,7 @@ func failures(s *scene) {
 	} {
 		s.act(text, b)
 		s.renew()
-		s.unanswered(text, problem.BehaviourFailed)
+		s.wantUnanswered(text, problem.BehaviourFailed)
 	}
 }
 
@@ -115,12 +115,12 @@ func deadline(s *scene) {
 	s.act("late", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, problem.New(problem.Deadline, "the substrate took too long")
 	})
-	s.unanswered("late", problem.Deadline)
+	s.wantUnanswered("late", problem.Deadline)
 	s.act("expired", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, context.DeadlineExceeded
 	})
 	s.renew()
-	s.unanswered("expired", problem.Deadline)
+	s.wantUnanswered("expired", problem.Deadline)
 }
 
 func leftBehind(s *scene) {
@@ -134,11 +134,11 @@ func leftBehind(s *scene) {
 		return envelope.Message{Parts: []string{"too late"}}, nil
 	})
 	e := s.call(nil, "deaf")
-	s.refused(s.send(s.a, e), problem.Deadline, call.Unanswered)
+	s.wantRefusal(s.send(s.a, e), problem.Deadline, call.Unanswered)
 	close(end)
 	left.Wait()
-	s.told(s.ask(s.b, e), call.Unanswered, nil)
-	s.rows("call | void 1")
+	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
+	s.wantRows("call | void 1")
 }
 
 func unsignable(s *scene) {
@@ -150,11 +150,11 @@ func unsignable(s *scene) {
 		"long context":   {ContextID: &long},
 	} {
 		s.act(text, func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) { return m, nil })
-		s.unanswered(text, problem.BehaviourFailed)
+		s.wantUnanswered(text, problem.BehaviourFailed)
 		s.renew()
 	}
-	s.act("last", failing)
-	s.unanswered("last", problem.BehaviourFailed)
+	s.act("last", failWithError)
+	s.wantUnanswered("last", problem.BehaviourFailed)
 }
 
 // noSigner returns the vacant's id, but fails to sign.
@@ -173,18 +173,18 @@ func signerFails(s *scene) {
 		d.Vacants[s.pair.Vacant] = v
 	})
 	e := s.call(nil, "hi")
-	s.refused(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
-	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	s.wantRefusal(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
+	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
 	next := s.call(e, "next")
-	s.ok(s.send(whole, next), next)
-	s.rows("call, call | void 1, answer 2")
+	s.wantAnswer(s.send(whole, next), next)
+	s.wantRows("call, call | void 1, answer 2")
 }
 
 func tooLarge(s *scene) {
 	s.act("much", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{Parts: []string{strings.Repeat("much ", 100<<10)}}, nil
 	})
-	s.unanswered("much", problem.SubstrateTooLarge)
+	s.wantUnanswered("much", problem.SubstrateTooLarge)
 }
 
 func roleForced(s *scene) {
@@ -194,11 +194,11 @@ func roleForced(s *scene) {
 			return envelope.Message{Role: role, Parts: []string{text}}, nil
 		})
 		e := s.call(nil, text)
-		reply := s.ok(s.send(s.a, e), e)
+		reply := s.wantAnswer(s.send(s.a, e), e)
 		if reply.Payload.Role != envelope.RoleAgent {
 			s.t.Fatalf("%d: Role = %q, want %q", i, reply.Payload.Role, envelope.RoleAgent)
 		}
-		s.told(s.ask(s.b, e), call.Answered, reply)
+		s.wantState(s.ask(s.b, e), call.Answered, reply)
 		s.renew()
 	}
 }
@@ -212,17 +212,17 @@ func hungUp(s *scene) {
 	<-g.entered
 	cancel()
 	close(g.leave)
-	reply := s.ok(<-out, e)
-	s.told(s.ask(s.b, e), call.Answered, reply)
-	s.rows("call | answer 1")
+	reply := s.wantAnswer(<-out, e)
+	s.wantState(s.ask(s.b, e), call.Answered, reply)
+	s.wantRows("call | answer 1")
 }
 
 func hungUpBefore(s *scene) {
 	e := s.call(nil, "hi")
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.store.Next("Commit req", After(cancel))
-	s.ok(s.a.Send(ctx, identity.ID{}, e), e)
-	s.rows("call | answer 1")
+	s.wantAnswer(s.a.Send(ctx, identity.ID{}, e), e)
+	s.wantRows("call | answer 1")
 }
 
 func onlySigned(s *scene) {
@@ -232,7 +232,7 @@ func onlySigned(s *scene) {
 		got = e
 		return envelope.Message{}, nil
 	})
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	if wire(&got) != wire(e) {
 		s.t.Fatalf("the behaviour saw %s, sent was %s", wire(&got), wire(e))
 	}
@@ -244,8 +244,8 @@ func clockBack(s *scene) {
 		return envelope.Message{Parts: []string{"was that before"}}, nil
 	})
 	e := s.call(nil, "back")
-	reply := s.ok(s.send(s.a, e), e)
-	s.told(s.ask(s.b, e), call.Answered, reply)
+	reply := s.wantAnswer(s.send(s.a, e), e)
+	s.wantState(s.ask(s.b, e), call.Answered, reply)
 	next := s.sign(e, "next", e.Time)
-	s.ok(s.send(s.a, next), next)
+	s.wantAnswer(s.send(s.a, next), next)
 }

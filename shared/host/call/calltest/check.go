@@ -174,9 +174,9 @@ func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {
 		r := &s.Requests[i]
-		sealed, bound := r.Sealed(s.Pair)
+		sealed, bound := r.SealedText(s.Pair)
 		plain, err := keys.Open(ctx, bound, sealed)
-		if errors.Is(err, textkeys.ErrGone) {
+		if errors.Is(err, textkeys.ErrDestroyed) {
 			continue
 		}
 		if err != nil {
@@ -194,9 +194,9 @@ func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 		if r.Kind != call.RowAnswer {
 			continue
 		}
-		sealed, bound := r.Sealed(s.Pair)
+		sealed, bound := r.SealedText(s.Pair)
 		plain, err := keys.Open(ctx, bound, sealed)
-		if errors.Is(err, textkeys.ErrGone) {
+		if errors.Is(err, textkeys.ErrDestroyed) {
 			continue
 		}
 		if err != nil {

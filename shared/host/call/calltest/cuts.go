@@ -30,12 +30,12 @@ var cuts = []fact{
 
 // part returns the pieces of an answer that were read before the cut.
 func (s *scene) part() call.Partial {
-	return call.Partial{Text: "re s", Usage: &call.Usage{In: 1, Out: 1, Unreported: 1}, Began: s.clock.Now(0)()}
+	return call.Partial{Text: "re s", Usage: &call.Usage{In: 1, Out: 1, Unreported: 1}, Began: s.clock.NowFunc(0)()}
 }
 
 func (s *scene) cut(want call.State) {
 	s.t.Helper()
-	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != want || err != nil {
+	if got, err := s.b.CutAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != want || err != nil {
 		s.t.Fatalf("Cut() = %q, %v, want %q", got, err, want)
 	}
 }
@@ -45,7 +45,7 @@ func (s *scene) isCut(out call.Outcome, e *envelope.Envelope) {
 	if out.Reply == nil || out.Cut != call.CutCanceled || out.Reply.Payload.Text() != "re s" {
 		s.t.Fatalf("the outcome is %+v, want the cut answer", out)
 	}
-	s.bound(out.Reply, e)
+	s.wantSignedReply(out.Reply, e)
 }
 
 func cutWins(s *scene) {
@@ -57,7 +57,7 @@ func cutWins(s *scene) {
 	s.isCut(x.finish(), e)
 	s.isCut(s.send(s.a, e), e)
 	s.cut(call.Answered) // the same cut again
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 	s.balance(30 - costs)
 	row, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
@@ -65,25 +65,25 @@ func cutWins(s *scene) {
 		s.t.Fatalf("the row is %+v", d)
 	}
 	next := s.call(e, "next")
-	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 2 {
+	if reply := s.wantAnswer(s.send(s.a, next), next); reply.Seq != 2 {
 		s.t.Fatalf("the next answer has seq %d, want 2", reply.Seq)
 	}
 }
 
-// shortened answers up to its model's token limit.
-func shortened(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
-	call.NoteCut(ctx, call.CutLength)
+// cutAnswer answers up to its model's token limit.
+func cutAnswer(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
+	call.RecordCut(ctx, call.CutLength)
 	return envelope.Message{Parts: []string{"re s"}}, nil
 }
 
 func cutByLength(s *scene) {
 	s.charge(30)
-	s.act("long", shortened)
+	s.act("long", cutAnswer)
 	e := s.call(nil, "long")
 	out := s.send(s.a, e)
-	reply := s.ok(out, e)
+	reply := s.wantAnswer(out, e)
 	again := s.ask(s.b, e)
-	s.told(again, call.Answered, reply)
+	s.wantState(again, call.Answered, reply)
 	s.balance(30 - costs)
 	row, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
@@ -91,7 +91,7 @@ func cutByLength(s *scene) {
 		s.t.Fatalf("the answer is cut %q, asked for it is %q, the row is %+v", out.Cut, again.Cut, d)
 	}
 	next := s.call(e, "next")
-	if out := s.send(s.a, next); s.ok(out, next).Seq != 2 || out.Cut != "" {
+	if out := s.send(s.a, next); s.wantAnswer(out, next).Seq != 2 || out.Cut != "" {
 		s.t.Fatalf("the next answer is %+v, want a whole one", out)
 	}
 }
@@ -99,38 +99,38 @@ func cutByLength(s *scene) {
 func cutByLengthWaits(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
-	s.act("long", shortened)
+	s.act("long", cutAnswer)
 	e := s.call(nil, "long")
-	s.refused(s.startPaid(e).finish(), problem.Deadline, call.Pending)
+	s.wantRefusal(s.startPaid(e).finish(), problem.Deadline, call.Pending)
 	l.answers(nil)
 	out := s.ask(s.b, e)
-	s.told(out, call.Answered, out.Reply)
+	s.wantState(out, call.Answered, out.Reply)
 	if out.Cut != call.CutLength {
 		s.t.Fatalf("the answer is cut %q, want %q", out.Cut, call.CutLength)
 	}
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func cutAfterAnswer(s *scene) {
 	e := s.call(nil, "hi")
-	reply := s.ok(s.send(s.a, e), e)
+	reply := s.wantAnswer(s.send(s.a, e), e)
 	s.cut(call.Answered)
 	out := s.ask(s.b, e)
-	s.told(out, call.Answered, reply)
+	s.wantState(out, call.Answered, reply)
 	if out.Cut != "" {
 		s.t.Fatalf("the whole answer is cut: %q", out.Cut)
 	}
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func cutAfterVoid(s *scene) {
 	s.charge(30)
-	s.act("hi", failing)
+	s.act("hi", failWithError)
 	e := s.call(nil, "hi")
-	s.refused(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
+	s.wantRefusal(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
 	s.cut(call.Unanswered)
-	s.rows("call | void 1")
+	s.wantRows("call | void 1")
 	s.balance(30)
 }
 
@@ -141,8 +141,8 @@ func cutLosesToAnswer(s *scene) {
 	var out call.Outcome
 	s.store.Next("Commit rsp", After(func() { out = x.finish() }))
 	s.cut(call.Answered)
-	s.told(s.ask(s.b, e), call.Answered, s.ok(out, e))
-	s.rows("call | answer 1")
+	s.wantState(s.ask(s.b, e), call.Answered, s.wantAnswer(out, e))
+	s.wantRows("call | answer 1")
 	s.balance(30 - costs)
 }
 
@@ -152,18 +152,18 @@ func answerLosesToCut(s *scene) {
 	x := s.start(s.a, e)
 	s.store.Next("Commit rsp", After(func() { s.cut(call.Answered) }))
 	s.isCut(x.finish(), e)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 	s.balance(30 - costs)
 }
 
 func failureAfterCut(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "slow")
-	s.act("slow", failing)
+	s.act("slow", failWithError)
 	x := s.start(s.a, e)
 	s.cut(call.Answered)
 	s.isCut(x.finish(), e)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 	s.balance(30 - costs)
 }
 
@@ -172,11 +172,11 @@ func cutUnsignable(s *scene) {
 	x := s.start(s.a, s.call(nil, "slow"))
 	p := s.part()
 	p.Text = "\xff"
-	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, p, call.Options{}); got != call.Unanswered || err != nil {
+	if got, err := s.b.CutAnswer(s.ctx, s.pair, 1, call.CutCanceled, p, call.Options{}); got != call.Unanswered || err != nil {
 		s.t.Fatalf("Cut() = %q, %v", got, err)
 	}
-	s.refused(x.finish(), problem.Deadline, call.Unanswered)
-	s.rows("call | void 1")
+	s.wantRefusal(x.finish(), problem.Deadline, call.Unanswered)
+	s.wantRows("call | void 1")
 	s.balance(30)
 }
 
@@ -194,9 +194,9 @@ func cutUnsettled(s *scene) {
 	l.answers(func(bool) error { return errBank })
 	x := s.startPaid(s.call(nil, "slow"))
 	s.cut(call.Unanswered)
-	s.refused(x.finish(), problem.PaymentRequired, call.Unanswered)
+	s.wantRefusal(x.finish(), problem.PaymentRequired, call.Unanswered)
 	l.wantCashed(s, 0)
-	s.rows("call | void 1")
+	s.wantRows("call | void 1")
 }
 
 func cutWaits(s *scene) {
@@ -204,65 +204,65 @@ func cutWaits(s *scene) {
 	l.answers(uncertain)
 	e := s.call(nil, "slow")
 	x := s.startPaid(e)
-	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
+	if got, err := s.b.CutAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
 		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
 	}
-	s.rows("call | none")
+	s.wantRows("call | none")
 	_ = x.finish() // its answer arrives too late
 	l.answers(nil)
 	s.isCut(s.ask(s.a, e), e)
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func cutMeetsKept(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
 	e := s.call(nil, "slow")
-	s.refused(s.startPaid(e).finish(), problem.Deadline, call.Pending)
-	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
+	s.wantRefusal(s.startPaid(e).finish(), problem.Deadline, call.Pending)
+	if got, err := s.b.CutAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
 		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
 	}
 	l.answers(nil)
 	out := s.ask(s.b, e)
-	s.told(out, call.Answered, out.Reply)
+	s.wantState(out, call.Answered, out.Reply)
 	if out.Cut != "" || out.Reply.Payload.Text() != "re slow" {
 		s.t.Fatalf("the answer is %q, cut %q", out.Reply.Payload.Text(), out.Cut)
 	}
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func resetOfShown(s *scene) {
 	s.charge(1000)
 	e := s.call(nil, "slow")
 	x := &sending{s.hold("slow"), make(chan call.Outcome, 1)}
-	go func() { x.out <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Shown: true}) }()
+	go func() { x.out <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Streamed: true}) }()
 	<-x.gate.entered
 	s.clock.Advance(time.Second)
 	later := s.call(e, "later")
-	s.ok(s.send(s.b, later), later)
+	s.wantAnswer(s.send(s.b, later), later)
 	s.clock.Advance(time.Second)
 	r := s.reset()
-	s.refused(s.resetAt(s.b, r), problem.Pending, "")
-	s.ok(x.finish(), e)
-	s.ok(s.resetAt(s.b, r), r)
-	s.rows("call, call, reset | answer 2, answer 1")
+	s.wantRefusal(s.resetAt(s.b, r), problem.Pending, "")
+	s.wantAnswer(x.finish(), e)
+	s.wantAnswer(s.resetAt(s.b, r), r)
+	s.wantRows("call, call, reset | answer 2, answer 1")
 
 	// A call that will not be answered blocks a reset until it is due.
 	s.clock.Advance(time.Second)
 	lost := s.call(nil, "lost")
-	if a, out := s.a.Begin(s.ctx, identity.ID{}, lost, call.Options{Shown: true}); a == nil {
+	if a, out := s.a.Begin(s.ctx, identity.ID{}, lost, call.Options{Streamed: true}); a == nil {
 		s.t.Fatal(out.Problem)
 	}
 	s.clock.Advance(due)
 	r = s.reset()
-	s.refused(s.resetAt(s.b, r), problem.Pending, "")
+	s.wantRefusal(s.resetAt(s.b, r), problem.Pending, "")
 	s.clock.Advance(time.Second)
 	r = s.reset()
-	s.ok(s.resetAt(s.b, r), r)
+	s.wantAnswer(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 4); !decided || err != nil {
 		s.t.Fatalf("ResolveOverdue() = %t, %v", decided, err)
 	}
-	s.rows("call, call, reset, call, reset | answer 2, answer 1, void 4")
+	s.wantRows("call, call, reset, call, reset | answer 2, answer 1, void 4")
 }

@@ -57,7 +57,7 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			return s.call(first, "hi")
 		},
 	},
@@ -66,9 +66,9 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Doc v", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			second := s.call(first, "second")
-			s.ok(s.send(s.b, second), second)
+			s.wantAnswer(s.send(s.b, second), second)
 			return s.call(second, "hi")
 		},
 	},
@@ -77,9 +77,9 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			e := s.call(first, "hi")
-			s.ok(s.send(s.b, e), e)
+			s.wantAnswer(s.send(s.b, e), e)
 			return e
 		},
 		kind: problem.Replay, state: call.Answered,
@@ -95,7 +95,7 @@ var scenarios = []scenario{
 			first := s.call(nil, "first")
 			x := s.start(aside, first)
 			s.act("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
-				s.ok(x.finish(), first) // answer before the answer to e
+				s.wantAnswer(x.finish(), first) // answer before the answer to e
 				return envelope.Message{Parts: []string{"second"}}, nil
 			})
 			return s.call(first, "hi")
@@ -106,8 +106,8 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
-			s.act("hi", failing)
+			s.wantAnswer(s.send(s.a, first), first)
+			s.act("hi", failWithError)
 			return s.call(first, "hi")
 		},
 		kind: problem.BehaviourFailed, state: call.Unanswered,
@@ -117,9 +117,9 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
 			s.charge(100)
-			s.keyed()
+			s.useRealKeys()
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			return s.call(first, "hi")
 		},
 	},
@@ -128,10 +128,10 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			s.charge(100)
-			s.keyed()
-			s.act("hi", failing)
+			s.useRealKeys()
+			s.act("hi", failWithError)
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			return s.call(first, "hi")
 		},
 		kind: problem.BehaviourFailed, state: call.Unanswered,
@@ -141,8 +141,8 @@ var scenarios = []scenario{
 		calls: []string{"Commit rsp", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			e := s.call(nil, "hi")
-			s.store.Next("Commit req", Repeat(Unacked, 6)...)
-			s.refused(s.send(s.b, e), problem.Unavailable, "")
+			s.store.Next("Commit req", Repeat(LoseAck, 6)...)
+			s.wantRefusal(s.send(s.b, e), problem.Unavailable, "")
 			s.must(s.warm())
 			s.clock.Advance(due + time.Second)
 			return e
@@ -154,7 +154,7 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Doc revoked", "Doc v", "Tip req"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			s.clock.Advance(time.Second)
 			return s.reset()
 		},
@@ -164,9 +164,9 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Doc balance", "Doc revoked", "Doc v", "Rows req", "Tip req"},
 		prepare: func(s *scene) *envelope.Envelope {
 			s.charge(100)
-			s.keyed()
+			s.useRealKeys()
 			first := s.call(nil, "first")
-			s.ok(s.send(s.a, first), first)
+			s.wantAnswer(s.send(s.a, first), first)
 			s.clock.Advance(time.Second)
 			return s.reset()
 		},
@@ -176,7 +176,7 @@ var scenarios = []scenario{
 // fault is one way in which a store call fails.
 type fault struct {
 	name  string
-	steps func(late *Late) []Step
+	steps func(late *Delayed) []Step
 	// heals is set if a write succeeds eventually, because it is retried.
 	heals bool
 	// fine is set if the caller does not notice the fault.
@@ -187,23 +187,23 @@ type fault struct {
 }
 
 var faults = []fault{
-	{name: "not applied", steps: once(NotApplied), heals: true},
-	{name: "applied, but an error", steps: once(Unacked), heals: true},
-	{name: "timed out", steps: once(TimedOut), heals: true},
-	{name: "throttled twice", steps: times(Throttled, 2), heals: true},
-	{name: "throttled for long", steps: times(Throttled, 6)},
-	{name: "applied, but errors for long", steps: times(Unacked, 6)},
-	{name: "hangs until the deadline", steps: once(hang)},
-	{name: "delivered twice", steps: once(Twice), fine: true},
-	{name: "applied while it is tried again", steps: overtaken, heals: true},
-	{name: "applied after the error", steps: muchLater, lands: 1},
-	{name: "applied after the next try", steps: muchLater, lands: 2},
+	{name: "not applied", steps: onceSteps(NotApplied), heals: true},
+	{name: "applied, but an error", steps: onceSteps(LoseAck), heals: true},
+	{name: "timed out", steps: onceSteps(TimedOut), heals: true},
+	{name: "throttled twice", steps: times(Throttle, 2), heals: true},
+	{name: "throttled for long", steps: times(Throttle, 6)},
+	{name: "applied, but errors for long", steps: times(LoseAck, 6)},
+	{name: "hangs until the deadline", steps: onceSteps(hang)},
+	{name: "delivered twice", steps: onceSteps(CallTwice), fine: true},
+	{name: "applied while it is tried again", steps: overtakeSteps, heals: true},
+	{name: "applied after the error", steps: lateSteps, lands: 1},
+	{name: "applied after the next try", steps: lateSteps, lands: 2},
 }
 
-func once(s Step) func(*Late) []Step { return times(s, 1) }
+func onceSteps(s Step) func(*Delayed) []Step { return times(s, 1) }
 
-func times(s Step, n int) func(*Late) []Step {
-	return func(*Late) []Step { return Repeat(s, n) }
+func times(s Step, n int) func(*Delayed) []Step {
+	return func(*Delayed) []Step { return Repeat(s, n) }
 }
 
 func hang(ctx context.Context, _ func(context.Context) error) error {
@@ -211,16 +211,16 @@ func hang(ctx context.Context, _ func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, ctx.Err())
 }
 
-func overtaken(l *Late) []Step {
+func overtakeSteps(l *Delayed) []Step {
 	return []Step{l.Step, func(ctx context.Context, do func(context.Context) error) error {
 		_ = l.Land(ctx)
 		return do(ctx)
 	}}
 }
 
-func muchLater(l *Late) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
+func lateSteps(l *Delayed) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
 
-func settled(name string) bool { return name == "Commit req" || name == "Commit rsp" }
+func isRetried(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
 // proveFaults makes every store call of a request fail in every way. It requires that the request
 // gets 503, but never 409, or its normal outcome, that no behaviour runs twice, that the rows are
@@ -238,7 +238,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 		day++ // each scene has its own day and creates that day's key
 		s.clock.Advance(time.Duration(day) * 24 * time.Hour)
 		s.vault = vault
-		s.keyed()
+		s.useRealKeys()
 		e := sc.prepare(s)
 		s.store.Trace()
 		return s, e
@@ -247,7 +247,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 		t.Run(sc.name, func(t *testing.T) {
 			t.Run("makes these calls", func(t *testing.T) {
 				s, e := stage(t, sc)
-				sc.fine(s, s.deliver(s.a, e, time.Minute), e)
+				sc.wantOutcome(s, s.deliver(s.a, e, time.Minute), e)
 				got := s.store.Trace()
 				slices.Sort(got)
 				if diff := cmp.Diff(sc.calls, got); diff != "" {
@@ -273,21 +273,21 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	}
 }
 
-// keyed gives both hosts real textkeys instead of plain texts.
-func (s *scene) keyed() {
+// useRealKeys gives both hosts real textkeys instead of plain texts.
+func (s *scene) useRealKeys() {
 	host := func() *call.Host {
 		return s.hostWith(func(c *call.Config) {
 			c.Texts = textkeys.New(s.store, s.vault, c.Now, rand.Reader, 0)
 			c.Margin = time.Millisecond // hang needs a near deadline
-			c.Revoked = s.revoked
+			c.Revoked = s.readRevoked
 		})
 	}
 	s.a, s.b = host(), host()
-	s.opener = textkeys.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
+	s.opener = textkeys.New(s.store, s.vault, s.clock.NowFunc(0), rand.Reader, 0)
 }
 
-// revoked reads the documents that a host reads to check keys, none of which is revoked.
-func (s *scene) revoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
+// readRevoked reads the documents that a host reads to check keys, none of which is readRevoked.
+func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err
 }
@@ -305,17 +305,17 @@ func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Durati
 	return h.Send(ctx, identity.ID{}, e)
 }
 
-func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
+func (sc scenario) wantOutcome(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.t.Helper()
 	if sc.kind == 0 {
-		s.ok(out, e)
+		s.wantAnswer(out, e)
 		return
 	}
-	s.refused(out, sc.kind, sc.state)
+	s.wantRefusal(out, sc.kind, sc.state)
 }
 
 func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
-	var late Late
+	var late Delayed
 	s.store.Next(name, append(Repeat(Pass, n-1), f.steps(&late)...)...)
 	patience := time.Minute
 	if f.name == "hangs until the deadline" {
@@ -324,38 +324,38 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	out := s.deliver(s.a, e, patience)
 	s.store.Drop() // reads, and writes after success, are not retried
 	switch {
-	case f.fine, f.heals && settled(name), f.heals && sc.beside && name == "Doc revoked":
-		sc.fine(s, out, e)
+	case f.fine, f.heals && isRetried(name), f.heals && sc.beside && name == "Doc revoked":
+		sc.wantOutcome(s, out, e)
 	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
 		// On a slow machine the deadline may pass before the call.
 	default:
-		s.refused(out, problem.Unavailable, "")
+		s.wantRefusal(out, problem.Unavailable, "")
 	}
-	s.sound()
+	s.wantValidRows()
 	if f.lands == 1 && late.do != nil {
 		_ = late.Land(s.ctx)
-		s.sound()
+		s.wantValidRows()
 	}
-	s.again(e, out, func() {
+	s.resendUntilKnown(e, out, func() {
 		if f.lands == 2 && late.do != nil {
 			_ = late.Land(s.ctx)
-			s.sound()
+			s.wantValidRows()
 		}
 	})
 }
 
-// again resends e until its outcome is known, like its caller, and then sends the next call.
+// resendUntilKnown resends e until its outcome is known, like its caller, and then sends the next call.
 // between runs after the first try.
-func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) {
+func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, between func()) {
 	s.t.Helper()
 	if e.IsReset() {
 		if out := s.deliver(s.b, e, time.Minute); out.Problem != nil {
-			s.refused(out, problem.Floor, "") // the row exists
+			s.wantRefusal(out, problem.Floor, "") // the row exists
 		}
 		between()
 		s.clock.Advance(time.Second)
 		next := s.call(nil, "next")
-		s.ok(s.send(s.b, next), next)
+		s.wantAnswer(s.send(s.b, next), next)
 		return
 	}
 	out := s.send(s.b, e)
@@ -366,22 +366,22 @@ func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) 
 	}
 	switch {
 	case out.Problem == nil:
-		s.ok(out, e)
+		s.wantAnswer(out, e)
 	case out.State == call.Answered:
-		s.bound(out.Reply, e)
+		s.wantSignedReply(out.Reply, e)
 	case out.State != call.Unanswered:
 		s.t.Fatalf("sent again: %v, state %q; want the answer or a clear unanswered", out.Problem, out.State)
 	}
 	if first.Reply != nil && (out.State != call.Answered || wire(out.Reply) != wire(first.Reply)) {
 		s.t.Fatalf("the answer was %s; sent again: %v, state %q, %s", wire(first.Reply), out.Problem, out.State, wire(out.Reply))
 	}
-	s.sound()
+	s.wantValidRows()
 	next := s.call(e, "next")
-	s.ok(s.send(s.b, next), next)
+	s.wantAnswer(s.send(s.b, next), next)
 	s.books()
 }
 
-func (s *scene) sound() {
+func (s *scene) wantValidRows() {
 	s.t.Helper()
 	for _, err := range CheckStreams(s.ctx, s.store, s.pair, nil) {
 		s.t.Fatal(err)

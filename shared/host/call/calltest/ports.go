@@ -28,8 +28,8 @@ type Clock struct {
 
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// Now returns the time function of a host whose clock is ahead by skew.
-func (c *Clock) Now(skew time.Duration) func() time.Time {
+// NowFunc returns the time function of a host whose clock is ahead by skew.
+func (c *Clock) NowFunc(skew time.Duration) func() time.Time {
 	return func() time.Time {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -84,9 +84,9 @@ func (d *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	}
 	now := d.Now()
 	d.mu.Lock()
-	m, known := d.states[id]
+	m, isCached := d.states[id]
 	d.mu.Unlock()
-	if !known || fresh || now.Sub(m.at) > time.Second {
+	if !isCached || fresh || now.Sub(m.at) > time.Second {
 		doc, err := d.Store.Doc(ctx, recordKey(id))
 		if err != nil {
 			return v, false, err
@@ -113,10 +113,10 @@ func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.S
 	if err != nil {
 		return err
 	}
-	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
+	return st.Commit(ctx, store.Put{Key: recordKey(id), IfVersion: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
 }
 
-func Charge(d *Directory, flat money.Amount) {
+func SetPrice(d *Directory, flat money.Amount) {
 	for id, v := range d.Vacants {
 		v.Price = &price.Price{Version: 1, Flat: flat}
 		d.Vacants[id] = v
@@ -173,8 +173,8 @@ func (l *Ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, refuse
 	return *c, refused
 }
 
-func (l *Ledger) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
-	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
+func (l *Ledger) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
+	return call.FinalCharge{Charge: money.Amount(s.Row.Price)}, nil
 }
 
 func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow, _ bool) []store.Write {
@@ -195,7 +195,7 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	if err != nil {
 		return err
 	}
-	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
+	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), IfVersion: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
 // Sweep makes h decide the calls of a caller's reminders and deletes the reminders of decided

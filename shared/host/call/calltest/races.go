@@ -39,23 +39,23 @@ func race(f func(i int)) {
 func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
 
 // winner requires exactly one success, and refusals of one kind otherwise.
-func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (at int) {
+func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (index int) {
 	s.t.Helper()
-	at = -1
+	index = -1
 	for i, out := range outs {
 		switch {
-		case out.Problem == nil && at >= 0:
-			s.t.Fatalf("both %d and %d are accepted", at, i)
+		case out.Problem == nil && index >= 0:
+			s.t.Fatalf("both %d and %d are accepted", index, i)
 		case out.Problem == nil:
-			at = i
+			index = i
 		case out.Problem.Kind != kind:
 			s.t.Fatalf("%d is refused: %v, want %v", i, out.Problem, kind)
 		}
 	}
-	if at < 0 {
+	if index < 0 {
 		s.t.Fatal("none is accepted")
 	}
-	return at
+	return index
 }
 
 func raceForNumber(s *scene) {
@@ -74,10 +74,10 @@ func raceForNumber(s *scene) {
 			if i == won {
 				want = 1
 			} else {
-				s.refused(outs[i], problem.Replay, "")
+				s.wantRefusal(outs[i], problem.Replay, "")
 				s.chain(outs[i], calls[won])
 			}
-			s.ran(calls[i], want)
+			s.wantRuns(calls[i], want)
 		}
 		last = calls[won]
 	}
@@ -95,12 +95,12 @@ func raceOfCopies(s *scene) {
 			switch {
 			case i == won:
 			case out.State == call.Answered:
-				s.told(out, call.Answered, outs[won].Reply)
+				s.wantState(out, call.Answered, outs[won].Reply)
 			default:
-				s.told(out, call.Pending, nil)
+				s.wantState(out, call.Pending, nil)
 			}
 		}
-		s.ran(e, 1)
+		s.wantRuns(e, 1)
 		last = e
 	}
 }
@@ -116,7 +116,7 @@ func raceOfResets(s *scene) {
 	outs := make([]call.Outcome, racers)
 	race(func(i int) { outs[i] = s.resetAt(hosts[i%len(hosts)], resets[i]) })
 	s.winner(outs, problem.Floor)
-	s.rows("reset | none")
+	s.wantRows("reset | none")
 }
 
 // The calls are accepted one after the other and answered concurrently.
@@ -134,7 +134,7 @@ func raceOfAnswers(s *scene) {
 	race(func(i int) { outs[i] = under[i].finish() })
 	seqs := map[int64]bool{}
 	for i, out := range outs {
-		seqs[s.ok(out, calls[i]).Seq] = true
+		seqs[s.wantAnswer(out, calls[i]).Seq] = true
 	}
 	for n := int64(1); n <= racers; n++ {
 		if !seqs[n] {

@@ -39,25 +39,25 @@ var resends = []fact{
 
 func resendAnswered(s *scene) {
 	first := s.call(nil, "first")
-	reply := s.ok(s.send(s.a, first), first)
+	reply := s.wantAnswer(s.send(s.a, first), first)
 	second := s.call(first, "second")
-	s.ok(s.send(s.b, second), second)
+	s.wantAnswer(s.send(s.b, second), second)
 	bare := *first
 	bare.Time = bare.Time.Add(time.Microsecond)
 	s.resign(&bare)
 	other := s.send(s.a, &bare) // another envelope with the same seq
 	for range 2 {
 		out := s.send(s.a, first)
-		s.refused(out, problem.Replay, call.Answered)
-		s.told(out, call.Answered, reply)
+		s.wantRefusal(out, problem.Replay, call.Answered)
+		s.wantState(out, call.Answered, reply)
 		s.chain(out, second)
 		if out.Problem.Text() != other.Problem.Text() {
 			s.t.Fatalf("a resend reads %q, a replay %q", out.Problem.Text(), other.Problem.Text())
 		}
 	}
-	s.refused(other, problem.Replay, "")
+	s.wantRefusal(other, problem.Replay, "")
 	out := s.ask(s.b, first)
-	s.told(out, call.Answered, reply)
+	s.wantState(out, call.Answered, reply)
 	s.chain(out, second)
 	if out.Problem != nil || !out.Floor.Equal(second.Time) {
 		s.t.Fatalf("Ask() = %v, floor %v, want %v", out.Problem, out.Floor, second.Time)
@@ -68,16 +68,16 @@ func resendAnswered(s *scene) {
 func refusalAfter(s *scene) {
 	e := s.call(nil, "slow")
 	s.state(lifecycle.Hibernating)
-	s.refused(s.send(s.b, e), problem.NotAccepting, "")
+	s.wantRefusal(s.send(s.b, e), problem.NotAccepting, "")
 	s.state(lifecycle.Active)
 	x := s.start(s.a, e)
 	s.state(lifecycle.Hibernating)
 	s.clock.Advance(2 * time.Second)
-	s.refused(s.send(s.b, e), problem.NotAccepting, call.Pending)
-	reply := s.ok(x.finish(), e)
+	s.wantRefusal(s.send(s.b, e), problem.NotAccepting, call.Pending)
+	reply := s.wantAnswer(x.finish(), e)
 	out := s.send(s.b, e)
-	s.refused(out, problem.NotAccepting, call.Answered)
-	s.told(out, call.Answered, reply)
+	s.wantRefusal(out, problem.NotAccepting, call.Answered)
+	s.wantState(out, call.Answered, reply)
 }
 
 func duplicate(s *scene) {
@@ -85,22 +85,22 @@ func duplicate(s *scene) {
 	x := s.start(s.a, e)
 	for _, h := range []*call.Host{s.a, s.b} {
 		out := s.send(h, e)
-		s.refused(out, problem.Replay, call.Pending)
+		s.wantRefusal(out, problem.Replay, call.Pending)
 		s.chain(out, e)
-		s.told(s.ask(h, e), call.Pending, nil)
+		s.wantState(s.ask(h, e), call.Pending, nil)
 	}
-	s.ok(x.finish(), e)
-	s.ran(e, 1)
+	s.wantAnswer(x.finish(), e)
+	s.wantRuns(e, 1)
 }
 
 func acceptedLater(s *scene) {
 	first := s.call(nil, "first")
 	second := s.call(first, "second")
-	s.refused(s.send(s.a, second), problem.Gap, "")
-	s.told(s.ask(s.b, second), call.Unknown, nil)
-	s.ok(s.send(s.b, first), first)
-	reply := s.ok(s.send(s.a, second), second)
-	s.told(s.send(s.b, second), call.Answered, reply)
+	s.wantRefusal(s.send(s.a, second), problem.Gap, "")
+	s.wantState(s.ask(s.b, second), call.Unknown, nil)
+	s.wantAnswer(s.send(s.b, first), first)
+	reply := s.wantAnswer(s.send(s.a, second), second)
+	s.wantState(s.send(s.b, second), call.Answered, reply)
 }
 
 func statePending(s *scene) {
@@ -112,27 +112,27 @@ func statePending(s *scene) {
 	}{{lifecycle.Hibernating, problem.NotAccepting}, {lifecycle.Sunk, problem.Gone}} {
 		s.state(c.state)
 		s.clock.Advance(2 * time.Second)
-		s.refused(s.send(s.a, e), c.kind, call.Pending)
-		s.refused(s.send(s.b, e), c.kind, call.Pending)
+		s.wantRefusal(s.send(s.a, e), c.kind, call.Pending)
+		s.wantRefusal(s.send(s.b, e), c.kind, call.Pending)
 	}
 	s.clock.Advance(due)
-	s.refused(s.send(s.b, e), problem.Gone, call.Unanswered)
-	s.refused(x.finish(), problem.Deadline, call.Unanswered)
+	s.wantRefusal(s.send(s.b, e), problem.Gone, call.Unanswered)
+	s.wantRefusal(x.finish(), problem.Deadline, call.Unanswered)
 }
 
 func deadExecutor(s *scene) {
 	e := s.call(nil, "hi")
-	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted, but the host gives up
-	s.refused(s.send(s.a, e), problem.Unavailable, "")
-	s.ran(e, 0)
+	s.store.Next("Commit req", Repeat(LoseAck, 6)...) // accepted, but the host gives up
+	s.wantRefusal(s.send(s.a, e), problem.Unavailable, "")
+	s.wantRuns(e, 0)
 	s.clock.Advance(due)
-	s.refused(s.send(s.b, e), problem.Replay, call.Pending)
-	s.rows("call | none")
+	s.wantRefusal(s.send(s.b, e), problem.Replay, call.Pending)
+	s.wantRows("call | none")
 	s.clock.Advance(time.Microsecond)
-	s.refused(s.send(s.b, e), problem.Replay, call.Unanswered)
-	s.told(s.ask(s.a, e), call.Unanswered, nil)
-	s.rows("call | void 1")
-	s.ran(e, 0)
+	s.wantRefusal(s.send(s.b, e), problem.Replay, call.Unanswered)
+	s.wantState(s.ask(s.a, e), call.Unanswered, nil)
+	s.wantRows("call | void 1")
+	s.wantRuns(e, 0)
 }
 
 // With the host's real keys, the day ends, the retention passes, and the key is destroyed.
@@ -140,12 +140,12 @@ func textGone(s *scene) {
 	vault, err := local.Open(filepath.Join(s.t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
 	s.vault = vault
-	s.keyed()
+	s.useRealKeys()
 	e := s.call(nil, "hi")
-	reply := s.ok(s.send(s.a, e), e)
-	s.told(s.ask(s.b, e), call.Answered, reply)
+	reply := s.wantAnswer(s.send(s.a, e), e)
+	s.wantState(s.ask(s.b, e), call.Answered, reply)
 	s.clock.Advance(24*time.Hour + textkeys.MinRetention)
-	keys := textkeys.New(s.store, vault, s.clock.Now(0), rand.Reader, 0)
+	keys := textkeys.New(s.store, vault, s.clock.NowFunc(0), rand.Reader, 0)
 	s.must(keys.Warm(s.ctx))
 	if n, err := keys.Sweep(s.ctx); n != 1 || err != nil {
 		s.t.Fatalf("Sweep() = %d, %v, want 1", n, err)
@@ -157,7 +157,7 @@ func textGone(s *scene) {
 		s.chain(out, e)
 	}
 	next := s.call(e, "next")
-	s.ok(s.send(s.a, next), next)
+	s.wantAnswer(s.send(s.a, next), next)
 }
 
 // A request and its decision are more than a page apart.
@@ -167,10 +167,10 @@ func farBehind(s *scene) {
 	last := slow
 	for range 140 {
 		last = s.call(last, "quick")
-		s.ok(s.send(s.a, last), last)
+		s.wantAnswer(s.send(s.a, last), last)
 	}
-	reply := s.ok(x.finish(), slow)
-	s.told(s.send(s.b, slow), call.Answered, reply)
+	reply := s.wantAnswer(x.finish(), slow)
+	s.wantState(s.send(s.b, slow), call.Answered, reply)
 	if reply.Seq != 141 {
 		s.t.Fatalf("Seq = %d, want 141", reply.Seq)
 	}
@@ -181,10 +181,10 @@ func holeInPage(s *scene) {
 	first := s.call(nil, "slow")
 	x := s.start(s.a, first)
 	second := s.call(first, "quick")
-	s.ok(s.send(s.b, second), second)
-	reply := s.ok(x.finish(), first)
+	s.wantAnswer(s.send(s.b, second), second)
+	reply := s.wantAnswer(x.finish(), first)
 	third := s.call(second, "more")
-	s.ok(s.send(s.b, third), third)
+	s.wantAnswer(s.send(s.b, third), third)
 	holes := 0
 	s.a = s.hostWith(func(c *call.Config) {
 		c.Store = &hiding{Store: s.store, hide: func(rows []store.Row) []store.Row {
@@ -194,7 +194,7 @@ func holeInPage(s *scene) {
 			return rows
 		}}
 	})
-	s.told(s.ask(s.a, first), call.Answered, reply)
+	s.wantState(s.ask(s.a, first), call.Answered, reply)
 	if holes != 2 {
 		s.t.Fatalf("%d reads, want 2", holes)
 	}
@@ -216,11 +216,11 @@ func (h *hiding) Rows(ctx context.Context, s store.Stream, from uint64, n int, d
 
 func sweeper(s *scene) {
 	s.charge(30)
-	s.store.Next("Commit req", Repeat(Unacked, 6)...)
+	s.store.Next("Commit req", Repeat(LoseAck, 6)...)
 	lost := s.call(nil, "lost")
-	s.refused(s.send(s.a, lost), problem.Unavailable, "")
+	s.wantRefusal(s.send(s.a, lost), problem.Unavailable, "")
 	fine := s.call(lost, "fine")
-	s.ok(s.send(s.a, fine), fine)
+	s.wantAnswer(s.send(s.a, fine), fine)
 	sweep := func(want int) {
 		s.t.Helper()
 		left, err := s.ledger.Sweep(s.ctx, s.b, s.pair.Caller)
@@ -232,11 +232,11 @@ func sweeper(s *scene) {
 	sweep(1)
 	s.clock.Advance(due)
 	sweep(1)
-	s.rows("call, call | answer 2")
+	s.wantRows("call, call | answer 2")
 	s.balance(10)
 	s.clock.Advance(time.Second)
 	sweep(0)
-	s.rows("call, call | answer 2, void 1")
+	s.wantRows("call, call | answer 2, void 1")
 	s.balance(20)
 	sweep(0)
 	if _, err := s.b.ResolveOverdue(s.ctx, s.pair, 9); !problem.Is(err, problem.NotFound) {
@@ -249,19 +249,19 @@ func sweeper(s *scene) {
 func shortDeadline(s *scene) {
 	s.a = s.hostWith(func(c *call.Config) { c.Work = 5 * time.Second })
 	e := s.call(nil, "hi")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
-	if want := s.clock.Now(0)().Add(5*time.Second + call.Grace); !got.Requests[0].Due.Equal(want) {
+	if want := s.clock.NowFunc(0)().Add(5*time.Second + call.Grace); !got.Requests[0].Due.Equal(want) {
 		s.t.Fatalf("Due = %v, want %v", got.Requests[0].Due, want)
 	}
 }
 
 func chainRefusals(s *scene) {
 	first := s.call(nil, "first")
-	s.ok(s.send(s.a, first), first)
+	s.wantAnswer(s.send(s.a, first), first)
 	second := s.call(first, "second")
-	s.ok(s.send(s.a, second), second)
+	s.wantAnswer(s.send(s.a, second), second)
 	for _, c := range []struct {
 		seq  int64
 		prev identity.Hash
@@ -279,25 +279,25 @@ func chainRefusals(s *scene) {
 		e := s.call(nil, "other")
 		e.Seq, e.Prev = c.seq, c.prev
 		out := s.send(s.b, s.resign(e))
-		s.refused(out, c.kind, "")
+		s.wantRefusal(out, c.kind, "")
 		s.chain(out, second)
 		if out.Problem.Text() != c.text {
 			s.t.Fatalf("Text = %q, want %q", out.Problem.Text(), c.text)
 		}
-		s.ran(e, 0)
+		s.wantRuns(e, 0)
 	}
 	third := s.call(second, "third") // and the valid next call succeeds
-	s.ok(s.send(s.a, third), third)
+	s.wantAnswer(s.send(s.a, third), third)
 }
 
 func strangers(s *scene) {
 	e := s.call(nil, "hi")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	s.store.Trace()
 	learnt := func(out call.Outcome, kind problem.Kind) {
 		s.t.Helper()
-		s.refused(out, kind, "")
-		if out.Chain || !out.Floor.IsZero() || !out.Now.IsZero() || out.Position != 0 {
+		s.wantRefusal(out, kind, "")
+		if out.HasChain || !out.Floor.IsZero() || !out.Now.IsZero() || out.Position != 0 {
 			s.t.Fatalf("told of the chain: %+v", out)
 		}
 	}
@@ -326,8 +326,8 @@ func selfCall(s *scene) {
 	e := s.call(nil, "to myself")
 	e.To = e.From
 	s.resign(e)
-	s.refused(s.send(s.a, e), problem.Malformed, "")
-	s.refused(s.ask(s.a, e), problem.Malformed, "")
+	s.wantRefusal(s.send(s.a, e), problem.Malformed, "")
+	s.wantRefusal(s.ask(s.a, e), problem.Malformed, "")
 	got, err := ReadStreams(s.ctx, s.store, call.Pair{Caller: e.From, Vacant: e.From})
 	s.must(err)
 	if len(got.Requests) > 0 {
@@ -338,9 +338,9 @@ func selfCall(s *scene) {
 func refusalsAreFree(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "hi")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	s.balance(20)
-	far := s.sign(e, "far", s.clock.Now(0)().Add(time.Hour))
+	far := s.sign(e, "far", s.clock.NowFunc(0)().Add(time.Hour))
 	for _, x := range []*envelope.Envelope{e, s.call(nil, "again"), far, s.sign(far, "gap", e.Time)} {
 		if out := s.send(s.a, x); out.Problem == nil {
 			s.t.Fatalf("%q is not refused", x.Payload.Text())
@@ -353,9 +353,9 @@ func refusalsAreFree(s *scene) {
 // An imported or restored vacant has a floor, because the host does not know the calls accepted
 // earlier.
 func vacantFloor(s *scene) {
-	floor := s.clock.Now(0)()
-	known := s.call(nil, "known")
-	reply := s.ok(s.send(s.b, known), known)
+	floor := s.clock.NowFunc(0)()
+	firstCall := s.call(nil, "known")
+	reply := s.wantAnswer(s.send(s.b, firstCall), firstCall)
 	s.a = s.hostWith(func(c *call.Config) {
 		d := c.Directory.(*Directory)
 		v := d.Vacants[s.pair.Vacant]
@@ -364,21 +364,21 @@ func vacantFloor(s *scene) {
 	})
 	below := func(out call.Outcome, tip *envelope.Envelope) {
 		s.t.Helper()
-		s.refused(out, problem.Floor, "")
+		s.wantRefusal(out, problem.Floor, "")
 		s.chain(out, tip)
 		if !out.Floor.Equal(floor) {
 			s.t.Fatalf("Floor = %v, want %v", out.Floor, floor)
 		}
 	}
-	below(s.send(s.a, s.call(known, "at the floor")), known)
-	below(s.resetAt(s.a, s.reset()), known)
-	s.told(s.send(s.a, known), call.Answered, reply) // accepted on this host
+	below(s.send(s.a, s.call(firstCall, "at the floor")), firstCall)
+	below(s.resetAt(s.a, s.reset()), firstCall)
+	s.wantState(s.send(s.a, firstCall), call.Answered, reply) // accepted on this host
 	s.clock.Advance(time.Second)
-	next := s.call(known, "later")
-	s.ok(s.send(s.a, next), next)
+	next := s.call(firstCall, "later")
+	s.wantAnswer(s.send(s.a, next), next)
 	s.renew() // the same holds for pairs without rows
 	below(s.send(s.a, s.sign(nil, "first", floor)), nil)
 	below(s.resetAt(s.a, s.sign(nil, envelope.ResetText, floor)), nil)
 	first := s.call(nil, "first, later")
-	s.ok(s.send(s.a, first), first)
+	s.wantAnswer(s.send(s.a, first), first)
 }

@@ -26,45 +26,45 @@ var resets = []fact{
 }
 
 func resetEmpty(s *scene) {
-	old := s.sign(nil, "signed before", s.clock.Now(0)().Add(-time.Second))
+	old := s.sign(nil, "signed before", s.clock.NowFunc(0)().Add(-time.Second))
 	r := s.reset()
 	out := s.resetAt(s.a, r)
-	s.ok(out, r)
-	if !out.ResetAt.Equal(s.clock.Now(0)()) || out.Position != 1 {
+	s.wantAnswer(out, r)
+	if !out.ResetAt.Equal(s.clock.NowFunc(0)()) || out.Position != 1 {
 		s.t.Fatalf("ResetAt = %v, Position = %d", out.ResetAt, out.Position)
 	}
-	s.refused(s.send(s.b, old), problem.Floor, "")
+	s.wantRefusal(s.send(s.b, old), problem.Floor, "")
 	e := s.sign(nil, "signed after", r.Time.Add(time.Microsecond))
-	s.ok(s.send(s.b, e), e)
-	s.rows("reset, call | answer 2")
+	s.wantAnswer(s.send(s.b, e), e)
+	s.wantRows("reset, call | answer 2")
 }
 
 func resetChain(s *scene) {
 	r := s.reset()
-	s.ok(s.resetAt(s.a, r), r)
-	s.refused(s.resetAt(s.b, s.sign(nil, envelope.ResetText, r.Time)), problem.Floor, "")
+	s.wantAnswer(s.resetAt(s.a, r), r)
+	s.wantRefusal(s.resetAt(s.b, s.sign(nil, envelope.ResetText, r.Time)), problem.Floor, "")
 	for range 3 {
 		r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Microsecond))
 		r.Seq, r.Prev[0] = 77, 1 // meaningless in a reset
-		s.ok(s.resetAt(s.b, s.resign(r)), r)
+		s.wantAnswer(s.resetAt(s.b, s.resign(r)), r)
 	}
-	s.rows("reset, reset, reset, reset | none")
+	s.wantRows("reset, reset, reset, reset | none")
 }
 
 func resetReplayed(s *scene) {
 	var used []*envelope.Envelope
 	for range 3 {
 		r := s.reset()
-		s.ok(s.resetAt(s.a, r), r)
+		s.wantAnswer(s.resetAt(s.a, r), r)
 		used = append(used, r)
 		s.clock.Advance(time.Second)
 		e := s.call(nil, "hi")
-		s.ok(s.send(s.b, e), e)
+		s.wantAnswer(s.send(s.b, e), e)
 		s.clock.Advance(time.Second)
 		for _, r := range used {
-			s.refused(s.resetAt(s.a, r), problem.Floor, "")
-			s.refused(s.resetAt(s.b, r), problem.Floor, "")
-			s.refused(s.send(s.a, r), problem.Replay, "")
+			s.wantRefusal(s.resetAt(s.a, r), problem.Floor, "")
+			s.wantRefusal(s.resetAt(s.b, r), problem.Floor, "")
+			s.wantRefusal(s.send(s.a, r), problem.Replay, "")
 		}
 	}
 }
@@ -73,118 +73,118 @@ func resetLosesToCall(s *scene) {
 	r := s.reset()
 	s.clock.Advance(time.Second)
 	e := s.call(nil, "hi") // signed after the reset
-	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, e), e) }))
-	s.refused(s.resetAt(s.a, r), problem.Floor, "")
+	s.store.Next("Commit req", After(func() { s.wantAnswer(s.send(s.b, e), e) }))
+	s.wantRefusal(s.resetAt(s.a, r), problem.Floor, "")
 	s.clock.Advance(time.Second)
 	r = s.reset()
 	next := s.call(e, "next")
-	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, next), next) }))
-	s.refused(s.resetAt(s.a, r), problem.Floor, "") // signed no later than next
+	s.store.Next("Commit req", After(func() { s.wantAnswer(s.send(s.b, next), next) }))
+	s.wantRefusal(s.resetAt(s.a, r), problem.Floor, "") // signed no later than next
 	s.clock.Advance(time.Second)
 	r = s.reset()
 	third := s.sign(next, "signed before", r.Time.Add(-time.Microsecond))
-	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, third), third) }))
-	s.ok(s.resetAt(s.a, r), r) // at the second try, one position later
-	s.rows("call, call, call, reset | answer 1, answer 2, answer 3")
+	s.store.Next("Commit req", After(func() { s.wantAnswer(s.send(s.b, third), third) }))
+	s.wantAnswer(s.resetAt(s.a, r), r) // at the second try, one position later
+	s.wantRows("call, call, call, reset | answer 1, answer 2, answer 3")
 }
 
 func callLosesToReset(s *scene) {
 	e := s.call(nil, "hi")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	s.clock.Advance(time.Second)
 	next := s.call(e, "next")
 	r := s.reset()
-	s.store.Next("Commit req", After(func() { s.ok(s.resetAt(s.b, r), r) }))
+	s.store.Next("Commit req", After(func() { s.wantAnswer(s.resetAt(s.b, r), r) }))
 	out := s.send(s.a, next)
-	s.refused(out, problem.Gap, "")
+	s.wantRefusal(out, problem.Gap, "")
 	s.chain(out, nil)
-	s.ran(next, 0)
-	s.rows("call, reset | answer 1")
+	s.wantRuns(next, 0)
+	s.wantRows("call, reset | answer 1")
 }
 
 func resetUnacked(s *scene) {
 	r := s.reset()
-	s.store.Next("Commit req", Unacked, NotApplied, Unacked)
-	s.ok(s.resetAt(s.a, r), r)
-	s.rows("reset | none")
+	s.store.Next("Commit req", LoseAck, NotApplied, LoseAck)
+	s.wantAnswer(s.resetAt(s.a, r), r)
+	s.wantRows("reset | none")
 	r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Second))
-	s.store.Next("Commit req", Repeat(Unacked, 6)...)
-	s.refused(s.resetAt(s.a, r), problem.Unavailable, "")
-	s.refused(s.resetAt(s.a, r), problem.Floor, "") // stored, and replaced by a newer reset
-	s.rows("reset, reset | none")
+	s.store.Next("Commit req", Repeat(LoseAck, 6)...)
+	s.wantRefusal(s.resetAt(s.a, r), problem.Unavailable, "")
+	s.wantRefusal(s.resetAt(s.a, r), problem.Floor, "") // stored, and replaced by a newer reset
+	s.wantRows("reset, reset | none")
 }
 
 func resetTwins(s *scene) {
-	one := s.reset()
+	first := s.reset()
 	two := s.reset()
 	two.IdempotencyKey = "another device"
 	s.resign(two)
-	s.store.Next("Commit req", After(func() { s.ok(s.resetAt(s.b, two), two) }))
-	s.refused(s.resetAt(s.a, one), problem.Floor, "")
-	s.rows("reset | none")
+	s.store.Next("Commit req", After(func() { s.wantAnswer(s.resetAt(s.b, two), two) }))
+	s.wantRefusal(s.resetAt(s.a, first), problem.Floor, "")
+	s.wantRows("reset | none")
 }
 
 func oldContinuation(s *scene) {
 	e := s.call(nil, "hi")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	s.clock.Advance(time.Second)
 	r := s.reset()
-	s.ok(s.resetAt(s.b, r), r)
+	s.wantAnswer(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	old := s.call(e, "continues the old epoch")
 	out := s.send(s.a, old) // host a has cached the old tip, and the position is taken
-	s.refused(out, problem.Gap, "")
+	s.wantRefusal(out, problem.Gap, "")
 	s.chain(out, nil)
 	first := s.call(nil, "begins the new one")
-	s.ok(s.send(s.a, first), first)
+	s.wantAnswer(s.send(s.a, first), first)
 	out = s.send(s.b, old) // its seq fits now, but its prev does not
-	s.refused(out, problem.Fork, "")
+	s.wantRefusal(out, problem.Fork, "")
 	s.chain(out, first)
-	s.ran(old, 0)
-	s.rows("call, reset, call | answer 1, answer 3")
+	s.wantRuns(old, 0)
+	s.wantRows("call, reset, call | answer 1, answer 3")
 }
 
 func lateOfClosed(s *scene) {
 	old := s.call(nil, "slow")
 	x := s.start(s.a, old)
-	var late Late
+	var late Delayed
 	s.clock.Advance(time.Second)
 	r := s.reset()
-	s.ok(s.resetAt(s.b, r), r)
+	s.wantAnswer(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	next := s.call(nil, "new")
 	// The answer is sent but arrives after the answer of the new epoch.
-	s.store.Next("Commit rsp", late.Step, After(func() { s.ok(s.send(s.b, next), next) }))
-	s.refused(x.finish(), problem.Deadline, call.Unanswered)
+	s.store.Next("Commit rsp", late.Step, After(func() { s.wantAnswer(s.send(s.b, next), next) }))
+	s.wantRefusal(x.finish(), problem.Deadline, call.Unanswered)
 	if err := late.Land(s.ctx); err == nil {
 		s.t.Fatal("the late answer took a position that was gone")
 	}
-	s.told(s.ask(s.a, old), call.Unanswered, nil)
-	s.rows("call, reset, call | answer 3")
+	s.wantState(s.ask(s.a, old), call.Unanswered, nil)
+	s.wantRows("call, reset, call | answer 3")
 }
 
 func voidAcrossEpochs(s *scene) {
-	s.act("bad", failing)
+	s.act("bad", failWithError)
 	e := s.call(nil, "one")
-	s.ok(s.send(s.a, e), e)
+	s.wantAnswer(s.send(s.a, e), e)
 	bad := s.call(e, "slow")
 	x := s.start(s.a, bad)
 	s.clock.Advance(time.Second)
 	r := s.reset()
-	s.ok(s.resetAt(s.b, r), r)
+	s.wantAnswer(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	failed := s.call(nil, "bad")
-	s.refused(s.send(s.b, failed), problem.BehaviourFailed, call.Unanswered)
-	s.rows("call, call, reset, call | answer 1, void 4")
-	reply := s.ok(x.finish(), bad) // a void of the new epoch does not decide it
+	s.wantRefusal(s.send(s.b, failed), problem.BehaviourFailed, call.Unanswered)
+	s.wantRows("call, call, reset, call | answer 1, void 4")
+	reply := s.wantAnswer(x.finish(), bad) // a void of the new epoch does not decide it
 	if reply.Seq != 2 {
 		s.t.Fatalf("Seq = %d, want 2", reply.Seq)
 	}
 	next := s.call(failed, "two")
-	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 1 {
+	if reply := s.wantAnswer(s.send(s.a, next), next); reply.Seq != 1 {
 		s.t.Fatalf("Seq = %d, want 1", reply.Seq)
 	}
-	s.rows("call, call, reset, call, call | answer 1, void 4, answer 2, answer 5")
+	s.wantRows("call, call, reset, call, call | answer 1, void 4, answer 2, answer 5")
 }
 
 func resetStates(s *scene) {
@@ -192,16 +192,16 @@ func resetStates(s *scene) {
 		s.state(st)
 		s.clock.Advance(2 * time.Second)
 		r := s.reset()
-		s.ok(s.resetAt(s.a, r), r)
+		s.wantAnswer(s.resetAt(s.a, r), r)
 	}
 	for _, st := range []lifecycle.State{lifecycle.Sunk, lifecycle.Archived} {
 		s.state(st)
 		s.clock.Advance(2 * time.Second)
 		out := s.resetAt(s.a, s.reset())
-		s.refused(out, problem.Gone, "")
+		s.wantRefusal(out, problem.Gone, "")
 		s.chain(out, nil)
 	}
-	s.rows("reset, reset | none")
+	s.wantRows("reset, reset | none")
 }
 
 // Each envelope has the defect of its row and of all rows below it.
@@ -214,21 +214,21 @@ func resetRefusals(s *scene) {
 	s.resign(e)
 	forged := *e
 	forged.IdempotencyKey = "changed after signing"
-	s.refused(s.resetAt(s.a, &forged), problem.BadSignature, "")
-	s.refused(s.resetAt(s.a, e), problem.Malformed, "")
+	s.wantRefusal(s.resetAt(s.a, &forged), problem.BadSignature, "")
+	s.wantRefusal(s.resetAt(s.a, e), problem.Malformed, "")
 	e.Payload.Parts = []string{envelope.ResetText}
 	out := s.resetAt(s.a, s.resign(e))
-	s.refused(out, problem.Clock, "")
+	s.wantRefusal(out, problem.Clock, "")
 	s.chain(out, nil)
-	if now := s.clock.Now(0)(); !out.Now.Equal(now) {
+	if now := s.clock.NowFunc(0)(); !out.Now.Equal(now) {
 		s.t.Fatalf("Now = %v, want the host's clock %v", out.Now, now)
 	}
 	e.Time = e.Time.Add(time.Hour)
-	s.refused(s.resetAt(s.a, s.resign(e)), problem.NotAddressed, "")
-	s.refused(s.a.Reset(s.ctx, s.pair.Vacant, e), problem.NotAddressed, "")
+	s.wantRefusal(s.resetAt(s.a, s.resign(e)), problem.NotAddressed, "")
+	s.wantRefusal(s.a.Reset(s.ctx, s.pair.Vacant, e), problem.NotAddressed, "")
 	e.To = s.pair.Vacant
-	s.refused(s.resetAt(s.a, s.resign(e)), problem.Gone, "")
+	s.wantRefusal(s.resetAt(s.a, s.resign(e)), problem.Gone, "")
 	e.To = s.pair.Caller
-	s.refused(s.resetAt(s.a, s.resign(e)), problem.Malformed, "") // sender and recipient are the same
-	s.rows("none | none")
+	s.wantRefusal(s.resetAt(s.a, s.resign(e)), problem.Malformed, "") // sender and recipient are the same
+	s.wantRows("none | none")
 }

@@ -21,14 +21,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 
 // RunSampled runs a sample of the faults in a default run. It is for stores that pass the same
 // contract suite as a store that was tested by Run.
-func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.Sampled) }
+func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.InSample) }
 
 func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
 	for _, group := range []struct {
 		name  string
 		facts []fact
 	}{
-		{"holes", holes},
+		{"holes", modelDefects},
 		{"resets", resets},
 		{"resends", resends},
 		{"behaviours", behaviours},

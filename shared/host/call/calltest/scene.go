@@ -84,7 +84,7 @@ func (s *scene) key() *identity.Key {
 
 // host returns another host with the same store whose clock is ahead by skew.
 func (s *scene) host(skew time.Duration) *call.Host {
-	now := s.clock.Now(skew)
+	now := s.clock.NowFunc(skew)
 	return s.hostWith(func(c *call.Config) {
 		c.Now = now
 		c.Directory.(*Directory).Now = now
@@ -92,7 +92,7 @@ func (s *scene) host(skew time.Duration) *call.Host {
 }
 
 func (s *scene) hostWith(change func(*call.Config)) *call.Host {
-	now := s.clock.Now(0)
+	now := s.clock.NowFunc(0)
 	c := call.Config{
 		Store: s.store, Texts: s.texts, Self: s.self, Now: now, Rand: rand.Reader,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
@@ -103,7 +103,7 @@ func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	}
 	if s.ledger != nil {
 		c.Ledger = s.ledger
-		Charge(c.Directory.(*Directory), costs)
+		SetPrice(c.Directory.(*Directory), costs)
 	}
 	if s.paid != nil {
 		s.paid(&c)
@@ -172,13 +172,13 @@ func (x *sending) finish() call.Outcome {
 
 // call signs the message after before, or the first one if before is nil, with the current time.
 func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
-	return s.sign(before, text, s.clock.Now(0)())
+	return s.sign(before, text, s.clock.NowFunc(0)())
 }
 
-func (s *scene) sign(before *envelope.Envelope, text string, at time.Time) *envelope.Envelope {
+func (s *scene) sign(before *envelope.Envelope, text string, signedAt time.Time) *envelope.Envelope {
 	s.t.Helper()
 	e := &envelope.Envelope{
-		From: s.pair.Caller, To: s.pair.Vacant, Seq: 1, Time: at.Truncate(time.Microsecond),
+		From: s.pair.Caller, To: s.pair.Vacant, Seq: 1, Time: signedAt.Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}, IdempotencyKey: "key of " + text,
 	}
 	if before != nil {
@@ -195,7 +195,7 @@ func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
 }
 
 func (s *scene) reset() *envelope.Envelope {
-	return s.sign(nil, envelope.ResetText, s.clock.Now(0)())
+	return s.sign(nil, envelope.ResetText, s.clock.NowFunc(0)())
 }
 
 func (s *scene) state(st lifecycle.State) {
@@ -223,17 +223,17 @@ func (s *scene) resetAt(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Reset(s.ctx, identity.ID{}, e)
 }
 
-// ok requires status 200, with a verified answer to e if the outcome is from a Send.
-func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
+// wantAnswer requires status 200, with a verified answer to e if the outcome is from a Send.
+func (s *scene) wantAnswer(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	if out.Problem != nil {
 		s.t.Fatalf("%q is refused: %v", e.Payload.Text(), out.Problem)
 	}
-	s.bound(out.Reply, e)
+	s.wantSignedReply(out.Reply, e)
 	return out.Reply
 }
 
-func (s *scene) bound(reply, e *envelope.Envelope) {
+func (s *scene) wantSignedReply(reply, e *envelope.Envelope) {
 	s.t.Helper()
 	if reply == nil {
 		return
@@ -246,8 +246,8 @@ func (s *scene) bound(reply, e *envelope.Envelope) {
 	}
 }
 
-// refused requires a refusal of a kind with a state, which may be empty.
-func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
+// wantRefusal requires a refusal of a kind with a state, which may be empty.
+func (s *scene) wantRefusal(out call.Outcome, kind problem.Kind, state call.State) {
 	s.t.Helper()
 	if out.Problem == nil {
 		s.t.Fatalf("Problem = nil (state %q, reply %v), want %v", out.State, out.Reply != nil, kind)
@@ -255,14 +255,14 @@ func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
 	if out.Problem.Kind != kind || out.State != state {
 		s.t.Fatalf("Outcome = %v (%v), state %q; want %v, state %q", out.Problem.Kind, out.Problem, out.State, kind, state)
 	}
-	if kind == problem.Unavailable && (out.Chain || out.Reply != nil) {
+	if kind == problem.Unavailable && (out.HasChain || out.Reply != nil) {
 		s.t.Fatalf("a storage fault tells of the chain: %+v", out)
 	}
 }
 
-// told requires the state of an ask or of a refused resend. If the state is Answered, it requires
+// wantState requires the state of an ask or of a refused resend. If the state is Answered, it requires
 // the same reply as want.
-func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope) {
+func (s *scene) wantState(out call.Outcome, state call.State, want *envelope.Envelope) {
 	s.t.Helper()
 	if out.State != state {
 		s.t.Fatalf("State = %q (%v), want %q", out.State, out.Problem, state)
@@ -289,14 +289,14 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	if tip != nil {
 		seq, hash = tip.Seq+1, tip.Hash()
 	}
-	if !out.Chain || out.ExpectedSeq != seq || out.ChainTip != hash {
-		s.t.Fatalf("told (%v) seq %d after %.8s, want %d after %.8s", out.Chain, out.ExpectedSeq, out.ChainTip, seq, hash)
+	if !out.HasChain || out.ExpectedSeq != seq || out.ChainTip != hash {
+		s.t.Fatalf("told (%v) seq %d after %.8s, want %d after %.8s", out.HasChain, out.ExpectedSeq, out.ChainTip, seq, hash)
 	}
 }
 
-// rows requires the rows of the pair in words: "call, reset | answer 1, void 3" with positions of
+// wantRows requires the wantRows of the pair in words: "call, reset | answer 1, void 3" with positions of
 // requests, or "none".
-func (s *scene) rows(want string) {
+func (s *scene) wantRows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
@@ -327,7 +327,7 @@ func (s *scene) balance(want int64) {
 	}
 }
 
-func (s *scene) ran(e *envelope.Envelope, want int) {
+func (s *scene) wantRuns(e *envelope.Envelope, want int) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

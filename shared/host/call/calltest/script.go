@@ -19,13 +19,13 @@ func NotApplied(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: the request was lost", store.ErrUnavailable)
 }
 
-// Throttled skips the call and returns the error of a throttling database.
-func Throttled(context.Context, func(context.Context) error) error {
+// Throttle skips the call and returns the error of a throttling database.
+func Throttle(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: throttled", store.ErrUnavailable)
 }
 
-// Unacked makes the call but returns an error.
-func Unacked(ctx context.Context, do func(context.Context) error) error {
+// LoseAck makes the call but returns an error.
+func LoseAck(ctx context.Context, do func(context.Context) error) error {
 	_ = do(ctx)
 	return fmt.Errorf("%w: injected: the acknowledgement was lost", store.ErrUnavailable)
 }
@@ -35,8 +35,8 @@ func TimedOut(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, context.DeadlineExceeded)
 }
 
-// Twice makes the call twice, like a retrying network. The caller gets the second outcome.
-func Twice(ctx context.Context, do func(context.Context) error) error {
+// CallTwice makes the call twice, like a retrying network. The caller gets the second outcome.
+func CallTwice(ctx context.Context, do func(context.Context) error) error {
 	_ = do(ctx)
 	return do(ctx)
 }
@@ -48,15 +48,15 @@ func After(f func()) Step {
 	}
 }
 
-// Late delays a call. The caller gets an error. Land makes the call later and returns its outcome.
-type Late struct{ do func(context.Context) error }
+// Delayed delays a call. The caller gets an error. Land makes the call later and returns its outcome.
+type Delayed struct{ do func(context.Context) error }
 
-func (l *Late) Step(_ context.Context, do func(context.Context) error) error {
+func (l *Delayed) Step(_ context.Context, do func(context.Context) error) error {
 	l.do = do
 	return fmt.Errorf("%w: injected: no answer yet", store.ErrUnavailable)
 }
 
-func (l *Late) Land(ctx context.Context) error { return l.do(ctx) }
+func (l *Delayed) Land(ctx context.Context) error { return l.do(ctx) }
 
 func Repeat(step Step, n int) []Step { return slices.Repeat([]Step{step}, n) }
 

@@ -47,20 +47,20 @@ func (l *Vouchers) Explain(_ context.Context, _ call.Query, c *call.Charge, _ er
 	return *c, problem.New(problem.PaymentRequired, "the voucher was used")
 }
 
-func (l *Vouchers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+func (l *Vouchers) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
 	if l.bank != nil {
-		if err := l.bank(s.Again); err != nil {
-			return call.Settled{}, err
+		if err := l.bank(s.IsRetry); err != nil {
+			return call.FinalCharge{}, err
 		}
 	}
 	if l.cashed == nil {
 		l.cashed = map[string]bool{}
 	}
 	l.cashed[string(s.Row.Payer[:])] = true
-	return call.Settled{Charge: l.Price}, nil
+	return call.FinalCharge{Charge: l.Price}, nil
 }
 
 // Refund returns no writes, because a voucher that was not cashed keeps its value at the bank.
@@ -110,7 +110,7 @@ func (s *scene) withVouchers() *Vouchers {
 	l := &Vouchers{Store: s.store, Price: costs}
 	s.paid = func(c *call.Config) {
 		c.Ledger = l
-		Charge(c.Directory.(*Directory), costs)
+		SetPrice(c.Directory.(*Directory), costs)
 	}
 	s.a, s.b = s.host(0), s.host(0)
 	return l
@@ -131,20 +131,20 @@ func voucherPays(s *scene) {
 	if out.Problem != nil || out.Charge != costs {
 		s.t.Fatalf("Send() = %v, charged %v; want an answer for %v", out.Problem, out.Charge, money.Amount(costs))
 	}
-	s.told(again(s.b), call.Answered, out.Reply)
+	s.wantState(again(s.b), call.Answered, out.Reply)
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func voucherMissing(s *scene) {
 	l := s.withVouchers()
 	out, _ := s.sendWith(s.a, "", "hi")
-	s.refused(out, problem.PaymentRequired, "")
+	s.wantRefusal(out, problem.PaymentRequired, "")
 	if len(out.Pay) != 1 || out.Price == nil || out.Price.Flat != costs {
 		s.t.Fatalf("Pay = %s, Price = %+v; want a way to pay %v", out.Pay, out.Price, money.Amount(costs))
 	}
 	l.wantCashed(s, 0)
-	s.rows("none | none")
+	s.wantRows("none | none")
 }
 
 func voucherTwice(s *scene) {
@@ -155,23 +155,23 @@ func voucherTwice(s *scene) {
 		s.t.Fatal(out.Problem)
 	}
 	next := s.call(e, "more")
-	s.refused(s.b.SendWith(s.ctx, identity.ID{}, next, by), problem.PaymentRequired, "")
+	s.wantRefusal(s.b.SendWith(s.ctx, identity.ID{}, next, by), problem.PaymentRequired, "")
 	by.Voucher = []byte("v2")
 	if out := s.b.SendWith(s.ctx, identity.ID{}, next, by); out.Problem != nil {
 		s.t.Fatal(out.Problem)
 	}
 	l.wantCashed(s, 2)
-	s.rows("call, call | answer 1, answer 2")
+	s.wantRows("call, call | answer 1, answer 2")
 }
 
 func voucherFails(s *scene) {
 	l := s.withVouchers()
 	l.answers(func(bool) error { return errBank })
 	out, again := s.sendWith(s.a, "v1", "hi")
-	s.refused(out, problem.PaymentRequired, call.Unanswered)
-	s.refused(again(s.b), problem.Replay, call.Unanswered)
+	s.wantRefusal(out, problem.PaymentRequired, call.Unanswered)
+	s.wantRefusal(again(s.b), problem.Replay, call.Unanswered)
 	l.wantCashed(s, 0)
-	s.rows("call | void 1")
+	s.wantRows("call | void 1")
 }
 
 func uncertain(bool) error { return call.ErrUncertain }
@@ -180,9 +180,9 @@ func voucherResend(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
 	out, again := s.sendWith(s.a, "v1", "hi")
-	s.refused(out, problem.Deadline, call.Pending)
-	s.refused(again(s.b), problem.Replay, call.Pending)
-	s.rows("call | none")
+	s.wantRefusal(out, problem.Deadline, call.Pending)
+	s.wantRefusal(again(s.b), problem.Replay, call.Pending)
+	s.wantRows("call | none")
 	l.answers(func(again bool) error {
 		if !again {
 			s.t.Error("Settle() is told that nobody asked before")
@@ -190,10 +190,10 @@ func voucherResend(s *scene) {
 		return nil
 	})
 	out = again(s.b)
-	s.refused(out, problem.Replay, call.Answered)
-	s.told(again(s.a), call.Answered, out.Reply)
+	s.wantRefusal(out, problem.Replay, call.Answered)
+	s.wantState(again(s.a), call.Answered, out.Reply)
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func voucherSweep(s *scene) {
@@ -212,7 +212,7 @@ func voucherSweep(s *scene) {
 		s.t.Fatalf("a resend is told %q", out.State)
 	}
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func voucherWaits(s *scene) {
@@ -220,14 +220,14 @@ func voucherWaits(s *scene) {
 	l.answers(uncertain)
 	_, again := s.sendWith(s.a, "v1", "hi")
 	s.clock.Advance(24 * time.Hour)
-	s.refused(again(s.b), problem.Replay, call.Pending)
+	s.wantRefusal(again(s.b), problem.Replay, call.Pending)
 	if _, err := s.b.Void(s.ctx, s.pair, 1, errBank, call.Options{}); !errors.Is(err, call.ErrUncertain) {
 		s.t.Fatalf("Void() = %v, want uncertain", err)
 	}
-	s.rows("call | none")
+	s.wantRows("call | none")
 	l.answers(nil)
-	s.refused(again(s.b), problem.Replay, call.Answered)
-	s.rows("call | answer 1")
+	s.wantRefusal(again(s.b), problem.Replay, call.Answered)
+	s.wantRows("call | answer 1")
 }
 
 func voucherFailsLate(s *scene) {
@@ -235,10 +235,10 @@ func voucherFailsLate(s *scene) {
 	l.answers(uncertain)
 	_, again := s.sendWith(s.a, "v1", "hi")
 	l.answers(func(bool) error { return errBank })
-	s.refused(again(s.b), problem.Replay, call.Unanswered)
-	s.refused(again(s.a), problem.Replay, call.Unanswered)
+	s.wantRefusal(again(s.b), problem.Replay, call.Unanswered)
+	s.wantRefusal(again(s.a), problem.Replay, call.Unanswered)
 	l.wantCashed(s, 0)
-	s.rows("call | void 1")
+	s.wantRows("call | void 1")
 }
 
 func voucherVoidFirst(s *scene) {
@@ -251,11 +251,11 @@ func voucherVoidFirst(s *scene) {
 	}()
 	<-g.entered
 	s.clock.Advance(due + time.Second)
-	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
 	close(g.leave)
-	s.refused(<-sent, problem.Deadline, call.Unanswered)
+	s.wantRefusal(<-sent, problem.Deadline, call.Unanswered)
 	l.wantCashed(s, 0)
-	s.rows("call | void 1")
+	s.wantRows("call | void 1")
 }
 
 // A host whose clock is an hour ahead decides to void. The answer is kept before it writes the
@@ -273,14 +273,14 @@ func voucherVoidLost(s *scene) {
 	<-g.entered
 	s.store.Next("Commit rsp", After(func() {
 		close(g.leave)
-		s.refused(<-sent, problem.Deadline, call.Pending)
+		s.wantRefusal(<-sent, problem.Deadline, call.Pending)
 	}))
 	if decided, err := fast.ResolveOverdue(s.ctx, s.pair, 1); decided || err != nil {
 		s.t.Fatalf("ResolveOverdue() = %t, %v, want a call that waits", decided, err)
 	}
-	s.rows("call | none")
+	s.wantRows("call | none")
 	l.answers(nil)
-	s.told(s.ask(s.b, e), call.Answered, s.ask(s.b, e).Reply)
+	s.wantState(s.ask(s.b, e), call.Answered, s.ask(s.b, e).Reply)
 	l.wantCashed(s, 1)
 }
 
@@ -293,19 +293,19 @@ func voucherRace(s *scene) {
 	var other call.Outcome
 	s.store.Next("Commit rsp", After(func() { other = again(s.b) }))
 	out := again(s.a)
-	s.told(out, call.Answered, other.Reply)
+	s.wantState(out, call.Answered, other.Reply)
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }
 
 func voucherFault(s *scene) {
 	l := s.withVouchers()
 	s.store.Next("Commit rsp", Repeat(NotApplied, 6)...)
 	out, again := s.sendWith(s.a, "v1", "hi")
-	s.refused(out, problem.Unavailable, "")
+	s.wantRefusal(out, problem.Unavailable, "")
 	l.wantCashed(s, 1)
 	s.clock.Advance(due + time.Second)
-	s.refused(again(s.b), problem.Replay, call.Answered)
+	s.wantRefusal(again(s.b), problem.Replay, call.Answered)
 	l.wantCashed(s, 1)
-	s.rows("call | answer 1")
+	s.wantRows("call | answer 1")
 }

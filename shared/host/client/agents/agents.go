@@ -72,8 +72,8 @@ const cardPath = "/.well-known/agent-card.json"
 
 // FetchCard fetches the card of the agent at a URL: the card below the URL, or the card of its host
 // if that card names the URL.
-func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
-	u, err := CheckURL(at)
+func FetchCard(ctx context.Context, h HTTP, address string) (*Card, error) {
+	u, err := CheckURL(address)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	}
 	c, err = fetch(host)
 	switch {
-	case err == nil && c.names(u):
+	case err == nil && c.hasInterface(u):
 		return c, nil
 	case err != nil && !errors.Is(err, ErrAgentCardSchemaInvalid):
 		return nil, err
@@ -107,14 +107,14 @@ func cardURLs(u *url.URL) []string {
 	return []string{outbound.ReplaceSuffix(u, cardPath, cardPath).String(), (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}).String()}
 }
 
-func (c *Card) names(at *url.URL) bool {
+func (c *Card) hasInterface(address *url.URL) bool {
 	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool {
 		u, err := CheckURL(i.URL)
-		return err == nil && normal(u) == normal(at)
+		return err == nil && normalURL(u) == normalURL(address)
 	})
 }
 
-func normal(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
+func normalURL(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
 
 // FetchKeys returns a function that fetches key sets, for Card.Signatures.
 func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
@@ -147,18 +147,18 @@ type Agent struct {
 // Open returns the agent of a card. The agent is called by JSON-RPC if the card has a usable
 // address for it, and otherwise by HTTP+JSON.
 func Open(h HTTP, c *Card) (*Agent, error) {
-	at, d, err := c.choose()
+	endpoint, d, err := c.chooseInterface()
 	if err != nil {
 		for _, i := range c.Interfaces {
 			if !strings.EqualFold(i.Binding, bindingREST) {
 				continue
 			}
-			if rest, d, err := c.use(i); err == nil && d == a2awire.V1 {
+			if rest, d, err := c.checkInterface(i); err == nil && d == a2awire.V1 {
 				return &Agent{Card: c, http: h, url: rest, isREST: true}, nil
 			}
 		}
 	}
-	return &Agent{Card: c, http: h, url: at, dialect: d}, err
+	return &Agent{Card: c, http: h, url: endpoint, dialect: d}, err
 }
 
 func (a *Agent) request(ctx context.Context, op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
@@ -236,7 +236,7 @@ func answerError(status int, body []byte, err error) error {
 	case err != nil && status != http.StatusOK:
 		return problem.Wrap(problem.Forbidden, err, "the agent answers %d: %.200q", status, body)
 	case err != nil:
-		return problem.Wrap(problem.Untrusted, err, "the agent's answer is none: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the agent's answer is none: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
@@ -251,14 +251,14 @@ func (a *Agent) Send(ctx context.Context, q a2awire.SendRequest) (a2awire.Answer
 }
 
 func (a *Agent) Get(ctx context.Context, id string) (task.Task, error) {
-	return a.onTask(ctx, a2awire.GetTask, id)
+	return a.callTask(ctx, a2awire.GetTask, id)
 }
 
 func (a *Agent) Cancel(ctx context.Context, id string) (task.Task, error) {
-	return a.onTask(ctx, a2awire.CancelTask, id)
+	return a.callTask(ctx, a2awire.CancelTask, id)
 }
 
-func (a *Agent) onTask(ctx context.Context, op a2awire.Operation, id string) (task.Task, error) {
+func (a *Agent) callTask(ctx context.Context, op a2awire.Operation, id string) (task.Task, error) {
 	result, err := a.do(ctx, op, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}))
 	if err != nil {
 		return task.Task{}, err
@@ -315,7 +315,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		case e.IsNoise():
 			continue
 		default:
-			answer, err = a.element(e.Data, id)
+			answer, err = a.readEvent(e.Data, id)
 		}
 		if ended && err != nil {
 			return nil
@@ -327,7 +327,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		if err != nil {
 			return err
 		}
-		some, ended = true, ended || ends(&answer)
+		some, ended = true, ended || isFinal(&answer)
 		if !take(answer) {
 			return nil
 		}
@@ -341,7 +341,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 	return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
 }
 
-func ends(a *a2awire.Answer) bool {
+func isFinal(a *a2awire.Answer) bool {
 	state := task.State("")
 	switch {
 	case a.Message != nil:
@@ -354,9 +354,9 @@ func ends(a *a2awire.Answer) bool {
 	return state.Terminal() || state == task.InputRequired || state == task.AuthRequired
 }
 
-// element parses an element of a stream: a JSON-RPC response or, as some agents send, only its
-// result. For an unknown kind of element, the error is ErrUnknownAnswer.
-func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, err error) {
+// readEvent parses an readEvent of a stream: a JSON-RPC response or, as some agents send, only its
+// result. For an unknown kind of readEvent, the error is ErrUnknownAnswer.
+func (a *Agent) readEvent(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError
 	if errors.As(err, &fault) {
@@ -367,7 +367,7 @@ func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, err erro
 	}
 	answer, bad := a2awire.ReadAnswer(a.dialect, result)
 	if bad != nil {
-		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
+		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.AsError(bad).Text())
 	}
 	return answer, nil
 }

@@ -91,7 +91,7 @@ func TestCardsOfEachVersionAndSpelling(t *testing.T) {
 		c, err := ParseCard("https://x.example/.well-known/agent-card.json", []byte(tt.card))
 		url, d := "", tt.d
 		if err == nil {
-			url, d, err = c.choose()
+			url, d, err = c.chooseInterface()
 		}
 		if !errors.Is(err, tt.err) || err == nil && (url != tt.url || d != tt.d) {
 			t.Errorf("%s: %q, dialect %d, %v, want %q, %d, %v", name, url, d, err, tt.url, tt.d, tt.err)
@@ -125,13 +125,13 @@ func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 		verified  bool
 		reason    string
 	}{
-		"as it is":        {sign(header, parsed.payloads()[0]), true, ""},
-		"without empties": {sign(header, parsed.payloads()[2]), true, ""},
+		"as it is":        {sign(header, parsed.signedForms()[0]), true, ""},
+		"without empties": {sign(header, parsed.signedForms()[2]), true, ""},
 		"another card":    {sign(header, []byte(`{}`)), false, "it does not fit the card"},
-		"another key":     {sign(strings.Replace(header, "k1", "k2", 1), parsed.payloads()[0]), false, "its key is not in the key set"},
-		"another host":    {sign(strings.Replace(header, "x.example", "y.example", 1), parsed.payloads()[0]), false, "its key is at another host than the card"},
-		"no algorithm":    {sign(strings.Replace(header, "ES256", "none", 1), parsed.payloads()[0]), false, "algorithm"},
-		"no key":          {sign(`{"alg":"ES256","kid":"k1"}`, parsed.payloads()[0]), false, "it names no key"},
+		"another key":     {sign(strings.Replace(header, "k1", "k2", 1), parsed.signedForms()[0]), false, "its key is not in the key set"},
+		"another host":    {sign(strings.Replace(header, "x.example", "y.example", 1), parsed.signedForms()[0]), false, "its key is at another host than the card"},
+		"no algorithm":    {sign(strings.Replace(header, "ES256", "none", 1), parsed.signedForms()[0]), false, "algorithm"},
+		"no key":          {sign(`{"alg":"ES256","kid":"k1"}`, parsed.signedForms()[0]), false, "it names no key"},
 		"rubbish":         {`{"protected":"%","signature":"%"}`, false, "it does not decode"},
 	} {
 		c, err := ParseCard("https://x.example/c", []byte(strings.TrimSuffix(unsigned, "}")+`,"signatures":[`+tt.signature+`]}`))
@@ -406,7 +406,7 @@ func FuzzCard(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _, _ = c.choose()
+		_, _, _ = c.chooseInterface()
 		for _, s := range c.Signatures(func(string) ([]byte, error) { return raw, nil }) {
 			if s.Verified {
 				t.Errorf("%s is signed", raw)

@@ -37,12 +37,12 @@ type Cache struct {
 const (
 	// freshFor is the default time for which a card is fresh if its server does not specify one.
 	freshFor = 10 * time.Minute
-	// longest limits the time that servers may specify.
-	longest = 24 * time.Hour
+	// maxFresh limits the time that servers may specify.
+	maxFresh = 24 * time.Hour
 )
 
-// kept is the content of a file.
-type kept struct {
+// cachedCard is the content of a file.
+type cachedCard struct {
 	URL   string    `json:"url"`
 	Until time.Time `json:"until"`
 	Body  []byte    `json:"body"`
@@ -54,7 +54,7 @@ func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, err
 	}
 	sum := sha256.Sum256([]byte(r.URL))
 	file := filepath.Join(c.Dir, hex.EncodeToString(sum[:])+".json")
-	done, err := c.turn(ctx, file)
+	done, err := c.lockFile(ctx, file)
 	if err != nil {
 		return outbound.Reply{}, err
 	}
@@ -69,7 +69,7 @@ func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, err
 	return reply, err
 }
 
-func (c *Cache) turn(ctx context.Context, file string) (done func(), err error) {
+func (c *Cache) lockFile(ctx context.Context, file string) (done func(), err error) {
 	c.mu.Lock()
 	if c.turns == nil {
 		c.turns = map[string]chan struct{}{}
@@ -90,7 +90,7 @@ func (c *Cache) turn(ctx context.Context, file string) (done func(), err error) 
 
 func (c *Cache) read(file, url string) (body []byte, ok bool) {
 	b, err := os.ReadFile(file)
-	var k kept
+	var k cachedCard
 	if err != nil || json.Unmarshal(b, &k) != nil {
 		return nil, false
 	}
@@ -107,7 +107,7 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 		return
 	}
 	// A failure costs only a request later.
-	b, err := json.Marshal(kept{url, c.Now().Add(fresh), reply.Body})
+	b, err := json.Marshal(cachedCard{url, c.Now().Add(fresh), reply.Body})
 	if err != nil || os.MkdirAll(c.Dir, 0o700) != nil {
 		return
 	}
@@ -133,7 +133,7 @@ func freshness(control string) time.Duration {
 			if err != nil {
 				return 0
 			}
-			fresh = min(time.Duration(min(seconds, 1<<30))*time.Second, longest)
+			fresh = min(time.Duration(min(seconds, 1<<30))*time.Second, maxFresh)
 		}
 	}
 	return fresh

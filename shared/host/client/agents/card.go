@@ -67,7 +67,7 @@ func member(v canon.Value, name string) canon.Value {
 	if m, ok := v.Get(name); ok {
 		return m
 	}
-	m, _ := v.Get(a2awire.Snake(name))
+	m, _ := v.Get(a2awire.ToSnakeCase(name))
 	return m
 }
 
@@ -86,9 +86,9 @@ func isTrue(v canon.Value) bool {
 func ParseCard(from string, raw []byte) (*Card, error) {
 	limits := canon.AnswerLimits()
 	limits.Bytes = maxCard
-	v, err := canon.Parse(canon.TrimMark(raw), limits)
+	v, err := canon.Parse(canon.TrimByteOrderMark(raw), limits)
 	if err != nil {
-		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is none: %s", problem.Of(err).Text())
+		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is none: %s", problem.AsError(err).Text())
 	}
 	c := &Card{value: v, url: from}
 	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), literal(member(v, "version"))
@@ -133,11 +133,11 @@ func (c *Card) readPrice(params canon.Value) {
 		n, _ := strconv.ParseInt(v.Text(), 10, 64)
 		return money.Amount(max(n, 0))
 	}
-	most := amount("price")
-	c.Price = int64(most)
-	c.Terms = price.Price{Flat: most}
+	maxPrice := amount("price")
+	c.Price = int64(maxPrice)
+	c.Terms = price.Price{Flat: maxPrice}
 	if in, out := amount("price_in"), amount("price_out"); in > 0 || out > 0 {
-		c.Terms = price.Price{Flat: amount("price_flat"), In: in, Out: out, Most: most}
+		c.Terms = price.Price{Flat: amount("price_flat"), In: in, Out: out, MaxCharge: maxPrice}
 	}
 }
 
@@ -146,25 +146,25 @@ func interfaces03(v canon.Value) []Interface {
 	version = cmp.Or(version, "0.3")
 	binding := member(v, "preferredTransport").Text()
 	binding = cmp.Or(binding, "JSONRPC")
-	all := []Interface{{member(v, "url").Text(), binding, version}}
+	interfaces := []Interface{{member(v, "url").Text(), binding, version}}
 	for _, i := range member(v, "additionalInterfaces").Items() {
-		all = append(all, Interface{member(i, "url").Text(), member(i, "transport").Text(), version})
+		interfaces = append(interfaces, Interface{member(i, "url").Text(), member(i, "transport").Text(), version})
 	}
-	return all
+	return interfaces
 }
 
-// choose returns the first address for JSON-RPC 1.x or 0.x that this client may use. The address
+// chooseInterface returns the first address for JSON-RPC 1.x or 0.x that this client may use. The address
 // must be at the host of the card and use TLS, unless the host is this machine. The error is about
 // the first JSON-RPC address.
-func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
+func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error) {
 	var failed error
 	for _, i := range c.Interfaces {
 		if !strings.EqualFold(i.Binding, "JSONRPC") {
 			continue
 		}
-		at, d, err := c.use(i)
+		endpoint, d, err := c.checkInterface(i)
 		if err == nil {
-			return at, d, nil
+			return endpoint, d, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
@@ -174,7 +174,7 @@ func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
 	return "", d, failed
 }
 
-func (c *Card) use(i Interface) (at string, d a2awire.Dialect, err error) {
+func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, err error) {
 	switch major, _, _ := strings.Cut(i.Version, "."); major {
 	case "", "0":
 		d = a2awire.V03
@@ -204,11 +204,11 @@ type Signature struct {
 	Reason string `json:"reason,omitempty"` // reason for which it is not verified
 }
 
-// payloads returns the forms in which cards are signed, without signatures: by RFC 8785 the
+// signedForms returns the forms in which cards are signed, without signatures: by RFC 8785 the
 // original JSON, the JSON without empty members, and the members of 1.0 with and without the
 // security schemes, which the JavaScript SDK loses; and, like Python's json.dumps, the members of
 // 1.0 and of 0.3, which earlier versions of the SDKs signed.
-func (c *Card) payloads() [][]byte {
+func (c *Card) signedForms() [][]byte {
 	var whole, of1, of03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
 	for _, m := range c.value.Members() {
@@ -236,21 +236,21 @@ func (c *Card) payloads() [][]byte {
 		}
 		of1 = append(of1, m)
 	}
-	one := clean(canon.NewObject(of1...))
+	version1 := dropEmpty(canon.NewObject(of1...))
 	return [][]byte{
-		canon.NewObject(whole...).AppendJCS(nil), clean(canon.NewObject(whole...)).AppendJCS(nil),
-		one.AppendJCS(nil), one.AppendCJA(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
-		without(one, "securitySchemes").AppendJCS(nil),
+		canon.NewObject(whole...).AppendJCS(nil), dropEmpty(canon.NewObject(whole...)).AppendJCS(nil),
+		version1.AppendJCS(nil), version1.AppendASCII(nil), dropEmpty(canon.NewObject(of03...)).AppendASCII(nil),
+		without(version1, "securitySchemes").AppendJCS(nil),
 	}
 }
 
 func ofSchemes(v canon.Value, keep func(name string) bool) canon.Value {
-	var all []canon.Member
+	var schemes []canon.Member
 	for _, scheme := range v.Members() {
 		members := slices.DeleteFunc(slices.Clone(scheme.Value.Members()), func(m canon.Member) bool { return !keep(m.Key) })
-		all = append(all, canon.Member{Key: scheme.Key, Value: canon.NewObject(members...)})
+		schemes = append(schemes, canon.Member{Key: scheme.Key, Value: canon.NewObject(members...)})
 	}
-	return canon.NewObject(all...)
+	return canon.NewObject(schemes...)
 }
 
 func without(v canon.Value, name string) canon.Value {
@@ -263,13 +263,13 @@ func without(v canon.Value, name string) canon.Value {
 	return canon.NewObject(members...)
 }
 
-// clean drops empty strings, lists and objects, like typed decoders.
-func clean(v canon.Value) canon.Value {
+// dropEmpty drops empty strings, lists and objects, like typed decoders.
+func dropEmpty(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
 		var members []canon.Member
 		for _, m := range v.Members() {
-			if m.Value = clean(m.Value); !isEmpty(m.Value) {
+			if m.Value = dropEmpty(m.Value); !isEmpty(m.Value) {
 				members = append(members, m)
 			}
 		}
@@ -277,7 +277,7 @@ func clean(v canon.Value) canon.Value {
 	case canon.Array:
 		var items []canon.Value
 		for _, item := range v.Items() {
-			if item = clean(item); !isEmpty(item) {
+			if item = dropEmpty(item); !isEmpty(item) {
 				items = append(items, item)
 			}
 		}
@@ -302,40 +302,40 @@ func isEmpty(v canon.Value) bool {
 // for URLs of the card's own host.
 func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
-	payloads := c.payloads()
-	var all []Signature
+	payloads := c.signedForms()
+	var results []Signature
 	for _, s := range signatures.Items() {
-		one := c.signature(s, payloads, keys)
-		all = append(all, one)
+		result := c.signature(s, payloads, keys)
+		results = append(results, result)
 	}
-	return all
+	return results
 }
 
-func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string) ([]byte, error)) (one Signature) {
+func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string) ([]byte, error)) (result Signature) {
 	protected := member(s, "protected").Text()
 	raw, err := base64.RawURLEncoding.DecodeString(protected)
 	header, parseErr := canon.Parse(raw, canon.DefaultLimits())
 	sig, sigErr := base64.RawURLEncoding.DecodeString(member(s, "signature").Text())
 	if err != nil || parseErr != nil || sigErr != nil {
-		one.Reason = "it does not decode"
-		return one
+		result.Reason = "it does not decode"
+		return result
 	}
 	text := func(name string) string { v, _ := header.Get(name); return v.Text() }
-	one.Key, one.URL = text("kid"), text("jku")
-	verify, reason := c.key(text("alg"), one.Key, one.URL, keys)
+	result.Key, result.URL = text("kid"), text("jku")
+	verify, reason := c.key(text("alg"), result.Key, result.URL, keys)
 	if reason != "" {
-		one.Reason = reason
-		return one
+		result.Reason = reason
+		return result
 	}
 	for _, payload := range payloads {
 		if verify([]byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)), sig) {
-			one.Verified = true
-			one.Vacant = !c.VacantID.IsZero() && one.Key == c.VacantID.String()
-			return one
+			result.Verified = true
+			result.Vacant = !c.VacantID.IsZero() && result.Key == c.VacantID.String()
+			return result
 		}
 	}
-	one.Reason = "it does not fit the card"
-	return one
+	result.Reason = "it does not fit the card"
+	return result
 }
 
 // key returns the verification function of a key: the id of the card's vacant, which is its key, or
@@ -354,7 +354,7 @@ func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) 
 	}
 	raw, err := keys(u.String())
 	if err != nil {
-		return nil, "its key cannot be fetched: " + problem.Of(err).Text()
+		return nil, "its key cannot be fetched: " + problem.AsError(err).Text()
 	}
 	set, err := canon.Parse(raw, canon.DefaultLimits())
 	if err != nil {

@@ -23,12 +23,12 @@ func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page
 
 // SetPush stores a push configuration of a task and returns it with the id that the agent assigned.
 // A configuration with an id replaces the earlier configuration with this id.
-func (a *Agent) SetPush(ctx context.Context, of string, c task.PushConfig) (task.PushConfig, error) {
-	return a.onPush(ctx, a2awire.CreatePushConfig, a2awire.PushConfig(a.dialect, of, &c))
+func (a *Agent) SetPush(ctx context.Context, taskID string, c task.PushConfig) (task.PushConfig, error) {
+	return a.onPush(ctx, a2awire.CreatePushConfig, a2awire.EncodePushConfig(a.dialect, taskID, &c))
 }
 
-func (a *Agent) GetPush(ctx context.Context, of, id string) (task.PushConfig, error) {
-	return a.onPush(ctx, a2awire.GetPushConfig, a2awire.PushParams(a.dialect, of, id))
+func (a *Agent) GetPush(ctx context.Context, taskID, id string) (task.PushConfig, error) {
+	return a.onPush(ctx, a2awire.GetPushConfig, a2awire.PushParams(a.dialect, taskID, id))
 }
 
 func (a *Agent) onPush(ctx context.Context, op a2awire.Operation, params []byte) (task.PushConfig, error) {
@@ -40,20 +40,20 @@ func (a *Agent) onPush(ctx context.Context, op a2awire.Operation, params []byte)
 	return c, answerError(http.StatusOK, result, err)
 }
 
-func (a *Agent) ListPushes(ctx context.Context, of string) ([]task.PushConfig, error) {
-	result, err := a.do(ctx, a2awire.ListPushConfigs, a2awire.PushParams(a.dialect, of, ""))
+func (a *Agent) ListPushes(ctx context.Context, taskID string) ([]task.PushConfig, error) {
+	result, err := a.do(ctx, a2awire.ListPushConfigs, a2awire.PushParams(a.dialect, taskID, ""))
 	if err != nil {
 		return nil, err
 	}
-	all, next, err := a2awire.ReadPushConfigs(a.dialect, result)
+	configs, next, err := a2awire.ReadPushConfigs(a.dialect, result)
 	if err == nil && next != "" {
 		err = problem.New(problem.TooLarge, "the agent has more push configurations of the task than one answer shows")
 	}
-	return all, answerError(http.StatusOK, result, err)
+	return configs, answerError(http.StatusOK, result, err)
 }
 
-func (a *Agent) DeletePush(ctx context.Context, of, id string) error {
-	_, err := a.do(ctx, a2awire.DeletePushConfig, a2awire.PushParams(a.dialect, of, id))
+func (a *Agent) DeletePush(ctx context.Context, taskID, id string) error {
+	_, err := a.do(ctx, a2awire.DeletePushConfig, a2awire.PushParams(a.dialect, taskID, id))
 	return err
 }
 

@@ -39,27 +39,27 @@ func (p Peer) check() (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	p.URL = normal(u)
+	p.URL = normalURL(u)
 	switch {
 	case p.Trust < MinTrust || p.Trust > MaxTrust:
 		return p, problem.Invalid("trust", fmt.Sprintf("%d to %d", MinTrust, MaxTrust), fmt.Sprint(p.Trust))
 	case p.LatencyMS < 0:
 		return p, problem.Invalid("latency_ms", "at least 0", fmt.Sprint(p.LatencyMS))
-	case p.CardSeconds < 0 || p.CardSeconds > int(longest.Seconds()):
-		return p, problem.Invalid("card_seconds", fmt.Sprintf("0 to %.0f", longest.Seconds()), fmt.Sprint(p.CardSeconds))
+	case p.CardSeconds < 0 || p.CardSeconds > int(maxFresh.Seconds()):
+		return p, problem.Invalid("card_seconds", fmt.Sprintf("0 to %.0f", maxFresh.Seconds()), fmt.Sprint(p.CardSeconds))
 	}
-	p.Skills, p.Tags = words(p.Skills), words(p.Tags)
+	p.Skills, p.Tags = sortedSet(p.Skills), sortedSet(p.Tags)
 	return p, nil
 }
 
-func words(all []string) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
-	slices.Sort(all)
-	return slices.Compact(all)
+func sortedSet(values []string) []string {
+	values = slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" })
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
-// Resolved is a suitable peer with its score.
-type Resolved struct {
+// RatedPeer is a suitable peer with its score.
+type RatedPeer struct {
 	Peer
 	Score float64 `json:"score"`
 }
@@ -80,76 +80,76 @@ type Peers struct {
 	all map[string]Peer // peers by URL
 }
 
-func NewPeers(all ...Peer) (*Peers, error) {
+func NewPeers(peers ...Peer) (*Peers, error) {
 	p := &Peers{all: map[string]Peer{}}
-	for i, one := range all {
-		if err := p.Add(one); err != nil {
-			return nil, problem.Within(problem.Usage, fmt.Sprintf("peers[%d]", i), err)
+	for i, peer := range peers {
+		if err := p.Add(peer); err != nil {
+			return nil, problem.WithPlace(problem.Usage, fmt.Sprintf("peers[%d]", i), err)
 		}
 	}
 	return p, nil
 }
 
-func (p *Peers) Add(one Peer) error {
-	one, err := one.check()
+func (p *Peers) Add(peer Peer) error {
+	peer, err := peer.check()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all[one.URL] = one
+	p.all[peer.URL] = peer
 	return nil
 }
 
 // Remove removes a peer and reports whether it existed.
-func (p *Peers) Remove(at string) bool {
-	if u, err := url.Parse(at); err == nil {
-		at = normal(u)
+func (p *Peers) Remove(address string) bool {
+	if u, err := url.Parse(address); err == nil {
+		address = normalURL(u)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.all[at]
-	delete(p.all, at)
+	_, ok := p.all[address]
+	delete(p.all, address)
 	return ok
 }
 
 func (p *Peers) All() []Peer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	all := make([]Peer, 0, len(p.all))
-	for _, one := range p.all {
-		all = append(all, one)
+	peers := make([]Peer, 0, len(p.all))
+	for _, peer := range p.all {
+		peers = append(peers, peer)
 	}
-	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.URL, b.URL) })
-	return all
+	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.URL, b.URL) })
+	return peers
 }
 
 // CardLifetime returns how long the card at a URL is fresh, according to the peer with this card.
 // It returns zero if the peer does not exist or does not specify a time.
-func (p *Peers) CardLifetime(at string) time.Duration {
-	for _, one := range p.All() {
-		if u, err := url.Parse(one.URL); err == nil && slices.Contains(cardURLs(u), at) {
-			return time.Duration(one.CardSeconds) * time.Second
+func (p *Peers) CardLifetime(cardURL string) time.Duration {
+	for _, peer := range p.All() {
+		if u, err := url.Parse(peer.URL); err == nil && slices.Contains(cardURLs(u), cardURL) {
+			return time.Duration(peer.CardSeconds) * time.Second
 		}
 	}
 	return 0
 }
 
-// Resolve returns the peers with a capability, the best first, or all peers for "". The capability
+// Find returns the peers with a capability, the best first, or all peers for "". The capability
 // may be the id of a skill or a tag. A peer without skills and tags has every capability. Only a
 // skill improves the score. If no peer has the capability, the error has kind NotFound.
-func (p *Peers) Resolve(capability string) ([]Resolved, error) {
-	var fit []Resolved
-	for _, one := range p.All() {
-		id := capability != "" && slices.Contains(one.Skills, capability)
-		if capability == "" || id || slices.Contains(one.Tags, capability) || len(one.Skills)+len(one.Tags) == 0 {
-			fit = append(fit, Resolved{one, one.score(id)})
+func (p *Peers) Find(capability string) ([]RatedPeer, error) {
+	var fit []RatedPeer
+	for _, peer := range p.All() {
+		id := capability != "" && slices.Contains(peer.Skills, capability)
+		if capability == "" || id || slices.Contains(peer.Tags, capability) || len(peer.Skills)+len(peer.Tags) == 0 {
+			fit = append(fit, RatedPeer{peer, peer.score(id)})
 		}
 	}
 	if len(fit) == 0 {
 		var skills []string
-		for _, one := range p.All() {
-			skills = append(skills, one.Skills...)
+		for _, peer := range p.All() {
+			skills = append(skills, peer.Skills...)
 		}
 		offered := ""
 		if slices.Sort(skills); len(skills) > 0 {
@@ -157,7 +157,7 @@ func (p *Peers) Resolve(capability string) ([]Resolved, error) {
 		}
 		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; vacancy peers add URL admits one", capability, offered)
 	}
-	slices.SortStableFunc(fit, func(a, b Resolved) int {
+	slices.SortStableFunc(fit, func(a, b RatedPeer) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.LatencyMS, b.LatencyMS), cmp.Compare(a.URL, b.URL))
 	})
 	return fit, nil

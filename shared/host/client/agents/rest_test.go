@@ -52,7 +52,7 @@ func TestRequestsByREST(t *testing.T) {
 		"GET https://x.example/a/tasks?contextId=a+b&includeArtifacts=true&k=v&pageSize=2": {a2awire.ListTasks, []byte(`{"contextId":"a b","pageSize":2,"includeArtifacts":true}`)},
 		"POST https://x.example/a/tasks/t:cancel?k=v":                                      {a2awire.CancelTask, []byte(`{"id":"t"}`)},
 		"DELETE https://x.example/a/tasks/%7Bid%7D/pushNotificationConfigs/c%23?k=v":       {a2awire.DeletePushConfig, a2awire.PushParams(a2awire.V1, "{id}", "c#")},
-		"POST https://x.example/a/tasks/t/pushNotificationConfigs?k=v":                     {a2awire.CreatePushConfig, a2awire.PushConfig(a2awire.V1, "t", &task.PushConfig{URL: "https://a.example"})},
+		"POST https://x.example/a/tasks/t/pushNotificationConfigs?k=v":                     {a2awire.CreatePushConfig, a2awire.EncodePushConfig(a2awire.V1, "t", &task.PushConfig{URL: "https://a.example"})},
 		"GET https://x.example/a/extendedAgentCard?k=v":                                    {a2awire.ExtendedCard, []byte(`{}`)},
 	} {
 		r, _, err := a.request(t.Context(), params.op, params.params)

@@ -20,14 +20,14 @@ const (
 	maxAddress   = 1 << 10 // bytes; a longer address is not recorded
 )
 
-// Revisit records in m that the address of t leads to t's vacant. It returns the vacant to which
+// RecordAddress records in m that the address of t leads to t's vacant. It returns the vacant to which
 // the address led before, or the zero id if that is the same vacant or unknown. A name may lead to
 // another vacant after the first one was renamed or deleted, but an id never does.
-func Revisit(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (before identity.ID, err error) {
+func RecordAddress(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (before identity.ID, err error) {
 	if t.Address == "" || len(t.Address) > maxAddress {
 		return before, nil
 	}
-	err = m.Change(ctx, identity.ID{}, func(r *Remembered) bool {
+	err = m.Change(ctx, identity.ID{}, func(r *SavedData) bool {
 		seen := r.Addresses[t.Address]
 		if seen.ID == t.ID {
 			return false
@@ -37,7 +37,7 @@ func Revisit(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (b
 			r.Addresses = map[string]SeenVacant{}
 		}
 		r.Addresses[t.Address] = SeenVacant{t.ID, now}
-		forget(r.Addresses, maxAddresses, func(v SeenVacant) time.Time { return v.At })
+		dropOldest(r.Addresses, maxAddresses, func(v SeenVacant) time.Time { return v.At })
 		return true
 	})
 	return before, err

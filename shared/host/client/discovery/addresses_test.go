@@ -29,7 +29,7 @@ func TestAnAddressThatLeadsToAnotherVacantIsReportedOnce(t *testing.T) {
 			{"https://h.example/v/shop", b, a}, {"https://h.example/v/shop", b, none}, {"https://h.example/v/shop", a, b},
 			{"", b, none}, {"", a, none}, {"https://h.example/" + strings.Repeat("x", 2000), a, none}, {"https://h.example/" + strings.Repeat("x", 2000), b, none},
 		} {
-			got, err := discovery.Revisit(t.Context(), m, dispatch.Target{ID: step.id, Address: step.address}, time.Now())
+			got, err := discovery.RecordAddress(t.Context(), m, dispatch.Target{ID: step.id, Address: step.address}, time.Now())
 			if got != step.want || err != nil {
 				t.Errorf("%s: step %d: Revisit() = %s, %v, want %s", name, i, got.Short(), err, step.want.Short())
 			}
@@ -43,11 +43,11 @@ func TestAddressesAreBoundedAndManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 4100 {
 		all.Go(func() {
-			_, _ = discovery.Revisit(context.Background(), m, dispatch.Target{ID: id, Address: fmt.Sprint("https://h.example/v/", n)}, now.Add(time.Duration(n)))
+			_, _ = discovery.RecordAddress(context.Background(), m, dispatch.Target{ID: id, Address: fmt.Sprint("https://h.example/v/", n)}, now.Add(time.Duration(n)))
 		})
 	}
 	all.Wait()
-	err := m.Change(t.Context(), identity.ID{}, func(r *discovery.Remembered) bool {
+	err := m.Change(t.Context(), identity.ID{}, func(r *discovery.SavedData) bool {
 		if len(r.Addresses) != 4096 {
 			t.Errorf("%d addresses are stored, want 4096", len(r.Addresses))
 		}

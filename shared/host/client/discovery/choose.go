@@ -26,7 +26,7 @@ func ByUCB(m *Match, among int) float64 {
 
 func (m *Match) state() *reputation.State {
 	if m.Reputation == nil && m.Score > 0 {
-		return assumed(m.Score)
+		return assumedState(m.Score)
 	}
 	return m.Reputation
 }
@@ -53,7 +53,7 @@ func Explain(m *Match, among int) Reasons {
 // vacant.
 const assumedReviews = 10
 
-func assumed(score float64) *reputation.State {
+func assumedState(score float64) *reputation.State {
 	var s reputation.State
 	good := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
 	p := reputation.Posterior{Alpha: 1 + good, Beta: 1 + assumedReviews - good, Alpha0: 1, Beta0: 1, Evidence: assumedReviews, HalfLife: 90}
@@ -75,7 +75,7 @@ func ByScore(m *Match, _ int) float64 {
 // Choice is a match and its rating.
 type Choice struct {
 	Match
-	Value float64
+	Rating float64
 }
 
 func Choose(p Policy, matches []Match) []Choice {
@@ -88,12 +88,12 @@ func Choose(p Policy, matches []Match) []Choice {
 	}
 	// The endpoint of an outdated card may belong to another party now.
 	slices.SortStableFunc(out, func(a, b Choice) int {
-		return cmp.Or(outdated(a.Match)-outdated(b.Match), cmp.Compare(b.Value, a.Value))
+		return cmp.Or(outdatedRank(a.Match)-outdatedRank(b.Match), cmp.Compare(b.Rating, a.Rating))
 	})
 	return out
 }
 
-func outdated(m Match) int {
+func outdatedRank(m Match) int {
 	if m.Freshness == Outdated {
 		return 1
 	}

@@ -79,7 +79,7 @@ func TestByUCBWeighsProofChanceAndFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range [][]discovery.Match{{c.better, c.worse}, {c.worse, c.better}} {
 				if got := discovery.Choose(nil, order); got[0].ID != c.better.ID {
-					t.Errorf("Choose() = %.3f before %.3f, want the other way", got[0].Value, got[1].Value)
+					t.Errorf("Choose() = %.3f before %.3f, want the other way", got[0].Rating, got[1].Rating)
 				}
 			}
 		})
@@ -132,8 +132,8 @@ func TestAPromptsFitIsAtMostOneAndItsOrderIsStable(t *testing.T) {
 	var got []byte
 	for _, f := range fits {
 		got = append(got, f.ID[0])
-		if f.Fit != 1 || f.Value != 0.5 {
-			t.Errorf("fit %v, value %v, want 1 and 0.5", f.Fit, f.Value)
+		if f.Fit != 1 || f.Rating != 0.5 {
+			t.Errorf("fit %v, value %v, want 1 and 0.5", f.Fit, f.Rating)
 		}
 	}
 	if diff := cmp.Diff([]byte{1, 2, 3}, got); diff != "" {

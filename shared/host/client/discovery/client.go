@@ -32,15 +32,15 @@ type Client struct {
 	Memory Memory
 	// Route returns the transport to a match's endpoint. It defaults to Personal.
 	Route Route
-	// SearchTime limits the response time of one registry (default 10 s).
-	SearchTime time.Duration
-	// MostTried limits the vacants that one CallCapability tries (default 5).
-	MostTried int
+	// SearchTimeout limits the response time of one registry (default 10 s).
+	SearchTimeout time.Duration
+	// MaxTried limits the vacants that one CallCapability tries (default 5).
+	MaxTried int
 
 	mu       sync.Mutex
 	routes   map[string]int // supported search route by registry URL
 	personal Route
-	own      volatile
+	own      unsavedMemory
 }
 
 // Defaults of a Client.
@@ -54,13 +54,13 @@ const (
 	endTime = 5 * time.Second
 )
 
-// volatile is a Memory that does not persist.
-type volatile struct {
+// unsavedMemory is a Memory that does not persist.
+type unsavedMemory struct {
 	mu sync.Mutex
-	m  Remembered
+	m  SavedData
 }
 
-func (v *volatile) Change(_ context.Context, _ identity.ID, f func(*Remembered) bool) error {
+func (v *unsavedMemory) Change(_ context.Context, _ identity.ID, f func(*SavedData) bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f(&v.m)
@@ -100,7 +100,7 @@ func (c *Client) route() Route {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.personal == nil {
-		c.personal = Personal(0, nil)
+		c.personal = PersonalRoute(0, nil)
 	}
 	return c.personal
 }
@@ -109,14 +109,14 @@ func (c *Client) route() Route {
 // vacant.
 type Outcome struct {
 	dispatch.Result
-	Chosen  Match
-	Choices []Choice // all matches, in the order in which they are tried
-	Tried   []Try    // vacants tried before Chosen, with their errors
-	Found   Found
+	Chosen      Match
+	Choices     []Choice     // all matches, in the order in which they are tried
+	FailedCalls []FailedCall // vacants tried before Chosen, with their errors
+	Found       SearchResult
 }
 
-// Try is an unsuccessful call of a match.
-type Try struct {
+// FailedCall is an unsuccessful call of a match.
+type FailedCall struct {
 	ID     identity.ID
 	URL    string
 	Status int // 0 without a reply
@@ -131,8 +131,8 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 		if !t.Card.Verify() {
 			return dispatch.Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
-		err := c.memory().Change(ctx, c.self(), func(m *Remembered) (changed bool) {
-			fresh, changed = m.see(t.Card.VacantID, t.Card.Hash(), c.now())
+		err := c.memory().Change(ctx, c.self(), func(m *SavedData) (changed bool) {
+			fresh, changed = m.recordCard(t.Card.VacantID, t.Card.Hash(), c.now())
 			return changed
 		})
 		if err != nil {
@@ -153,7 +153,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 		price = *q.MaxPrice
 	}
 	name := fmt.Sprintf("capability %q %q %q %d %g", q.Words, q.Tag, q.Family, price, q.MinReputation)
-	return c.put(ctx, name, msg, func() (Outcome, error) {
+	return c.callChosen(ctx, name, msg, func() (Outcome, error) {
 		found, err := c.Search(ctx, q)
 		found.DropPartial()
 		if err == nil && len(found.Matches) == 0 {
@@ -169,7 +169,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 // CallChosen calls the best of the choices that choose returns, like CallCapability. If the same
 // message is under way from an earlier CallChosen, it does not call choose.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
-	return c.put(ctx, "chosen", msg, func() (Outcome, error) {
+	return c.callChosen(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
 		if err == nil && len(choices) == 0 {
 			err = problem.New(problem.NotFound, "there is no vacant to choose")
@@ -178,7 +178,7 @@ func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose fu
 	})
 }
 
-func (c *Client) put(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
+func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
 	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
@@ -186,7 +186,7 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 	// The same question means the same call, which goes to the same vacant whatever registries
 	// answer now.
 	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
-	open, err := c.underWay(ctx, question)
+	open, err := c.findOpen(ctx, question)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -198,26 +198,26 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 	}
 	// Call one match after the other until one answers or may have accepted the call.
 	var failed error
-	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MostTried, DefaultMostTried))] {
+	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MaxTried, DefaultMostTried))] {
 		if failed != nil {
-			out.Tried = append(out.Tried, Try{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
+			out.FailedCalls = append(out.FailedCalls, FailedCall{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
 		}
 		out.Chosen = next.Match
 		out.Result, failed = c.callMatch(ctx, question, &out.Chosen, msg)
-		if failed == nil || ctx.Err() != nil || !elsewhere(out.Result, failed) {
+		if failed == nil || ctx.Err() != nil || !mayTryNext(out.Result, failed) {
 			return out, failed
 		}
 	}
-	if len(out.Tried) == 0 {
+	if len(out.FailedCalls) == 0 {
 		return out, failed
 	}
-	return out, problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
+	return out, problem.Wrap(problem.AsError(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.FailedCalls)+1, problem.AsError(failed).Text())
 }
 
-func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice, error) {
+func (c *Client) findOpen(ctx context.Context, question identity.Hash) ([]Choice, error) {
 	var o OpenCall
 	var found bool
-	err := c.memory().Change(ctx, c.self(), func(r *Remembered) bool {
+	err := c.memory().Change(ctx, c.self(), func(r *SavedData) bool {
 		o, found = r.Open[question]
 		return false
 	})
@@ -237,10 +237,10 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 	return []Choice{{Match: m}}, err
 }
 
-// elsewhere reports whether another vacant may be called after res and err: this vacant did not
+// mayTryNext reports whether another vacant may be called after res and err: this vacant did not
 // accept the call, or accepted it and failed.
-func elsewhere(res dispatch.Result, err error) bool {
-	if res.Doubt || problem.Is(err, problem.Canceled) {
+func mayTryNext(res dispatch.Result, err error) bool {
+	if res.MayBeAccepted || problem.Is(err, problem.Canceled) {
 		return false
 	}
 	switch {
@@ -257,25 +257,25 @@ func elsewhere(res dispatch.Result, err error) bool {
 
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match, msg envelope.Message) (dispatch.Result, error) {
 	self := c.self()
-	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
+	if err := c.memory().Change(ctx, self, func(r *SavedData) bool {
 		now := c.now()
-		m.Freshness, _ = r.see(m.ID, m.CardHash, now)
+		m.Freshness, _ = r.recordCard(m.ID, m.CardHash, now)
 		r.open(question, OpenCall{Registry: m.Registry, Card: m.Card.Blob(), At: now})
 		return true
 	}); err != nil {
 		return dispatch.Result{}, err
 	}
 	caller := *c.Caller
-	caller.Transport, caller.BriefTries = m.route, briefTries
+	caller.Transport, caller.MaxUnacceptedTries = m.route, briefTries
 	var res dispatch.Result
 	var err error
-	for _, at := range append([]string{m.URL}, m.others...) {
-		res, err = caller.Call(ctx, m.target(at), msg)
-		if err == nil || res.Doubt || res.Status != http.StatusNotFound && res.Status != http.StatusMethodNotAllowed {
+	for _, address := range append([]string{m.URL}, m.others...) {
+		res, err = caller.Call(ctx, m.target(address), msg)
+		if err == nil || res.MayBeAccepted || res.Status != http.StatusNotFound && res.Status != http.StatusMethodNotAllowed {
 			break
 		}
 	}
-	if err != nil && res.Doubt {
+	if err != nil && res.MayBeAccepted {
 		return res, err // still open
 	}
 	// The call is decided, so the call and the question are no longer under way, even if the caller
@@ -286,7 +286,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	if err != nil && res.Fate == "" {
 		left = caller.GiveUp(late, m.target(m.URL))
 	}
-	left = errors.Join(left, c.memory().Change(late, self, func(r *Remembered) bool {
+	left = errors.Join(left, c.memory().Change(late, self, func(r *SavedData) bool {
 		delete(r.Open, question)
 		return true
 	}))

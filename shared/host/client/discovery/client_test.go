@@ -132,36 +132,36 @@ func TestARegistryOfTheReferenceIsAskedForWhatItCanFind(t *testing.T) {
 func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 	cases := []struct {
 		reason string
-		spoil  func(t *testing.T, r *registryclient.HaloMatch)
+		spoil  func(t *testing.T, r *registryclient.Match)
 	}{
-		{"no card", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "" }},
-		{"not hexadecimal", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "zz" }},
-		{"cannot be read", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "7b7d" }},
-		{"does not verify", func(_ *testing.T, r *registryclient.HaloMatch) {
+		{"no card", func(_ *testing.T, r *registryclient.Match) { r.CardBlob = "" }},
+		{"not hexadecimal", func(_ *testing.T, r *registryclient.Match) { r.CardBlob = "zz" }},
+		{"cannot be read", func(_ *testing.T, r *registryclient.Match) { r.CardBlob = "7b7d" }},
+		{"does not verify", func(_ *testing.T, r *registryclient.Match) {
 			r.CardBlob = strings.Replace(r.CardBlob, fmt.Sprintf("%x", "translate"), fmt.Sprintf("%x", "translbte"), 1)
 		}},
-		{"is of", func(t *testing.T, r *registryclient.HaloMatch) {
+		{"is of", func(t *testing.T, r *registryclient.Match) {
 			r.CardBlob = row(t, 99, "translate", "https://x.test").CardBlob
 		}},
-		{"has no endpoint", func(t *testing.T, r *registryclient.HaloMatch) { *r = row(t, 42, "translate", "") }},
-		{"an http or https URL", func(t *testing.T, r *registryclient.HaloMatch) { *r = row(t, 42, "translate", "ftp://x.test/") }},
-		{"without user and password", func(t *testing.T, r *registryclient.HaloMatch) { *r = row(t, 42, "translate", "https://u:p@x.test/") }},
-		{"is the caller itself", func(t *testing.T, r *registryclient.HaloMatch) { *r = row(t, 1, "translate", "https://x.test/") }},
-		{"revoked", func(_ *testing.T, r *registryclient.HaloMatch) { r.Status = "revoked" }},
-		{"HIBERNATING", func(_ *testing.T, r *registryclient.HaloMatch) { r.State = "HIBERNATING" }},
-		{"??", func(_ *testing.T, r *registryclient.HaloMatch) { r.Status = "\x1b\u202e" }},
-		{"its listing cannot be read", func(_ *testing.T, r *registryclient.HaloMatch) { r.Listing, r.Source = []byte(`{}`), "signed" }},
-		{"its listing does not verify", func(t *testing.T, r *registryclient.HaloMatch) {
+		{"has no endpoint", func(t *testing.T, r *registryclient.Match) { *r = row(t, 42, "translate", "") }},
+		{"an http or https URL", func(t *testing.T, r *registryclient.Match) { *r = row(t, 42, "translate", "ftp://x.test/") }},
+		{"without user and password", func(t *testing.T, r *registryclient.Match) { *r = row(t, 42, "translate", "https://u:p@x.test/") }},
+		{"is the caller itself", func(t *testing.T, r *registryclient.Match) { *r = row(t, 1, "translate", "https://x.test/") }},
+		{"revoked", func(_ *testing.T, r *registryclient.Match) { r.Status = "revoked" }},
+		{"HIBERNATING", func(_ *testing.T, r *registryclient.Match) { r.State = "HIBERNATING" }},
+		{"??", func(_ *testing.T, r *registryclient.Match) { r.Status = "\x1b\u202e" }},
+		{"its listing cannot be read", func(_ *testing.T, r *registryclient.Match) { r.Listing, r.Source = []byte(`{}`), "signed" }},
+		{"its listing does not verify", func(t *testing.T, r *registryclient.Match) {
 			l := listing.New(r.ID, 1)
 			l.Price = 7
 			r.Listing, r.Source = l.Blob(), "signed"
 		}},
-		{"its listing is of", func(t *testing.T, r *registryclient.HaloMatch) {
+		{"its listing is of", func(t *testing.T, r *registryclient.Match) {
 			l := listing.New(dispatchtest.Key(t, 99).ID(), 1)
 			must(t, l.Sign(t.Context(), dispatchtest.Key(t, 99)))
 			r.Listing, r.Source = l.Blob(), "signed"
 		}},
-		{"sent twice", func(t *testing.T, r *registryclient.HaloMatch) {
+		{"sent twice", func(t *testing.T, r *registryclient.Match) {
 			*r = row(t, 10, "translate", "https://good.test/a2a/message/send")
 		}},
 	}
@@ -260,8 +260,8 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 				return
 			}
 			dispatchtest.Want(t, out.Result, err, "echo: hi")
-			if len(out.Tried) != 1 || !problem.Is(out.Tried[0].Err, c.kind) || out.Tried[0].ID != dispatchtest.Key(t, 10).ID() {
-				t.Errorf("Tried = %+v, want the first, with %v", out.Tried, c.kind)
+			if len(out.FailedCalls) != 1 || !problem.Is(out.FailedCalls[0].Err, c.kind) || out.FailedCalls[0].ID != dispatchtest.Key(t, 10).ID() {
+				t.Errorf("Tried = %+v, want the first, with %v", out.FailedCalls, c.kind)
 			}
 		})
 	}
@@ -291,7 +291,7 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			m.wire("first").Fault = func(string, *envelope.Envelope) string { return "reply lost" }
 			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
 			dispatchtest.WantKind(t, err, problem.Pending)
-			if !out.Doubt {
+			if !out.MayBeAccepted {
 				t.Error("Doubt = false, want true: it did run")
 			}
 			// Now the other would be chosen, and a new process asks.
@@ -300,7 +300,7 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			again := &discovery.Client{Caller: m.Caller, Registries: m.Registries, Policy: m.Policy, Route: m.Route}
 			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
 			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
-			if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || !out.Resumed || len(m.wire("second").Log) > 0 || m.wire("first").Host.Executed(out.Request.IdempotencyKey) != 1 {
+			if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || !out.Resumed || len(m.wire("second").Log) > 0 || m.wire("first").Host.CountExecuted(out.Request.IdempotencyKey) != 1 {
 				t.Errorf("chosen %s, resumed %t, want the first to answer what it ran once", out.Chosen.ID.Short(), out.Resumed)
 			}
 			// The question is decided: the same words are a new question with a
@@ -431,15 +431,15 @@ func TestEmptySearchSaysWhy(t *testing.T) {
 
 func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {
 	m := newMarket(t)
-	m.MostTried = 3
+	m.MaxTried = 3
 	for n := range byte(6) {
 		m.add(t, 10+n, fmt.Sprint("v", n), "translate")
 		m.wire(fmt.Sprint("v", n)).Host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	}
 	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
 	dispatchtest.WantKind(t, err, problem.NotAccepting, "3 vacants were tried")
-	if len(out.Tried) != 2 || len(m.called()) != 3 {
-		t.Errorf("tried %d before the last, called %v, want 3 in all", len(out.Tried), m.called())
+	if len(out.FailedCalls) != 2 || len(m.called()) != 3 {
+		t.Errorf("tried %d before the last, called %v, want 3 in all", len(out.FailedCalls), m.called())
 	}
 }
 
@@ -469,7 +469,7 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	old := *m.add(t, 10, "x", "translate")
 	m.hosts["moved.test"] = m.hosts["x.test"]
 	fresh := row(t, 10, "translate better", "https://moved.test/a2a/message/send")
-	call := func(r registryclient.HaloMatch, want discovery.Freshness) {
+	call := func(r registryclient.Match, want discovery.Freshness) {
 		t.Helper()
 		m.reg.rows[0] = r
 		out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
@@ -497,7 +497,7 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	}
 
 	m.Caller.Transport = m.hosts["other.test"]
-	res, freshness, err := m.Call(t.Context(), dispatch.FromCard(&out.Chosen.Card), dispatchtest.Say("again"))
+	res, freshness, err := m.Call(t.Context(), dispatch.TargetOfCard(&out.Chosen.Card), dispatchtest.Say("again"))
 	dispatchtest.Want(t, res, err, "echo: again")
 	if freshness != discovery.Same {
 		t.Errorf("Call() says that the card is %q, want %q", freshness, discovery.Same)
@@ -511,7 +511,7 @@ func TestOfTwoRegistriesTheNewerCardCounts(t *testing.T) {
 	if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi")); err != nil {
 		t.Fatal(err)
 	}
-	other := &registry{routes: []string{reference}, rows: []registryclient.HaloMatch{row(t, 10, "translate better", "https://moved.test/")}}
+	other := &registry{routes: []string{reference}, rows: []registryclient.Match{row(t, 10, "translate better", "https://moved.test/")}}
 	m.Registries = append(m.Registries, &registryclient.Client{Transport: other, URL: "https://other.test"})
 	found, err := m.Search(t.Context(), words("translate"))
 	if err != nil || len(found.Matches) != 1 || found.Matches[0].Freshness != discovery.Changed || found.Matches[0].Registry != "https://other.test" {
@@ -582,7 +582,7 @@ func TestAQueryIsRefusedBeforeAnyRegistrySeesIt(t *testing.T) {
 
 func TestASlowRegistryIsGivenUpInItsTime(t *testing.T) {
 	m := newMarket(t)
-	m.SearchTime = time.Millisecond
+	m.SearchTimeout = time.Millisecond
 	m.Registries[0].Transport = slow{}
 	_, err := m.Search(t.Context(), words("translate"))
 	dispatchtest.WantKind(t, err, problem.Deadline)
@@ -590,11 +590,11 @@ func TestASlowRegistryIsGivenUpInItsTime(t *testing.T) {
 
 func TestClientStateIsBounded(t *testing.T) {
 	book := &filebook.Book{Dir: t.TempDir()}
-	var m discovery.Remembered
+	var m discovery.SavedData
 	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, At: dispatchtest.Start, Older: []identity.Hash{{3}}}}
 	m.Open = map[identity.Hash]discovery.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: dispatchtest.Start}}
-	must(t, book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }))
-	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
+	must(t, book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool { *kept = m; return true }))
+	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool {
 		if diff := cmp.Diff(m, *kept); diff != "" {
 			t.Errorf("Change() (-want +got):\n%s", diff)
 		}
@@ -602,7 +602,7 @@ func TestClientStateIsBounded(t *testing.T) {
 		return false
 	})
 	must(t, err)
-	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
+	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool {
 		if len(kept.Open) != 1 {
 			t.Error("what f did not want kept was")
 		}

@@ -16,13 +16,13 @@ import (
 // the vacant may not be called. It is safe for concurrent use.
 type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 
-// Personal returns the Route of a person's own machine. Strangers choose the endpoints in
+// PersonalRoute returns the Route of a person's own machine. Strangers choose the endpoints in
 // registries' answers, so calls use HTTPS through outbound, which does not connect to private
 // networks. Exceptions are endpoints on this machine if the registry is on it, too, and endpoints
 // with the registry's scheme, host and port. roots may be nil.
-func Personal(timeout time.Duration, roots *x509.CertPool) Route {
+func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
-	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).As(outbound.Itself(outbound.Stranger))}
+	far := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).As(outbound.HostActor(outbound.Stranger))}
 	return func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		r, err := dispatch.ParseURL(registry)
 		if err != nil {
@@ -41,15 +41,15 @@ func Personal(timeout time.Duration, roots *x509.CertPool) Route {
 	}
 }
 
-// Hosts returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose guard
+// HostRoute returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose guard
 // gets the caller and the callee.
-func Hosts(c *outbound.Client, caller identity.ID) Route {
+func HostRoute(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (dispatch.Transport, error) {
 		e, err := dispatch.ParseURL(callee.Endpoint)
 		if err != nil {
 			return nil, err
 		}
-		return dispatch.Guarded{Client: c.As(outbound.Vacant(caller, outbound.Stranger).Calling(callee))}, overTLS(e)
+		return dispatch.GuardedTransport{Client: c.As(outbound.VacantActor(caller, outbound.Stranger).WithCallee(callee))}, overTLS(e)
 	}
 }
 

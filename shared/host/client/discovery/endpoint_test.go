@@ -48,7 +48,7 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 }
 
 func TestWhereARegistryMayLeadAPersonsMachine(t *testing.T) {
-	route := discovery.Personal(0, nil)
+	route := discovery.PersonalRoute(0, nil)
 	const public, local = "https://registry.example", "http://127.0.0.1:8080"
 	for _, c := range []struct {
 		registry, endpoint, refused string
@@ -86,17 +86,17 @@ func (n names) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "10.0.0.5", "192.168.1.1", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"} {
 		client := outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr(addr)), Guard: anybody})
-		transport, err := discovery.Hosts(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
+		transport, err := discovery.HostRoute(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
 		must(t, err)
 		_, _, err = transport.Post(t.Context(), "https://innocent.example/a2a/message/send", nil)
 		dispatchtest.WantKind(t, err, problem.Unavailable, "innocent.example: no public address was found")
 	}
-	_, err := discovery.Hosts(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
+	_, err := discovery.HostRoute(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
 	dispatchtest.WantKind(t, err, problem.Forbidden, "in clear")
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {
-	g := dispatch.Guarded{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.Itself(outbound.Stranger))}
+	g := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.HostActor(outbound.Stranger))}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
@@ -140,7 +140,7 @@ func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {
 	m.Policy = discovery.ByScore
 	m.add(t, 10, "inside", "translate")
 	m.add(t, 11, "good", "translate")
-	guarded, route := discovery.Hosts(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1")), Guard: anybody}), m.Caller.Signer.ID()), m.Route
+	guarded, route := discovery.HostRoute(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1")), Guard: anybody}), m.Caller.Signer.ID()), m.Route
 	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		if strings.Contains(callee.Endpoint, "inside") {
 			return guarded(registry, callee)
@@ -149,7 +149,7 @@ func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {
 	}
 	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
 	dispatchtest.Want(t, out.Result, err, "echo: hi")
-	if len(out.Tried) != 1 || !strings.Contains(out.Tried[0].Err.Error(), "10.0.0.1 is private") {
-		t.Errorf("Tried = %+v, want the one inside", out.Tried)
+	if len(out.FailedCalls) != 1 || !strings.Contains(out.FailedCalls[0].Err.Error(), "10.0.0.1 is private") {
+		t.Errorf("Tried = %+v, want the one inside", out.FailedCalls)
 	}
 }

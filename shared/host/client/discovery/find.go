@@ -23,20 +23,20 @@ import (
 // and a Tag has no matches, because listings are missing.
 type Query = registryclient.Query
 
-// Found is the result of a search.
-type Found struct {
-	Matches []Match   // in the registry's order, or by rank for several registries
-	Dropped []Dropped // unused results
-	Failed  []error   // errors of registries
-	Next    string    // cursor of the next page of a single registry; "" after the last page
+// SearchResult is the result of a search.
+type SearchResult struct {
+	Matches []Match        // in the registry's order, or by rank for several registries
+	Dropped []DroppedMatch // unused results
+	Failed  []error        // errors of registries
+	Next    string         // cursor of the next page of a single registry; "" after the last page
 }
 
 // DropPartial drops matches that lack words of the query. A person must decide whether such matches
 // are good enough for a call.
-func (f *Found) DropPartial() {
+func (f *SearchResult) DropPartial() {
 	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
 		if len(m.Missing) > 0 {
-			f.Dropped = append(f.Dropped, Dropped{m.ID, m.Registry, fmt.Sprintf("it has nothing of %.80q", strings.Join(m.Missing, " "))})
+			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, fmt.Sprintf("it has nothing of %.80q", strings.Join(m.Missing, " "))})
 		}
 		return len(m.Missing) > 0
 	})
@@ -50,24 +50,24 @@ const (
 
 // Search queries the registries and verifies their matches. The registries learn the query, but not
 // the caller. Search fails only if all registries fail.
-func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
+func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
 	local, err := localQuery(q)
 	if err != nil {
-		return Found{}, err
+		return SearchResult{}, err
 	}
 	switch {
 	case len(c.Registries) == 0:
-		return Found{}, problem.New(problem.Usage, "there is no registry to ask")
+		return SearchResult{}, problem.New(problem.Usage, "there is no registry to ask")
 	case len(c.Registries) > 1 && q.Cursor != "":
-		return Found{}, problem.New(problem.Usage, "a cursor belongs to one registry: ask only that registry")
+		return SearchResult{}, problem.New(problem.Usage, "a cursor belongs to one registry: ask only that registry")
 	}
 	pages := make([]page, len(c.Registries))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, r := range c.Registries {
-		all.Go(func() { pages[i] = c.page(ctx, r, q, local) })
+		wg.Go(func() { pages[i] = c.page(ctx, r, q, local) })
 	}
-	all.Wait()
-	var found Found
+	wg.Wait()
+	var found SearchResult
 	for _, p := range pages {
 		if p.err != nil {
 			found.Failed = append(found.Failed, p.err)
@@ -87,9 +87,9 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 		if len(pages) > 1 {
 			cause = errors.Join(found.Failed...)
 		}
-		return found, problem.Wrap(problem.Of(cause).Kind, cause, "no registry could be searched: %s", problem.Of(cause).Text())
+		return found, problem.Wrap(problem.AsError(cause).Kind, cause, "no registry could be searched: %s", problem.AsError(cause).Text())
 	}
-	if err := c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
+	if err := c.memory().Change(ctx, c.self(), func(m *SavedData) bool {
 		for i := range found.Matches {
 			found.Matches[i].Freshness = m.freshness(found.Matches[i].ID, found.Matches[i].CardHash)
 		}
@@ -97,7 +97,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	}); err != nil {
 		return found, err
 	}
-	found.once()
+	found.dropDuplicates()
 	found.Matches = found.Matches[:min(len(found.Matches), local.Limit)]
 	return found, nil
 }
@@ -105,7 +105,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 func localQuery(q Query) (search.Query, error) {
 	words, err := search.ParseWords(q.Words)
 	if err != nil {
-		return search.Query{}, problem.Wrap(problem.Usage, nil, "%s", problem.Of(err).Text())
+		return search.Query{}, problem.Wrap(problem.Usage, nil, "%s", problem.AsError(err).Text())
 	}
 	if q.Limit < 0 || q.Limit > maxLimit {
 		return search.Query{}, problem.New(problem.Usage, "limit: expected 1 to %d, got %d", maxLimit, q.Limit)
@@ -119,21 +119,21 @@ func localQuery(q Query) (search.Query, error) {
 // page is the verified result of one registry.
 type page struct {
 	matches []Match
-	dropped []Dropped
+	dropped []DroppedMatch
 	next    string
 	err     error
 }
 
 func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, local search.Query) page {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTime, DefaultSearchTime))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTimeout, DefaultSearchTime))
 	defer cancel()
 	sent, ours, err := c.ask(ctx, r, q, local)
 	if err != nil {
-		return page{err: problem.Wrap(problem.Of(err).Kind, err, "%s: %s", r.URL, problem.Of(err).Text())}
+		return page{err: problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", r.URL, problem.AsError(err).Text())}
 	}
 	out := page{next: sent.Next}
 	drop := func(id identity.ID, err error) {
-		out.dropped = append(out.dropped, Dropped{id, r.URL, problem.Of(err).Text()})
+		out.dropped = append(out.dropped, DroppedMatch{id, r.URL, problem.AsError(err).Text()})
 	}
 	for _, err := range sent.Dropped[:min(len(sent.Dropped), maxLimit)] {
 		drop(identity.ID{}, err)
@@ -151,32 +151,32 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 			continue
 		}
 		seen[m.ID] = true
-		one, err := c.judge(r.URL, m)
+		match, err := c.newMatch(r.URL, m)
 		if err != nil {
 			drop(m.ID, err)
 			continue
 		}
 		if !ours {
-			entry := one.entry(i + 1)
+			entry := match.entry(i + 1)
 			rank, ok := local.Match(&entry)
 			if !ok {
 				drop(m.ID, problem.New(problem.NotFound, "it does not match"))
 				continue
 			}
-			one.Rank = rank
+			match.Rank = rank
 		}
-		out.matches = append(out.matches, one)
+		out.matches = append(out.matches, match)
 	}
 	return out
 }
 
-// once removes duplicate vacants and keeps the newest card of each. An unseen card is newer than a
+// dropDuplicates removes duplicate vacants and keeps the newest card of each. An unseen card is newer than a
 // seen card, and a seen card is newer than a card that it replaced.
-func (f *Found) once() {
+func (f *SearchResult) dropDuplicates() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {
 		best, ok := newest[m.ID]
-		if !ok || age(m.Freshness) < age(best.Freshness) {
+		if !ok || freshnessRank(m.Freshness) < freshnessRank(best.Freshness) {
 			newest[m.ID] = m
 		}
 	}
@@ -185,7 +185,7 @@ func (f *Found) once() {
 		best := newest[m.ID]
 		switch {
 		case m.CardHash != best.CardHash:
-			f.Dropped = append(f.Dropped, Dropped{m.ID, m.Registry, "another registry has a newer card of it"})
+			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, "another registry has a newer card of it"})
 		case m.Registry == best.Registry:
 			kept = append(kept, m)
 		}
@@ -193,7 +193,9 @@ func (f *Found) once() {
 	f.Matches = kept
 }
 
-func age(f Freshness) int { return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f) }
+func freshnessRank(f Freshness) int {
+	return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f)
+}
 
 // Search routes of a registry, in the order in which they are tried.
 const (
@@ -205,12 +207,12 @@ const (
 
 func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
 	c.mu.Lock()
-	known := c.routes[r.URL]
+	firstRoute := c.routes[r.URL]
 	c.mu.Unlock()
 	for i := range searchRoutes {
-		route := (known + i) % searchRoutes
+		route := (firstRoute + i) % searchRoutes
 		p, err = askBy(ctx, r, route, q, local)
-		if !lacks(err) {
+		if !lacksRoute(err) {
 			if err == nil {
 				c.mu.Lock()
 				if c.routes == nil {
@@ -248,10 +250,10 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 		return r.SearchCapability(ctx, word, limit)
 	}
 	// The search of the reference needs JSON escapes for non-ASCII characters.
-	return r.QueryCapability(ctx, strings.Trim(string(canon.AppendStringA(nil, word)), `"`), q.Family, limit)
+	return r.QueryCapability(ctx, strings.Trim(string(canon.AppendStringASCII(nil, word)), `"`), q.Family, limit)
 }
 
-func lacks(err error) bool {
+func lacksRoute(err error) bool {
 	var s *registryclient.StatusError
 	return errors.As(err, &s) && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, s.Status)
 }

@@ -37,7 +37,7 @@ type market struct {
 type registry struct {
 	mu     sync.Mutex
 	routes []string // the paths it has
-	rows   []registryclient.HaloMatch
+	rows   []registryclient.Match
 	answer func(r outbound.Request) (outbound.Reply, error, bool)
 	saw    []string // all requests: method, URL, headers, body
 }
@@ -111,7 +111,7 @@ func newMarket(t testing.TB) *market {
 }
 
 // add lists a vacant that answers at https://NAME.test/a2a/message/send.
-func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.HaloMatch {
+func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.Match {
 	t.Helper()
 	h := dispatchtest.NewHost(t, m.clock.Now)
 	h.Key = dispatchtest.Key(t, n)
@@ -121,7 +121,7 @@ func (m *market) add(t testing.TB, n byte, name, capability string) *registrycli
 }
 
 // row is a signed card as a registry shows it.
-func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloMatch {
+func row(t testing.TB, n byte, capability, endpoint string) registryclient.Match {
 	t.Helper()
 	k := dispatchtest.Key(t, n)
 	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
@@ -129,14 +129,14 @@ func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloM
 	must(t, c.Sign(t.Context(), k))
 	declared, err := json.Marshal([]string{capability})
 	must(t, err)
-	return registryclient.HaloMatch{
+	return registryclient.Match{
 		ID: k.ID(), CardHash: c.Hash().String(), CardBlob: hex.EncodeToString(c.Blob()), Declared: string(declared),
 		Visibility: lifecycle.Public, State: lifecycle.Active, Status: "active",
 	}
 }
 
 // judged gives a row n reviews of a mean signal.
-func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
+func judged(t testing.TB, r *registryclient.Match, n, signal float64) {
 	t.Helper()
 	s := reputation.NewState(dispatchtest.Start)
 	for _, d := range reputation.SearchDimensions() {

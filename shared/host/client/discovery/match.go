@@ -41,23 +41,23 @@ type Match struct {
 	route  dispatch.Transport
 }
 
-// Dropped is an unused match.
-type Dropped struct {
+// DroppedMatch is an unused match.
+type DroppedMatch struct {
 	ID       identity.ID `json:"vacant_id"`
 	Registry string      `json:"registry"`
 	Reason   string      `json:"reason"`
 }
 
-// judge converts a registry's result to a Match, or returns why it cannot be used. One invalid
+// newMatch converts a registry's result to a Match, or returns why it cannot be used. One invalid
 // match does not affect the others (PROTOCOL §23 C3).
-func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) {
+func (c *Client) newMatch(from string, m *registryclient.Match) (Match, error) {
 	switch {
 	case m.ID == c.self():
 		return Match{}, problem.New(problem.Usage, "it is the caller itself")
 	case m.Status != "" && m.Status != "active":
-		return Match{}, problem.New(problem.Revoked, "its key is %.20s", printed(m.Status))
+		return Match{}, problem.New(problem.Revoked, "its key is %.20s", printable(m.Status))
 	case m.State != "" && !m.State.CanBeCalled():
-		return Match{}, problem.New(problem.NotAccepting, "it is %.20s", printed(string(m.State)))
+		return Match{}, problem.New(problem.NotAccepting, "it is %.20s", printable(string(m.State)))
 	}
 	verified, err := m.Verified()
 	if err != nil {
@@ -95,14 +95,14 @@ func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) 
 
 // readListing rejects a listing that claims a signature but does not verify, because its price or
 // tags could be from another party.
-func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
+func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil
 	}
 	l, err := listing.Parse(m.Listing)
 	switch {
 	case err != nil:
-		return nil, false, problem.Wrap(problem.Untrusted, err, "its listing cannot be read: %s", problem.Of(err).Text())
+		return nil, false, problem.Wrap(problem.Untrusted, err, "its listing cannot be read: %s", problem.AsError(err).Text())
 	case l.VacantID != m.ID:
 		return nil, false, problem.New(problem.Untrusted, "its listing is of %s", l.VacantID.Short())
 	case m.Source != "signed" && len(l.Signature) == 0:
@@ -126,16 +126,16 @@ func (m *Match) entry(joined int) search.Entry {
 		Declared: m.Declared, ClaimedFamily: m.Family, Score: m.Score,
 	}
 	if l := m.Listing; l != nil {
-		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.Family, l.Price
+		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Price
 	}
 	return e
 }
 
-func (m *Match) target(at string) dispatch.Target {
-	return dispatch.Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
+func (m *Match) target(address string) dispatch.Target {
+	return dispatch.Target{ID: m.ID, URL: address, Card: &m.Card, Name: address}
 }
 
-func printed(s string) string {
+func printable(s string) string {
 	return strings.Map(func(r rune) rune { // safe for a terminal
 		if r < ' ' || r >= 0x7f {
 			return '?'

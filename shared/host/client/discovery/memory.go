@@ -19,11 +19,11 @@ import (
 type Memory interface {
 	// Change calls f once with self's data while it holds an exclusive lock. If f returns true, the
 	// changed data is durable before Change returns nil.
-	Change(ctx context.Context, self identity.ID, f func(*Remembered) bool) error
+	Change(ctx context.Context, self identity.ID, f func(*SavedData) bool) error
 }
 
-// Remembered is the persistent data of a Client.
-type Remembered struct {
+// SavedData is the persistent data of a Client.
+type SavedData struct {
 	// Cards contains the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
 	// Open maps each question under way to its vacant. A repeated question must go to the same
@@ -72,7 +72,7 @@ const (
 	Outdated  Freshness = "outdated" // card that was replaced by another; for a call, the first call that uses it again
 )
 
-func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
+func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
 	seen, ok := m.Cards[id]
 	switch {
 	case !ok:
@@ -85,10 +85,10 @@ func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
 	return Changed
 }
 
-// see records that a call uses the card with hash h, and returns its freshness and whether m
+// recordCard records that a call uses the card with hash h, and returns its freshness and whether m
 // changed. An outdated card does not replace the newest one. If the last call used the same
 // outdated card, the freshness is Same, because the person has been told.
-func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
+func (m *SavedData) recordCard(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
 	fresh = m.freshness(id, h)
 	old := m.Cards[id]
 	seen := SeenCard{Hash: h, At: now}
@@ -113,21 +113,21 @@ func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) (fresh 
 		m.Cards = map[identity.ID]SeenCard{}
 	}
 	m.Cards[id] = seen
-	forget(m.Cards, maxCards, func(c SeenCard) time.Time { return c.At })
+	dropOldest(m.Cards, maxCards, func(c SeenCard) time.Time { return c.At })
 	return fresh, true
 }
 
-func (m *Remembered) open(question identity.Hash, c OpenCall) {
+func (m *SavedData) open(question identity.Hash, c OpenCall) {
 	if m.Open == nil {
 		m.Open = map[identity.Hash]OpenCall{}
 	}
 	m.Open[question] = c
-	forget(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
+	dropOldest(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
 }
 
-func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
-	for len(m) > most {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b K) int { return cmp.Compare(at(m[a]).UnixNano(), at(m[b]).UnixNano()) })
+func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.Time) {
+	for len(m) > limit {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b K) int { return cmp.Compare(timeOf(m[a]).UnixNano(), timeOf(m[b]).UnixNano()) })
 		delete(m, oldest)
 	}
 }
@@ -139,14 +139,14 @@ var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + ma
 // MaxMemory is the size limit of an encoded Remembered in bytes.
 const MaxMemory = 16 << 20
 
-func (m *Remembered) Encode() ([]byte, error) {
+func (m *SavedData) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(m, "", " ")
 	return append(b, '\n'), err
 }
 
-func DecodeRemembered(b []byte) (Remembered, error) {
-	bad := func(err error) (Remembered, error) {
-		return Remembered{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)
+func DecodeRemembered(b []byte) (SavedData, error) {
+	bad := func(err error) (SavedData, error) {
+		return SavedData{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)
 	}
 	d := canon.NewDecoder(b, memoryLimits)
 	if err := d.Skip(); err != nil {
@@ -155,7 +155,7 @@ func DecodeRemembered(b []byte) (Remembered, error) {
 	if err := d.End(); err != nil {
 		return bad(err)
 	}
-	var m Remembered
+	var m SavedData
 	j := json.NewDecoder(bytes.NewReader(b))
 	j.DisallowUnknownFields()
 	if err := j.Decode(&m); err != nil {

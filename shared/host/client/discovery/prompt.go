@@ -12,9 +12,9 @@ import (
 // Fit is a match and how well its words fit a prompt.
 type Fit struct {
 	Match
-	Fit   float64  // 0 to 1, share of the total weight of the prompt's words that occur in any vacant
-	Value float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
-	Words []string // matching words of the prompt in order of descending weight
+	Fit    float64  // 0 to 1, share of the total weight of the prompt's words that occur in any vacant
+	Rating float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
+	Words  []string // matching words of the prompt in order of descending weight
 }
 
 // Limits of a prompt. Further words are ignored.
@@ -42,7 +42,7 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 	}
 	worth := make([][]float64, len(words)) // indexed by word and then by match
 	weight := make([]float64, len(words))
-	var all float64
+	var totalWeight float64
 	for w, word := range words {
 		worth[w] = make([]float64, len(matches))
 		have := 0
@@ -53,7 +53,7 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 		}
 		if have > 0 {
 			weight[w] = math.Log(1 + float64(len(matches))/float64(have))
-			all += weight[w]
+			totalWeight += weight[w]
 		}
 	}
 	var fits []Fit
@@ -62,7 +62,7 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 		var shared []int
 		for w := range words {
 			if worth[w][i] > 0 {
-				f.Fit += weight[w] * worth[w][i] / all
+				f.Fit += weight[w] * worth[w][i] / totalWeight
 				shared = append(shared, w)
 			}
 		}
@@ -73,11 +73,11 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 		for _, w := range shared {
 			f.Words = append(f.Words, words[w])
 		}
-		f.Value = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))
+		f.Rating = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))
 		fits = append(fits, f)
 	}
 	slices.SortStableFunc(fits, func(a, b Fit) int {
-		return cmp.Or(outdated(a.Match)-outdated(b.Match), cmp.Compare(b.Value, a.Value))
+		return cmp.Or(outdatedRank(a.Match)-outdatedRank(b.Match), cmp.Compare(b.Rating, a.Rating))
 	})
 	return fits
 }
@@ -96,7 +96,7 @@ func promptWords(prompt string) []string {
 	}
 	for _, w := range search.Words(search.Normalise(prompt)) {
 		r := []rune(w)
-		if !search.Unspaced(r[0]) || len(r) < 3 { // scripts without spaces are split into pairs of characters
+		if !search.IsUnspaced(r[0]) || len(r) < 3 { // scripts without spaces are split into pairs of characters
 			add(w)
 			continue
 		}
@@ -111,8 +111,8 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	for g := range terms {
 		for _, term := range terms[g] {
 			points := 0.0
-			switch k, ok := search.Matches(word, term); {
-			case ok && (k != search.Inside || search.Short(word) == 1) && utf8.RuneCountInString(word) >= search.Short(word), ok && k == search.Exact:
+			switch k, ok := search.MatchKind(word, term); {
+			case ok && (k != search.KindInside || search.MinInsideRunes(word) == 1) && utf8.RuneCountInString(word) >= search.MinInsideRunes(word), ok && k == search.Exact:
 				points = float64(search.Points(search.Group(g), k))
 			case sameStem(word, term):
 				points = float64(search.Points(search.Group(g), search.Prefix)) / 2

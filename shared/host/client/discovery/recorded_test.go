@@ -181,11 +181,11 @@ func TestARegistryThatAnswersGarbageTooMuchOrLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r.Context().Done()) })
 			client := &discovery.Client{
-				Registries: []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: s.URL}},
-				SearchTime: 200 * time.Millisecond,
+				Registries:    []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: s.URL}},
+				SearchTimeout: 200 * time.Millisecond,
 			}
 			if name == "more than can be had" {
-				client.SearchTime = time.Minute
+				client.SearchTimeout = time.Minute
 			}
 			_, err := client.Search(context.Background(), words("translate"))
 			dispatchtest.WantKind(t, err, c.kind)

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// answer is a host's reply, parsed without trust: members that violate the protocol are treated as
+// reply is a host's reply, parsed without trust: members that violate the protocol are treated as
 // absent. Only the signed messages in it are verified, where they are used.
-type answer struct {
+type reply struct {
 	status int // zero if the answer comes from a file
 	body   []byte
 
@@ -49,11 +49,11 @@ const (
 
 // readAnswer parses any body. If the body is not one strict JSON object, the answer has no members,
 // and its detail is the beginning of the body.
-func readAnswer(status int, body []byte) answer {
-	a := answer{status: status, body: body, object: true}
+func readAnswer(status int, body []byte) reply {
+	a := reply{status: status, body: body, object: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
 	if err := d.Document(func(key string) error { return a.member(d, key) }); err != nil {
-		return answer{status: status, body: body, detail: string(body[:min(len(body), 2*shownBytes)])}
+		return reply{status: status, body: body, detail: string(body[:min(len(body), 2*shownBytes)])}
 	}
 	if a.state == stateTooOld {
 		a.state, a.tooOld = stateUnknown, true
@@ -61,7 +61,7 @@ func readAnswer(status int, body []byte) answer {
 	return a
 }
 
-func (a *answer) member(d *canon.Decoder, key string) (err error) {
+func (a *reply) member(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "result":
 		if a.result = true; d.Kind() != canon.Object {
@@ -74,10 +74,10 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 			return a.member(d, key)
 		})
 	case "cut":
-		a.cut, err = lax(d, canon.String, d.String)
+		a.cut, err = decodeOptional(d, canon.String, d.String)
 	case "detail", "error":
 		var s string
-		if s, err = lax(d, canon.String, d.String); s != "" {
+		if s, err = decodeOptional(d, canon.String, d.String); s != "" {
 			a.detail = s
 		}
 	case "pay":
@@ -92,7 +92,7 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 				if key != "way" {
 					return d.Skip()
 				}
-				way, err := lax(d, canon.String, d.String)
+				way, err := decodeOptional(d, canon.String, d.String)
 				if way != "" {
 					a.pay = append(a.pay, way)
 				}
@@ -100,21 +100,21 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 			})
 		})
 	case "code":
-		a.code, err = lax(d, canon.String, d.String)
+		a.code, err = decodeOptional(d, canon.String, d.String)
 	case "state":
-		a.state, err = lax(d, canon.String, d.String)
+		a.state, err = decodeOptional(d, canon.String, d.String)
 	case "too_old":
-		a.tooOld, err = lax(d, canon.Bool, d.Bool)
+		a.tooOld, err = decodeOptional(d, canon.Bool, d.Bool)
 	case "ok":
-		a.ok, err = lax(d, canon.Bool, d.Bool)
+		a.ok, err = decodeOptional(d, canon.Bool, d.Bool)
 	case "reply":
-		a.reply, err = lax(d, canon.Object, d.Raw)
+		a.reply, err = decodeOptional(d, canon.Object, d.Raw)
 	case "reply_seq":
-		a.replySeq, err = lax(d, canon.Int, d.Int64)
+		a.replySeq, err = decodeOptional(d, canon.Int, d.Int64)
 	case "reply_hash":
 		a.replyHash, _, err = laxHash(d)
 	case "expected_seq":
-		a.expected, err = lax(d, canon.Int, d.Int64)
+		a.expected, err = decodeOptional(d, canon.Int, d.Int64)
 	case "chain_tip":
 		var h identity.Hash
 		var ok bool
@@ -135,7 +135,7 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-func lax[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
+func decodeOptional[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
 	var none T
 	if d.Kind() == k { // skip values of other kinds
 		if v, err := read(); err == nil {
@@ -146,13 +146,13 @@ func lax[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, erro
 }
 
 func laxHash(d *canon.Decoder) (identity.Hash, bool, error) {
-	s, err := lax(d, canon.String, d.String)
+	s, err := decodeOptional(d, canon.String, d.String)
 	h, herr := identity.ParseHash(s)
 	return h, herr == nil, err
 }
 
 func laxTime(d *canon.Decoder) (time.Time, error) {
-	s, err := lax(d, canon.String, d.String)
+	s, err := decodeOptional(d, canon.String, d.String)
 	t, terr := canon.ParseTime(s)
 	if terr != nil {
 		return time.Time{}, err
@@ -160,21 +160,21 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-func (a answer) hasMembers() bool {
+func (a reply) hasMembers() bool {
 	// The reference sends only a detail, without these members of PROTOCOL §6.
 	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
 }
 
-// current reports whether the chain still ends with the envelope with sequence number seq and hash
-// h, so that it was not moved by others. If the host does not report its tip, current assumes that
+// isCurrent reports whether the chain still ends with the envelope with sequence number seq and hash
+// h, so that it was not moved by others. If the host does not report its tip, isCurrent assumes that
 // it is unchanged.
-func (a answer) current(seq int64, h identity.Hash) bool {
+func (a reply) isCurrent(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
 }
 
-// conflict reports whether the chain refused the envelope. The strings are those that the reference
+// isConflict reports whether the chain refused the envelope. The strings are those that the reference
 // sends and that its own grow loop matches (PROTOCOL §6.2).
-func (a answer) conflict() bool {
+func (a reply) isConflict() bool {
 	if a.status != 0 {
 		return a.status == 409
 	}
@@ -190,20 +190,20 @@ func (a answer) conflict() bool {
 	return false
 }
 
-func (a answer) belowFloor() bool {
-	return a.conflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
+func (a reply) isBelowFloor() bool {
+	return a.isConflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
 // wasTaken reports whether a reference host has already accepted the envelope. Its only sign is
 // that the last sequence number that it has seen is the envelope's own (PROTOCOL §23 A5).
-func (a answer) wasTaken(seq int64) bool {
-	return a.conflict() && !a.hasMembers() &&
+func (a reply) wasTaken(seq int64) bool {
+	return a.isConflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
-// inconclusive reports whether the same bytes must be sent again, because the host failed without
+// isInconclusive reports whether the same bytes must be sent again, because the host failed without
 // reporting their fate.
-func (a answer) inconclusive() bool {
+func (a reply) isInconclusive() bool {
 	status := a.status
 	if status == 0 {
 		for _, k := range problem.Kinds() {
@@ -218,14 +218,14 @@ func (a answer) inconclusive() bool {
 	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
-func (a answer) noEndpoint() bool {
+func (a reply) lacksRoute() bool {
 	// The reference has no ask, and its smallest server has no reset.
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
 // kindOf returns the kind of a refusal: the host's code if it fits the status, otherwise the
 // meaning of the status.
-func kindOf(a answer) problem.Kind {
+func kindOf(a reply) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
 	for _, k := range problem.Kinds() {
@@ -258,7 +258,7 @@ func refusalKind(k problem.Kind) problem.Kind {
 // shownBytes limits how much of a host's text is quoted in an error.
 const shownBytes = 300
 
-func (a answer) shown() string {
+func (a reply) safeDetail() string {
 	s := strings.ToValidUTF8(a.detail, "?") // the result must be safe for a terminal
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {

@@ -24,10 +24,10 @@ func FuzzReadAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		a := readAnswer(status, body)
-		if s := a.shown(); len(s) > shownBytes+8 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if s := a.safeDetail(); len(s) > shownBytes+8 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("shown() = %q", s)
 		}
-		_, _, _, _, _ = a.conflict(), a.belowFloor(), a.inconclusive(), a.noEndpoint(), a.wasTaken(1)
+		_, _, _, _, _ = a.isConflict(), a.isBelowFloor(), a.isInconclusive(), a.lacksRoute(), a.wasTaken(1)
 		if row := kindOf(a).Row(); row.Exit == problem.ExitUsage && kindOf(a) != problem.TooLarge {
 			t.Errorf("kindOf() = %v: what the host says is not the user's wrong usage", kindOf(a))
 		}
@@ -78,9 +78,9 @@ func fullState(t testing.TB) State {
 	reset, reply := env(1, identity.Hash{}, envelope.ResetText), env(9, tip, "reply")
 	return State{
 		Self: k.ID(), Target: other, Request: Point{4, tip}, Response: Point{3, identity.Hash{8}}, Answered: []Point{{2, identity.Hash{6}}, {4, tip}},
-		Sent: []envelope.Envelope{env(5, tip, "a"), env(5, tip, "b")}, Live: []envelope.Envelope{env(1, identity.Hash{}, "c")},
-		Old: []envelope.Envelope{env(2, tip, "d")}, Reset: &reset, Job: "k", Signed: at, Ahead: -3 * time.Second, Bound: true, Lost: 2,
-		Late: []Late{
+		Sent: []envelope.Envelope{env(5, tip, "a"), env(5, tip, "b")}, Acceptable: []envelope.Envelope{env(1, identity.Hash{}, "c")},
+		Overtaken: []envelope.Envelope{env(2, tip, "d")}, Reset: &reset, CallKey: "k", LastSigned: at, ClockOffset: -3 * time.Second, BindsAnswers: true, LostAnswers: 2,
+		Late: []LateOutcome{
 			{Request: env(3, tip, "e"), Fate: Answered, Reply: &reply, ReplySeq: 9, ReplyHash: reply.Hash(), Cut: "length"},
 			{Request: env(3, tip, "f"), Fate: Unanswered, Detail: "why"},
 		},
@@ -173,7 +173,7 @@ func TestKindsOfRefusals(t *testing.T) {
 		{0, "gone", problem.Gone},
 		{0, "", problem.Unavailable},
 	} {
-		if got := kindOf(answer{status: c.status, code: c.code}); got != c.want {
+		if got := kindOf(reply{status: c.status, code: c.code}); got != c.want {
 			t.Errorf("kindOf(%d, %q) = %v, want %v", c.status, c.code, got, c.want)
 		}
 	}
@@ -189,8 +189,8 @@ func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
 		if n%2 == 1 {
 			fate = Unanswered
 		}
-		r.tell(Late{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
-		r.tell(Late{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
+		r.addOutcome(LateOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
+		r.addOutcome(LateOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
 	}
 	if len(r.st.Answered) != maxAnswered {
 		t.Errorf("%d calls are stored, want %d", len(r.st.Answered), maxAnswered)

@@ -15,8 +15,8 @@ import (
 // host does not run a call because of Ask. An error of kind Pending means that a call is accepted
 // but not answered yet.
 func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
-	return c.with(ctx, t, func(ctx context.Context, r *run) error {
-		for _, q := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
+	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
+		for _, q := range slices.Concat(r.st.Sent, r.st.Acceptable, r.st.Overtaken) {
 			if err := r.settleListed(ctx, q); err != nil {
 				return err
 			}
@@ -24,7 +24,7 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 				break
 			}
 		}
-		if err := r.deliver(); err != nil {
+		if err := r.handOverLate(); err != nil {
 			return err
 		}
 		switch {
@@ -38,10 +38,10 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 }
 
 func (r *run) nextOld() *envelope.Envelope {
-	for i := range r.st.Old {
-		q := &r.st.Old[i]
+	for i := range r.st.Overtaken {
+		q := &r.st.Overtaken[i]
 		// Each envelope is asked for once per operation, and once more after a reset.
-		if r.asked[q.Hash()] || r.ignoresReplies != nil && !r.ours(q) {
+		if r.asked[q.Hash()] || r.ignoresReplies != nil && !r.isCurrentCall(q) {
 			continue
 		}
 		return q
@@ -58,20 +58,20 @@ func (r *run) settleOld(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) ours(q *envelope.Envelope) bool {
-	return r.calling && r.st.Job != "" && q.IdempotencyKey == r.st.Job
+func (r *run) isCurrentCall(q *envelope.Envelope) bool {
+	return r.calling && r.st.CallKey != "" && q.IdempotencyKey == r.st.CallKey
 }
 
 // settleListed asks for the fate of one listed envelope and settles it. If the envelope belongs to
 // the call in hand, an unknown fate is an error, because a new envelope must not be signed before
 // the fate is known.
 func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
-	h, ours := q.Hash(), r.ours(&q)
+	h, ours := q.Hash(), r.isCurrentCall(&q)
 	r.asked[h] = true
 	if ours {
-		r.hold(q)
+		r.setCurrent(q)
 	}
-	a, err := r.ask(ctx, q, ours)
+	a, err := r.askFate(ctx, q, ours)
 	if err != nil {
 		return err
 	}
@@ -82,22 +82,22 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 			return err
 		}
 		if v != done {
-			r.note(fmt.Sprintf("the answer of %s to call %d did not verify: %s", r.t.Name, q.Seq, problem.Of(err).Text()))
+			r.addUnknown(fmt.Sprintf("the answer of %s to call %d did not verify: %s", r.t.Name, q.Seq, problem.AsError(err).Text()))
 			return nil
 		}
 	case a.state == stateUnknown:
 		r.forget(&q, h, a)
-	case a.noEndpoint() && !r.st.Bound:
+	case a.lacksRoute() && !r.st.BindsAnswers:
 		r.st.drop(h)
-		r.note(fmt.Sprintf("%s does not report outcomes of calls: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
+		r.addUnknown(fmt.Sprintf("%s does not report outcomes of calls: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
 	case ours:
-		return problem.New(kindOf(a), "%s does not report the outcome of the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
+		return problem.New(kindOf(a), "%s does not report the outcome of the call%s: %s", r.t.Name, r.httpStatus(a), a.safeDetail())
 	case a.state == statePending:
 		r.pending = true
-		r.note(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
+		r.addUnknown(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
 		return nil
 	default:
-		r.note(fmt.Sprintf("call %d could not be asked for now", q.Seq))
+		r.addUnknown(fmt.Sprintf("call %d could not be asked for now", q.Seq))
 		return nil
 	}
 	return r.save()
@@ -106,51 +106,51 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 // forget drops an overtaken envelope that the host does not know and can never accept, because
 // another envelope took its position or it is not above the floor. Only the first call of a chain,
 // signed later than the floor, can still be accepted after a reset.
-func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
-	if !slices.ContainsFunc(r.st.Old, func(e envelope.Envelope) bool { return e.Hash() == h }) {
-		r.note(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
+func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
+	if !slices.ContainsFunc(r.st.Overtaken, func(e envelope.Envelope) bool { return e.Hash() == h }) {
+		r.addUnknown(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
 		return
 	}
 	if a.tooOld {
-		r.note(fmt.Sprintf("call %d is older than %s looks back: whether it was accepted cannot be learnt", q.Seq, r.t.Name))
+		r.addUnknown(fmt.Sprintf("call %d is older than %s looks back: whether it was accepted cannot be learnt", q.Seq, r.t.Name))
 	}
 	r.st.drop(h)
 	if q.Seq == 1 && q.Time.After(a.floor) {
-		r.st.Live = append(r.st.Live[:len(r.st.Live):len(r.st.Live)], *q)
+		r.st.Acceptable = append(r.st.Acceptable[:len(r.st.Acceptable):len(r.st.Acceptable)], *q)
 	}
 }
 
-// ask posts q to the ask route. If patient is set, it retries until the fate of q is known.
+// askFate posts q to the askFate route. If patient is set, it retries until the fate of q is known.
 // Otherwise it tries once, and the zero answer means that no reply came.
-func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answer, error) {
+func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (reply, error) {
 	body := envelope.AppendRequest(nil, nil, &q)
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, r.callURLs.ask, body)
 		switch {
-		case pointless(err):
+		case isRetryPointless(err):
 			return a, err
-		case err == nil && a.state != statePending && !a.inconclusive():
+		case err == nil && a.state != statePending && !a.isInconclusive():
 			return a, nil
 		case !patient:
 			if a.state != statePending {
-				r.ignoresReplies = errors.Join(err, unclear(a))
+				r.ignoresReplies = errors.Join(err, replyError(a))
 			}
 			return a, ctx.Err()
 		case a.state == statePending:
 			if r.waited >= r.c.patience() {
-				return a, r.unresolved(nil)
+				return a, r.unresolvedError(nil)
 			}
 			err = r.pause(ctx, pendings)
 			pendings++
 		default:
-			r.sent = true // an envelope that is asked for was sent
+			r.maySent = true // an envelope that is asked for was sent
 			if n++; n >= r.c.tries() {
-				return a, r.unresolved(err)
+				return a, r.unresolvedError(err)
 			}
 			err = r.pause(ctx, n-1)
 		}
 		if err != nil {
-			return a, r.unresolved(err)
+			return a, r.unresolvedError(err)
 		}
 	}
 }

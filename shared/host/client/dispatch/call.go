@@ -23,31 +23,31 @@ import (
 // abandoned, although the host may still accept it, and its outcome is returned in Late. The
 // package documentation describes the errors.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
-	return c.with(ctx, t, func(ctx context.Context, r *run) error {
+	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		r.calling = true
-		if err := r.begin(ctx, &msg); err != nil {
+		if err := r.prepareMessage(ctx, &msg); err != nil {
 			return err
 		}
-		return r.call(ctx, msg)
+		return r.repeatSteps(ctx, msg)
 	})
 }
 
 // GiveUp ends the call in hand of t without an outcome. The next Call signs a new envelope, even
 // for the same message. The signed envelopes remain listed, and the next Call asks for their fates.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
-	_, err := c.with(ctx, t, func(_ context.Context, r *run) error {
-		if r.st.Job == "" || r.st.outcome() != nil {
+	_, err := c.runLocked(ctx, t, func(_ context.Context, r *run) error {
+		if r.st.CallKey == "" || r.st.outcome() != nil {
 			return nil
 		}
-		r.st.Job = ""
+		r.st.CallKey = ""
 		return r.save()
 	})
 	return err
 }
 
-// begin checks the message and determines whether its call is under way. All envelopes of the call
+// prepareMessage checks the message and determines whether its call is under way. All envelopes of the call
 // in hand have the same idempotency key.
-func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
+func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey)) || beganThread(e, *msg)) {
 		*msg = e.Payload
 		r.res.Resumed = true
-		r.hold(*e)
-		r.jobKey = r.st.Job
+		r.setCurrent(*e)
+		r.jobKey = r.st.CallKey
 		return r.checkResumed(ctx)
 	}
 	if r.c.Check != nil {
@@ -74,7 +74,7 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 		return problem.New(problem.Usage, "no call to %s began a thread that could be continued", r.t.Name)
 	}
 	key, err := r.c.newKey()
-	r.st.Job, r.jobKey = key, key
+	r.st.CallKey, r.jobKey = key, key
 	*msg = r.withThread(*msg, key)
 	return err
 }
@@ -111,8 +111,8 @@ func (r *run) checkResumed(ctx context.Context) error {
 	if refused == nil {
 		return nil
 	}
-	for _, e := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
-		if e.IdempotencyKey != r.st.Job {
+	for _, e := range slices.Concat(r.st.Sent, r.st.Acceptable, r.st.Overtaken) {
+		if e.IdempotencyKey != r.st.CallKey {
 			continue
 		}
 		a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
@@ -123,14 +123,14 @@ func (r *run) checkResumed(ctx context.Context) error {
 	return refused
 }
 
-func (r *run) hold(e envelope.Envelope) identity.Hash {
+func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
 	r.res.Request, r.res.RequestHash = e, e.Hash()
 	return r.res.RequestHash
 }
 
-// call repeats until the call in hand is decided. Each iteration performs the first due step, in
+// repeatSteps repeats until the repeatSteps in hand is decided. Each iteration performs the first due step, in
 // the order of PROTOCOL §16.
-func (r *run) call(ctx context.Context, msg envelope.Message) error {
+func (r *run) repeatSteps(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
 	for range maxTurns {
 		var err error
@@ -144,9 +144,9 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 		case e != nil:
 			err = r.send(ctx, *e, resumed)
 			resumed = false
-		case len(r.st.Sent)+len(r.st.Live) >= MaxListed && r.c.AutoReset:
+		case len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed && r.c.AutoReset:
 			err = r.signReset(ctx, time.Time{})
-		case len(r.st.Sent)+len(r.st.Live) >= MaxListed:
+		case len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed:
 			err = r.tooMany()
 		default:
 			err = r.sign(ctx, msg)
@@ -156,7 +156,7 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 			return err
 		}
 	}
-	return r.unresolved(nil)
+	return r.unresolvedError(nil)
 }
 
 func (r *run) sign(ctx context.Context, msg envelope.Message) error {
@@ -164,124 +164,124 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 		return r.newStuck(RemedyReset, problem.Conflict, "the chain with %s is at its end; a reset starts it again", r.t.Name)
 	}
 	e := envelope.Envelope{
-		From: r.self, To: r.t.ID, Seq: r.st.Request.Seq + 1, Prev: r.st.Request.Hash, Time: r.st.stamp(r.c.now()),
-		Payload: msg, IdempotencyKey: r.st.Job,
+		From: r.self, To: r.t.ID, Seq: r.st.Request.Seq + 1, Prev: r.st.Request.Hash, Time: r.st.nextSignTime(r.c.now()),
+		Payload: msg, IdempotencyKey: r.st.CallKey,
 	}
 	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the call could not be signed")
 	}
-	if n, most := len(envelope.AppendRequest(nil, nil, &e)), canon.DefaultLimits().Bytes; n > most {
-		return &problem.Error{Kind: problem.TooLarge, Field: "message", Want: fmt.Sprintf("at most %d bytes signed and encoded", most), Got: fmt.Sprint(n)}
+	if n, limit := len(envelope.AppendRequest(nil, nil, &e)), canon.DefaultLimits().Bytes; n > limit {
+		return &problem.Error{Kind: problem.TooLarge, Field: "message", Want: fmt.Sprintf("at most %d bytes signed and encoded", limit), Got: fmt.Sprint(n)}
 	}
 	r.st.Sent = append(r.st.Sent[:len(r.st.Sent):len(r.st.Sent)], e)
 	r.st.noteSigned(e.Time)
 	if r.c.Thread != AnyThread && msg.ContextID != nil {
 		r.st.Thread = *msg.ContextID
 	}
-	r.hold(e)
+	r.setCurrent(e)
 	return r.save()
 }
 
 func (r *run) tooMany() error {
-	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Live), r.t.Name)
+	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Acceptable), r.t.Name)
 }
 
 // send posts e until it gets a conclusive reply, and acts on the reply. before reports whether the
 // host may have received the same bytes in an earlier operation.
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
-	h := r.hold(e)
-	r.sent, r.doubt = r.sent || before, r.doubt || before
-	body, at := envelope.AppendRequest(nil, nil, &e), r.priced(r.callURLs.send)
+	h := r.setCurrent(e)
+	r.maySent, r.maybeAccepted = r.maySent || before, r.maybeAccepted || before
+	body, callURL := envelope.AppendRequest(nil, nil, &e), r.withMaxPrice(r.callURLs.send)
 	failed := false // whether a try failed in the host's store
 	for n, pendings := 0, 0; ; {
-		a, err := r.post(ctx, at, body)
+		a, err := r.post(ctx, callURL, body)
 		// After a failure of the host's store, only an explicit statement of the host shows that it
 		// did not accept the call.
 		unstated := failed && err == nil && !a.hasMembers()
-		r.doubt = r.doubt || doubtful(a, err) || unstated
-		failed = failed || err == nil && a.storeFailed()
-		if pointless(err) {
+		r.maybeAccepted = r.maybeAccepted || mayHaveAccepted(a, err) || unstated
+		failed = failed || err == nil && a.hasStoreFailed()
+		if isRetryPointless(err) {
 			return err
 		}
 		if err == nil {
-			if v, x, err := r.judge(e, h, a, before); v != again {
-				return r.act(ctx, h, a, v, x, err)
+			if v, x, err := r.judge(e, h, a, before); v != verdictAgain {
+				return r.actOn(ctx, h, a, v, x, err)
 			}
 		}
 		before = before || !problem.Is(err, problem.Unavailable) // the request may have arrived
 		if a.state == statePending {
 			r.res.Due, ctx = a.due, r.unbounded
-			rest := r.rest(a.due)
+			rest := r.remainingWait(a.due)
 			if rest <= 0 {
-				return r.unresolved(nil)
+				return r.unresolvedError(nil)
 			}
 			err = r.awaitAnswer(ctx, &e, rest, pendings)
 			pendings++
 		} else {
 			// If the target cannot have accepted the call, the caller may prefer to call another
 			// vacant soon.
-			if n++; n >= r.c.tries() || r.c.BriefTries > 0 && !r.doubt && n >= r.c.BriefTries {
-				return r.endPosting(ctx, e, h, errors.Join(err, unclear(a)))
+			if n++; n >= r.c.tries() || r.c.MaxUnacceptedTries > 0 && !r.maybeAccepted && n >= r.c.MaxUnacceptedTries {
+				return r.endPosting(ctx, e, h, errors.Join(err, replyError(a)))
 			}
 			err = r.pause(ctx, n-1)
 		}
 		if err != nil {
-			return r.unresolved(err)
+			return r.unresolvedError(err)
 		}
 	}
 }
 
-func (r *run) priced(at string) string {
+func (r *run) withMaxPrice(callURL string) string {
 	if r.c.MaxPrice == nil {
-		return at
+		return callURL
 	}
 	sep := "?"
-	if strings.Contains(at, "?") {
+	if strings.Contains(callURL, "?") {
 		sep = "&"
 	}
-	return at + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
+	return callURL + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
 }
 
-// doubtful reports whether the target may have accepted a call after a or err. If the request was
+// mayHaveAccepted reports whether the target may have accepted a call after a or err. If the request was
 // not sent or was refused, it has not. If the host's store failed, endPosting asks for the fate of
 // the call.
-func doubtful(a answer, err error) bool {
+func mayHaveAccepted(a reply, err error) bool {
 	switch {
 	case err != nil:
 		return !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Usage)
 	case a.state != "":
 		return a.state != stateUnknown
-	case a.inconclusive():
-		return !a.storeFailed()
+	case a.isInconclusive():
+		return !a.hasStoreFailed()
 	}
 	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != http.StatusNotImplemented
 }
 
-// storeFailed reports whether the host states that its store failed, either before it could accept
+// hasStoreFailed reports whether the host states that its store failed, either before it could accept
 // the call or after the call ran (PROTOCOL §6, steps 4, 7 and 9). In both cases the host has
 // finished the request.
-func (a answer) storeFailed() bool {
+func (a reply) hasStoreFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
 // endPosting gives up posting e without a conclusive reply. If another vacant can be called instead
-// (BriefTries), it asks a host whose store failed once for the fate of e. Another vacant may get
+// (MaxUnacceptedTries), it asks a host whose store failed once for the fate of e. Another vacant may get
 // the message only if the host does not know e and looks back far enough to know.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
-	if r.doubt || !r.sent || r.c.BriefTries == 0 {
-		return r.unresolved(cause)
+	if r.maybeAccepted || !r.maySent || r.c.MaxUnacceptedTries == 0 {
+		return r.unresolvedError(cause)
 	}
 	a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
 	if err == nil && (a.state == stateAnswered || a.state == stateUnanswered) {
-		if v, x, err := r.judge(e, h, a, true); v != again {
-			return r.act(ctx, h, a, v, x, err)
+		if v, x, err := r.judge(e, h, a, true); v != verdictAgain {
+			return r.actOn(ctx, h, a, v, x, err)
 		}
 	}
-	r.doubt = err != nil || a.state != stateUnknown || a.tooOld
-	return r.unresolved(cause)
+	r.maybeAccepted = err != nil || a.state != stateUnknown || a.tooOld
+	return r.unresolvedError(cause)
 }
 
-func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *envelope.Envelope, err error) error {
+func (r *run) actOn(ctx context.Context, h identity.Hash, a reply, v verdict, x *envelope.Envelope, err error) error {
 	switch {
 	case v == other:
 		return r.settleOther(ctx, *x, h)
@@ -301,12 +301,12 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 // and the use of the result, the same call is a new one.
 func (r *run) handOver() error {
 	l := *r.st.outcome()
-	h := r.hold(l.Request)
+	h := r.setCurrent(l.Request)
 	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash, r.res.Cut = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash, l.Cut
 	r.res.ReplyBound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
-	r.st.Job = ""
-	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x Late) bool { return x.Request.Hash() == h })
-	if err := r.deliver(); err != nil {
+	r.st.CallKey = ""
+	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x LateOutcome) bool { return x.Request.Hash() == h })
+	if err := r.handOverLate(); err != nil {
 		return err
 	}
 	switch l.Fate {
@@ -328,9 +328,9 @@ func (r *run) handOver() error {
 	return nil
 }
 
-func (r *run) deliver() error {
+func (r *run) handOverLate() error {
 	if r.st.outcome() != nil {
-		r.st.Job = ""
+		r.st.CallKey = ""
 	}
 	r.res.Late = append(r.res.Late, r.st.Late...)
 	r.st.Late = nil
@@ -340,17 +340,17 @@ func (r *run) deliver() error {
 // settleOther handles a host whose tip is x, another listed envelope with the same sequence number.
 // It asks for the fate of x and never resends x.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
-	a, err := r.ask(ctx, x, true)
+	a, err := r.askFate(ctx, x, true)
 	if err != nil {
 		return err
 	}
 	switch {
 	case a.state == stateAnswered || a.state == stateUnanswered:
-		xh := r.hold(x)
+		xh := r.setCurrent(x)
 		if v, _, err := r.judge(x, xh, a, true); v != done {
-			return r.act(ctx, xh, a, v, nil, err)
+			return r.actOn(ctx, xh, a, v, nil, err)
 		}
-	case a.noEndpoint():
+	case a.lacksRoute():
 		r.settleLost(x, h)
 	default:
 		// The tip has changed since then, or the host contradicts itself: try again.
@@ -359,11 +359,11 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 	return r.save()
 }
 
-func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
+func (r *run) meetMoved(ctx context.Context, h identity.Hash, a reply) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, a.floor)
 	}
-	for _, q := range without(slices.Concat(r.st.Sent, r.st.Live), h) {
+	for _, q := range removeEnvelope(slices.Concat(r.st.Sent, r.st.Acceptable), h) {
 		if err := r.settleListed(ctx, q); err != nil {
 			return err
 		}
@@ -380,29 +380,29 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 	return r.movedProblem(kind, a, ", then run the same command again")
 }
 
-func (r *run) movedProblem(kind problem.Kind, a answer, then string) error {
+func (r *run) movedProblem(kind problem.Kind, a reply, suffix string) error {
 	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
 		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; a reset starts the chain again now%s",
-			r.t.Name, clock(a.restored), expected-1, clock(a.floor), then)
+			r.t.Name, clock(a.restored), expected-1, clock(a.floor), suffix)
 	}
-	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.shown(), then)
+	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.safeDetail(), suffix)
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-func (r *run) post(ctx context.Context, url string, body []byte) (answer, error) {
+func (r *run) post(ctx context.Context, url string, body []byte) (reply, error) {
 	r.res.Posts++
 	began := r.c.now()
-	status, reply, err := r.c.Transport.Post(ctx, url, body)
-	r.res.Wire += r.c.now().Sub(began)
-	r.sent = r.sent || !problem.Is(err, problem.Unavailable)
+	status, response, err := r.c.Transport.Post(ctx, url, body)
+	r.res.PostTime += r.c.now().Sub(began)
+	r.maySent = r.maySent || !problem.Is(err, problem.Unavailable)
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
-	return readAnswer(status, reply), nil
+	return readAnswer(status, response), nil
 }
 
-func pointless(err error) bool {
+func isRetryPointless(err error) bool {
 	return problem.Is(err, problem.TooLarge) || problem.Is(err, problem.Usage)
 }
 
@@ -418,20 +418,20 @@ func (r *run) pause(ctx context.Context, n int) error {
 	return retry.Sleep(ctx, d)
 }
 
-func unclear(a answer) error {
+func replyError(a reply) error {
 	if a.status == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d %s", a.status, a.shown())
+	return fmt.Errorf("%d %s", a.status, a.safeDetail())
 }
 
-func (r *run) unresolved(cause error) error {
+func (r *run) unresolvedError(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):
 		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is kept: the same command again resumes it", r.t.Name)
-	case !r.sent:
+	case !r.maySent:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is kept: the same command again sends it", r.t.Name)
-	case !r.doubt && r.c.BriefTries > 0:
+	case !r.maybeAccepted && r.c.MaxUnacceptedTries > 0:
 		return problem.Wrap(problem.Unavailable, cause, "%s takes no calls now", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is kept: the same command again resumes it", r.t.Name)

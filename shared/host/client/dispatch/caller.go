@@ -29,20 +29,20 @@ type Caller struct {
 	// AutoReset resets a chain that was moved by others, for agents and load generators. If it is
 	// false, Call returns a StuckError with RemedyReset, and a person decides.
 	AutoReset bool
-	// Tries limits how often the same bytes are posted while replies are inconclusive (default 6).
+	// MaxTries limits how often the same bytes are posted while replies are inconclusive (default 6).
 	// Patience limits the wait for the answer to an accepted call (default 45 s, which exceeds a
 	// host's deadline and grace).
-	Tries    int
+	MaxTries int
 	Patience time.Duration
 
-	// UntilDue replaces Patience if it is larger and the host reports the time by which the call
+	// MaxDueWait replaces Patience if it is larger and the host reports the time by which the call
 	// will be decided. The Caller then waits until that time and reports it, by its own clock, to
 	// Waits. Waits may be nil.
-	UntilDue time.Duration
-	Waits    func(due time.Time)
-	// Time limits an operation, without the waits for another session of the pair and for the
+	MaxDueWait time.Duration
+	OnDue      func(due time.Time)
+	// MaxTime limits an operation, without the waits for another session of the pair and for the
 	// answer to an accepted call. Zero means no limit.
-	Time time.Duration
+	MaxTime time.Duration
 
 	// Thread selects the context id of new messages.
 	Thread ThreadChoice
@@ -54,9 +54,9 @@ type Caller struct {
 	// accept is resent. Its error ends the call. It may be nil.
 	Check func(ctx context.Context, t Target) error
 
-	// BriefTries, if not 0, replaces Tries as long as the target cannot have accepted the call. It
+	// MaxUnacceptedTries, if not 0, replaces Tries as long as the target cannot have accepted the call. It
 	// is for callers that prefer to try another vacant.
-	BriefTries int
+	MaxUnacceptedTries int
 }
 
 // ThreadChoice selects the context id of a message.
@@ -115,17 +115,17 @@ type Result struct {
 	// if unknown.
 	Due time.Time
 
-	Began time.Time     // start of the operation
-	Took  time.Duration // total duration, including waits
-	Wire  time.Duration // duration of all posts
-	Posts int           // number of requests
-	Reset bool          // whether the chain was reset
+	Began    time.Time     // start of the operation
+	Took     time.Duration // total duration, including waits
+	PostTime time.Duration // duration of all posts
+	Posts    int           // number of requests
+	IsReset  bool          // whether the chain was reset
 
-	// Doubt is set if the call is not settled and the target may have accepted it, so that it may
+	// MayBeAccepted is set if the call is not settled and the target may have accepted it, so that it may
 	// run or have run. If it is not set after an error, another vacant can be called.
-	Doubt bool
+	MayBeAccepted bool
 
-	Late []Late // outcomes of earlier calls, learned in this operation
+	Late []LateOutcome // outcomes of earlier calls, learned in this operation
 	// Unknown lists, in sentences, what could not be determined.
 	Unknown []string
 }
@@ -150,15 +150,15 @@ type run struct {
 	unbounded      context.Context // context without the limit Caller.Time
 	followed       bool            // whether the last wait for an answer was a stream
 	unstreamed     bool            // whether the host refused to stream
-	sent           bool            // whether a request may have reached the target
-	doubt          bool            // whether the target may have accepted the call in hand
+	maySent        bool            // whether a request may have reached the target
+	maybeAccepted  bool            // whether the target may have accepted the call in hand
 	ignoresReplies error           // error of an ask; if set, only envelopes of this call are still asked for
 }
 
-func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
+func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
 	res := Result{Began: c.now()}
 	self := c.Signer.ID()
-	t, err := t.checked(self)
+	t, err := t.validate(self)
 	if err != nil {
 		return res, err
 	}
@@ -169,19 +169,19 @@ func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *ru
 	}
 	s, err := c.Book.Open(ctx, self, t.ID)
 	if err != nil {
-		return res, busy(ctx, t, err)
+		return res, lockError(ctx, t, err)
 	}
 	r := &run{c: c, t: t, callURLs: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}, unbounded: ctx}
-	if c.Time > 0 {
+	if c.MaxTime > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Time)
+		ctx, cancel = context.WithTimeout(ctx, c.MaxTime)
 		defer cancel()
 	}
 	if r.st, err = s.Load(); err == nil {
 		err = f(ctx, r)
 		res.Late = append(res.Late, r.st.Late...)
 	}
-	res.Doubt = res.Fate == "" && r.inDoubt()
+	res.MayBeAccepted = res.Fate == "" && r.inDoubt()
 	res.Took = c.now().Sub(res.Began)
 	if cerr := s.Close(); err == nil {
 		err = cerr
@@ -192,14 +192,14 @@ func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *ru
 // inDoubt reports whether the target may have accepted the call in hand, by an envelope that was
 // posted now or whose fate is unknown.
 func (r *run) inDoubt() bool {
-	of := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
-	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
+	isOfJob := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
+	return r.maybeAccepted || slices.ContainsFunc(r.st.Overtaken, isOfJob) || slices.ContainsFunc(r.st.Acceptable, isOfJob)
 }
 
 // ErrBusy is in the error chain if another session held the pair for too long.
 var ErrBusy = errors.New("another session of the pair is open")
 
-func busy(ctx context.Context, t Target, err error) error {
+func lockError(ctx context.Context, t Target, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return problem.Wrap(problem.Canceled, err, "stopped while another call to %s was under way", t.Name)
@@ -224,7 +224,7 @@ func (c *Caller) rand() io.Reader {
 }
 
 func (c *Caller) tries() int {
-	return cmp.Or(c.Tries, DefaultTries)
+	return cmp.Or(c.MaxTries, DefaultTries)
 }
 
 func (c *Caller) patience() time.Duration {
@@ -239,7 +239,7 @@ func (r *run) save() error {
 	return nil
 }
 
-func (r *run) note(s string) { r.res.Unknown = append(r.res.Unknown, s) }
+func (r *run) addUnknown(s string) { r.res.Unknown = append(r.res.Unknown, s) }
 
 func (c *Caller) newKey() (string, error) {
 	var u [16]byte

@@ -26,23 +26,23 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 	for what, call := range map[string]func() (dispatch.Result, error){
 		"Call": func() (dispatch.Result, error) { return w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")) },
 		"Print": func() (dispatch.Result, error) {
-			_, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))
+			_, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("x"))
 			return res, err
 		},
 	} {
 		res, err := call()
-		if !errors.Is(err, refused) || res.Posts != 0 || res.Doubt || len(w.state(t).Live) > 0 || w.state(t).Job != "" {
+		if !errors.Is(err, refused) || res.Posts != 0 || res.MayBeAccepted || len(w.state(t).Acceptable) > 0 || w.state(t).CallKey != "" {
 			t.Errorf("%s() = %v, %d posts, state %+v", what, err, res.Posts, w.state(t))
 		}
 	}
 	answer = nil
-	must(t, errorOf2(w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))))
+	must(t, errorOf2(w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("x"))))
 	asked, answer = 0, refused
-	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); !errors.Is(err, refused) || !res.Resumed || res.Fate != "" || asked != 1 || w.state(t).Job == "" {
+	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); !errors.Is(err, refused) || !res.Resumed || res.Fate != "" || asked != 1 || w.state(t).CallKey == "" {
 		t.Errorf("a kept call that was not accepted: %v, %+v, checked %d times", err, res, asked)
 	}
 	answer = nil
-	body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))
+	body, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("x"))
 	if err == nil {
 		_, _, err = w.Transport.Post(t.Context(), w.host.Target().URL, body)
 	}

@@ -130,7 +130,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	})
 	res, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("job"))
 	w.book.die = nil
-	if dead && res.Reply != nil && w.state(t).Job == "" {
+	if dead && res.Reply != nil && w.state(t).CallKey == "" {
 		return out // died with the answer in the caller's hands
 	}
 	if dead {

@@ -19,16 +19,16 @@ type streamer interface {
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
-func (r *run) rest(due time.Time) time.Duration {
+func (r *run) remainingWait(due time.Time) time.Duration {
 	rest := r.c.patience() - r.waited
-	if due.IsZero() || r.c.UntilDue == 0 {
+	if due.IsZero() || r.c.MaxDueWait == 0 {
 		return rest
 	}
-	due = due.Add(-r.st.Ahead)
-	if r.c.Waits != nil {
-		r.c.Waits(due)
+	due = due.Add(-r.st.ClockOffset)
+	if r.c.OnDue != nil {
+		r.c.OnDue(due)
 	}
-	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.UntilDue-r.waited))
+	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.MaxDueWait-r.waited))
 }
 
 // awaitAnswer waits before an accepted call is resent. If the host streams the call, it returns
@@ -43,7 +43,7 @@ func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.D
 	r.followed = true
 	began := r.c.now()
 	bounded, cancel := context.WithTimeout(ctx, rest)
-	err := r.follow(bounded, web, e)
+	err := r.streamAnswer(bounded, web, e)
 	cancel()
 	r.waited += r.c.now().Sub(began)
 	if err == nil || ctx.Err() != nil {
@@ -52,17 +52,17 @@ func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.D
 	return r.pause(ctx, pendings)
 }
 
-// follow sends an accepted call as an A2A stream, and returns when the stream ends. It discards the
+// streamAnswer sends an accepted call as an A2A stream, and returns when the stream ends. It discards the
 // content, because the following resend gets the answer.
-func (r *run) follow(ctx context.Context, web streamer, e *envelope.Envelope) error {
+func (r *run) streamAnswer(ctx context.Context, web streamer, e *envelope.Envelope) error {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),
-		"params": json.RawMessage(a2awire.SendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.SignedMessage(e)})),
+		"params": json.RawMessage(a2awire.SendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.EnvelopeMessage(e)})),
 	})
 	if err != nil {
 		return err
 	}
-	res, err := web.Open(ctx, outbound.Request{Method: http.MethodPost, URL: r.priced(r.callURLs.stream), Body: body, Header: http.Header{
+	res, err := web.Open(ctx, outbound.Request{Method: http.MethodPost, URL: r.withMaxPrice(r.callURLs.stream), Body: body, Header: http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "A2a-Version": {"1.0"},
 	}})
 	if err != nil {

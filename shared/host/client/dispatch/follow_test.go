@@ -94,9 +94,9 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w := newWorld(t)
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.host.Due = 5 * time.Minute
-	w.Time, w.Patience, w.UntilDue = time.Minute, 5*time.Second, time.Hour
+	w.MaxTime, w.Patience, w.MaxDueWait = time.Minute, 5*time.Second, time.Hour
 	var due []time.Time
-	w.Waits = func(at time.Time) { due = append(due, at) }
+	w.OnDue = func(at time.Time) { due = append(due, at) }
 	res := w.fails(t, "hi", problem.BehaviourFailed)
 	if took := res.Took; res.Fate != dispatch.Unanswered || took < 5*time.Minute || took > 5*time.Minute+10*time.Second {
 		t.Errorf("Call() = %v after %v, want that the host voided the call after 5m", res.Fate, took)
@@ -107,7 +107,7 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w = newWorld(t)
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.host.Due = 5 * time.Minute
-	w.Patience, w.UntilDue = 5*time.Second, time.Minute
+	w.Patience, w.MaxDueWait = 5*time.Second, time.Minute
 	res = w.fails(t, "hi", problem.Pending)
 	if res.Took > 70*time.Second {
 		t.Errorf("Call() took %v, want UntilDue", res.Took)

@@ -10,12 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Guarded is the Transport to endpoints that a stranger chose. It uses outbound, which does not
-// connect to private networks. Hosts use only Guarded. Client determines on whose behalf requests
+// GuardedTransport is the Transport to endpoints that a stranger chose. It uses outbound, which does not
+// connect to private networks. Hosts use only GuardedTransport. Client determines on whose behalf requests
 // are sent. It is safe for concurrent use.
-type Guarded struct{ Client outbound.Acting }
+type GuardedTransport struct{ Client outbound.ActorClient }
 
-func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
+func (g GuardedTransport) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
 	r, err := g.Client.Do(ctx, outbound.Request{
 		Method: http.MethodPost, URL: url, Body: body,
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
@@ -24,21 +24,21 @@ func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte
 	case err == nil && r.Status >= 300 && r.Status < 400:
 		return 0, nil, problem.New(problem.Usage, "%.80q redirects to %.200q; redirects are not followed", url, r.Header.Get("Location"))
 	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.TreeOnly), problem.Is(err, problem.Malformed):
-		refused := *problem.Of(err)
+		refused := *problem.AsError(err)
 		refused.Kind = problem.Usage
 		return 0, nil, &refused
 	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.Deadline), problem.Is(err, problem.Untrusted):
-		return 0, nil, undialled(err)
+		return 0, nil, transportError(err)
 	}
 	return r.Status, r.Body, err
 }
 
-func undialled(err error) error {
+func transportError(err error) error {
 	kind := problem.Deadline // outbound's Unavailable includes connections that broke after the request was sent
 	var op *net.OpError
 	var name *net.DNSError
 	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" || problem.Is(err, problem.Untrusted) {
 		kind = problem.Unavailable // for Untrusted, the certificate was rejected before the request
 	}
-	return problem.Wrap(kind, err, "%s", problem.Of(err).Text())
+	return problem.Wrap(kind, err, "%s", problem.AsError(err).Text())
 }

@@ -24,18 +24,18 @@ func TestRandomAnswers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		w.AutoReset = rapid.Bool().Draw(rt, "auto reset")
-		w.Tries, w.Patience = 2, time.Second
+		w.MaxTries, w.Patience = 2, time.Second
 		var last dispatch.State
 		var seen []envelope.Envelope
 		told := map[identity.Hash]bool{}
 		w.book.check = func(st dispatch.State) {
-			for _, e := range slices.Concat(last.Sent, last.Live) {
+			for _, e := range slices.Concat(last.Sent, last.Acceptable) {
 				h := e.Hash()
 				in := func(list []envelope.Envelope) bool {
 					return slices.ContainsFunc(list, func(x envelope.Envelope) bool { return x.Hash() == h })
 				}
-				late := slices.ContainsFunc(st.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h })
-				if !in(st.Sent) && !in(st.Live) && !in(st.Old) && !late && !told[h] && st.Request.Hash != h {
+				late := slices.ContainsFunc(st.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h })
+				if !in(st.Sent) && !in(st.Acceptable) && !in(st.Overtaken) && !late && !told[h] && st.Request.Hash != h {
 					rt.Fatalf("envelope %d vanished from the list", e.Seq)
 				}
 			}
@@ -70,7 +70,7 @@ func TestRandomAnswers(t *testing.T) {
 				}
 			}
 			if res.Fate != "" {
-				res.Late = append(res.Late, dispatch.Late{Request: res.Request, Reply: res.Reply})
+				res.Late = append(res.Late, dispatch.LateOutcome{Request: res.Request, Reply: res.Reply})
 			}
 			for _, l := range res.Late {
 				h := l.Request.Hash()

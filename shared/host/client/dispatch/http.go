@@ -44,7 +44,7 @@ func NewClient(o HTTPOptions) *http.Client {
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
-			Proxy:                  Proxy,
+			Proxy:                  ProxyURL,
 			DialContext:            Dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTime,
@@ -76,16 +76,16 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 		return outbound.Reply{}, err
 	}
 	defer res.Body.Close()
-	most := r.MaxReply
-	if most <= 0 {
-		most = int64(canon.AnswerLimits().Bytes)
+	limit := r.MaxReply
+	if limit <= 0 {
+		limit = int64(canon.AnswerLimits().Bytes)
 	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	b, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	if err != nil {
 		return outbound.Reply{}, exchangeError(res.Request, err)
 	}
-	if int64(len(b)) > most {
-		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
+	if int64(len(b)) > limit {
+		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", limit), Got: "more"}
 	}
 	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
 }

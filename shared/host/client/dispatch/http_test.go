@@ -124,10 +124,10 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 			got = append(got, url)
 			return 503, nil, nil
 		})
-		w.Tries = 1
-		_, _ = w.Call(t.Context(), dispatch.FromCard(&c), dispatchtest.Say("x"))
-		_, _ = w.Reset(t.Context(), dispatch.FromCard(&c))
-		_, _ = w.Ask(t.Context(), dispatch.FromCard(&c))
+		w.MaxTries = 1
+		_, _ = w.Call(t.Context(), dispatch.TargetOfCard(&c), dispatchtest.Say("x"))
+		_, _ = w.Reset(t.Context(), dispatch.TargetOfCard(&c))
+		_, _ = w.Ask(t.Context(), dispatch.TargetOfCard(&c))
 		if strings.Join(got, " ") != strings.Join(callURLs, " ") {
 			t.Errorf("posts = %q, want %q", got, callURLs)
 		}

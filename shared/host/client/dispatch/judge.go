@@ -16,35 +16,35 @@ import (
 type verdict int
 
 const (
-	again     verdict = iota // inconclusive or pending: send the same bytes again
-	done                     // the call is decided and settled
-	other                    // another listed envelope was accepted: ask for it and settle it
-	signAgain                // sign again, because of the host's clock, a floor, or an earlier call that was settled
-	moved                    // another program moved the chain: reset
-	refused                  // not accepted, with an error
+	verdictAgain verdict = iota // inconclusive or pending: send the same bytes again
+	done                        // the call is decided and settled
+	other                       // another listed envelope was accepted: ask for it and settle it
+	signAgain                   // sign again, because of the host's clock, a floor, or an earlier call that was settled
+	moved                       // another program moved the chain: reset
+	refused                     // not accepted, with an error
 )
 
 // judge applies a reply to the envelope e with hash h, and changes the state. The caller must save
 // the state. before reports whether e may have reached the host earlier; if so, a reply that the
 // position is taken may be about e itself. If the verdict is other, x is the envelope to ask for.
-func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool) (v verdict, x *envelope.Envelope, err error) {
+func (r *run) judge(e envelope.Envelope, h identity.Hash, a reply, before bool) (v verdict, x *envelope.Envelope, err error) {
 	r.res.Status, r.res.Pay = a.status, a.pay
 	switch {
 	case a.status == 200 && a.state == "", a.status == 0 && a.result:
 		reply, err := envelope.DecodeResponse(a.body)
 		if err != nil {
-			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
+			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.AsError(err).Text()}
 		}
-		return r.take(e, h, &reply, a.cut, r.st.nextNamed(h) != nil)
+		return r.recordAnswer(e, h, &reply, a.cut, r.st.findNext(h) != nil)
 	case a.state == stateAnswered:
 		return r.applyStored(e, h, a)
 	case a.state == stateUnanswered:
 		return r.applyUnanswered(e, h, a)
-	case a.state == statePending, a.inconclusive():
-		return again, nil, nil
-	case a.belowFloor() && a.floor.After(r.c.now().Add(r.st.Ahead+maxSkew)):
+	case a.state == statePending, a.isInconclusive():
+		return verdictAgain, nil, nil
+	case a.isBelowFloor() && a.floor.After(r.c.now().Add(r.st.ClockOffset+maxSkew)):
 		return refused, nil, problem.New(problem.Clock, "%s has an envelope signed at %s on record, more than an hour ahead of this machine's clock", r.t.Name, canon.FormatTime(a.floor))
-	case a.conflict():
+	case a.isConflict():
 		v, x = r.applyConflict(e, h, a, before)
 		return v, x, nil
 	case !a.now.IsZero():
@@ -56,110 +56,110 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 		return signAgain, nil, nil
 	}
 	// The envelope was not accepted, but stays listed, because a copy may still arrive. If another
-	// vacant could be called instead (BriefTries) and this one may have accepted the call before,
+	// vacant could be called instead (MaxUnacceptedTries) and this one may have accepted the call before,
 	// the call also stays in hand, because signing it again would make another call.
-	if e.IdempotencyKey == r.st.Job && !(r.c.BriefTries > 0 && r.inDoubt()) {
-		r.st.Job = ""
+	if e.IdempotencyKey == r.st.CallKey && !(r.c.MaxUnacceptedTries > 0 && r.inDoubt()) {
+		r.st.CallKey = ""
 	}
-	return refused, nil, problem.New(kindOf(a), "%s refused the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
+	return refused, nil, problem.New(kindOf(a), "%s refused the call%s: %s", r.t.Name, r.httpStatus(a), a.safeDetail())
 }
 
-func (r *run) httpStatus(a answer) string {
+func (r *run) httpStatus(a reply) string {
 	if a.status == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (%d)", a.status)
 }
 
-func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
-	current := a.current(e.Seq, h) && r.st.nextNamed(h) != nil
+func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a reply) (verdict, *envelope.Envelope, error) {
+	current := a.isCurrent(e.Seq, h) && r.st.findNext(h) != nil
 	if a.reply != nil {
 		reply, err := envelope.DecodeMessage(a.reply)
 		if err != nil {
-			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: "stored answer: " + problem.Of(err).Text()}
+			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: "stored answer: " + problem.AsError(err).Text()}
 		}
-		return r.take(e, h, &reply, a.cut, current)
+		return r.recordAnswer(e, h, &reply, a.cut, current)
 	}
 	if a.replySeq < 1 || a.replySeq > envelope.MaxSeq || a.replyHash.IsZero() {
 		return refused, nil, problem.New(problem.Untrusted, "the host says that the call is answered and shows no answer")
 	}
 	if current {
-		if want := r.st.Response.Seq + 1; a.replySeq != want && r.st.Lost == 0 {
+		if want := r.st.Response.Seq + 1; a.replySeq != want && r.st.LostAnswers == 0 {
 			return refused, nil, problem.New(problem.Untrusted, "the host says that the call was answered by number %d; %d is next", a.replySeq, want)
 		}
 		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
-		r.st.Bound = true // only hosts that bind answers store them
+		r.st.BindsAnswers = true // only hosts that bind answers store them
 	} else {
 		r.settleOutside(h)
 	}
-	r.tell(Late{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash, Cut: a.cut})
+	r.addOutcome(LateOutcome{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash, Cut: a.cut})
 	return done, nil, nil
 }
 
-// take verifies and records an answer. An answer that is not current is recorded without moving the
+// recordAnswer verifies and records an answer. An answer that is not current is recorded without moving the
 // chain, because another program has moved it.
-func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
+func (r *run) recordAnswer(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
 		err = problem.New(problem.Untrusted, "the answer names no request and has no place in the chain")
 	}
 	if err == nil && current {
-		if err = r.st.follow(reply, &p); err != nil {
-			err = r.newStuck(RemedyReset, problem.Untrusted, "%s (of the answers; a reset starts both chains again)", problem.Of(err).Text())
+		if err = r.st.checkNext(reply, &p); err != nil {
+			err = r.newStuck(RemedyReset, problem.Untrusted, "%s (of the answers; a reset starts both chains again)", problem.AsError(err).Text())
 		}
 	}
 	if err != nil {
 		return refused, nil, err
 	}
 	if current {
-		if !p.bound && r.st.Lost > 0 {
-			r.note(fmt.Sprintf("%s does not bind answers to requests, and the answers to %d earlier calls are lost: this may be one of them", r.t.Name, r.st.Lost))
+		if !p.bound && r.st.LostAnswers > 0 {
+			r.addUnknown(fmt.Sprintf("%s does not bind answers to requests, and the answers to %d earlier calls are lost: this may be one of them", r.t.Name, r.st.LostAnswers))
 		}
-		r.st.accept(Point{e.Seq, h}, p)
+		r.st.recordAnswer(Point{e.Seq, h}, p)
 	} else {
 		r.settleOutside(h)
 	}
-	r.tell(Late{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash, Cut: cut})
+	r.addOutcome(LateOutcome{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash, Cut: cut})
 	return done, nil, nil
 }
 
-func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
-	if a.current(e.Seq, h) && r.st.nextNamed(h) != nil {
+func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a reply) (verdict, *envelope.Envelope, error) {
+	if a.isCurrent(e.Seq, h) && r.st.findNext(h) != nil {
 		r.st.settle(Point{e.Seq, h}, nil) // the response chain does not move
 	} else {
 		r.settleOutside(h)
 	}
-	detail := a.shown()
-	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
+	detail := a.safeDetail()
+	if a.detail == "" || a.isConflict() || a.status != 0 && a.status < 500 {
 		// The reply to an ask has no reason, and a resend's reason is about the resend.
 		detail, a.code = "its agent failed, or took too long", ""
 	}
-	r.tell(Late{Request: e, Fate: Unanswered, Detail: detail, Code: a.code})
+	r.addOutcome(LateOutcome{Request: e, Fate: Unanswered, Detail: detail, Code: a.code})
 	return done, nil, nil
 }
 
 // settleOutside closes the envelope with hash h without a position in our chain: it was accepted,
 // but others have moved the chain, or it belongs to an earlier epoch.
 func (r *run) settleOutside(h identity.Hash) {
-	if r.st.nextNamed(h) != nil {
+	if r.st.findNext(h) != nil {
 		r.st.retire(h)
-		r.note(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will meet that", r.t.Name))
+		r.addUnknown(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will meet that", r.t.Name))
 	} else {
 		r.st.drop(h)
 	}
 }
 
-func (r *run) tell(l Late) {
+func (r *run) addOutcome(l LateOutcome) {
 	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
 	if l.Fate == Answered || l.Fate == TextGone {
-		known := append(slices.Clone(r.st.Answered), Point{l.Request.Seq, l.Request.Hash()})
-		r.st.Answered = known[max(len(known)-maxAnswered, 0):]
+		points := append(slices.Clone(r.st.Answered), Point{l.Request.Seq, l.Request.Hash()})
+		r.st.Answered = points[max(len(points)-maxAnswered, 0):]
 	}
 }
 
-func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
+func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a reply, before bool) (verdict, *envelope.Envelope) {
 	if a.tip != nil {
-		if x := r.st.nextNamed(*a.tip); x != nil {
+		if x := r.st.findNext(*a.tip); x != nil {
 			return other, x
 		}
 	}
@@ -169,28 +169,28 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, befo
 	// run twice, so a person decides.
 	first := e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1
 	restored := !before && a.expected == e.Seq && a.tip != nil && *a.tip == e.Prev
-	if a.belowFloor() && (first || restored) {
+	if a.isBelowFloor() && (first || restored) {
 		r.st.retire(identity.Hash{})
 		r.st.noteSigned(a.floor)
 		r.floorRetries++
 		return signAgain, nil
 	}
 	if a.wasTaken(e.Seq) {
-		if x := r.taken(e, h, before); x != nil {
+		if x := r.findTaken(e, h, before); x != nil {
 			return r.settleLost(*x, h)
 		}
 	}
 	return moved, nil
 }
 
-// taken returns the envelope that a reference host means when it reports that the number of e is
-// taken, or nil if that is ambiguous.
-func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
-	if r.st.Bound {
+// findTaken returns the envelope that a reference host means when it reports that the number of e is
+// findTaken, or nil if that is ambiguous.
+func (r *run) findTaken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
+	if r.st.BindsAnswers {
 		return nil // this host would report more
 	}
 	var found []*envelope.Envelope
-	for _, list := range [][]envelope.Envelope{r.st.Sent, r.st.Live} {
+	for _, list := range [][]envelope.Envelope{r.st.Sent, r.st.Acceptable} {
 		for i := range list {
 			if list[i].Seq == e.Seq && (before || list[i].Hash() != h) {
 				found = append(found, &list[i])
@@ -208,9 +208,9 @@ func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope
 func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)
-	r.st.Lost++
-	r.tell(Late{Request: x, Fate: AnswerLost})
-	r.note(fmt.Sprintf("%s accepted call %d and does not keep answers: the outcome cannot be learnt", r.t.Name, x.Seq))
+	r.st.LostAnswers++
+	r.addOutcome(LateOutcome{Request: x, Fate: AnswerLost})
+	r.addUnknown(fmt.Sprintf("%s accepted call %d and does not keep answers: the outcome cannot be learnt", r.t.Name, x.Seq))
 	if xh == h {
 		return done, nil
 	}
@@ -225,6 +225,6 @@ func (r *run) setClock(host time.Time) error {
 			r.t.Name, skew.Abs().Round(time.Second))
 	}
 	r.corrected = true
-	r.st.correct(host, now)
+	r.st.setClockOffset(host, now)
 	return nil
 }

@@ -38,9 +38,9 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return nil, first
 }
 
-// Proxy works like http.ProxyFromEnvironment, but uses no proxy for localhost names, because a
+// ProxyURL works like http.ProxyFromEnvironment, but uses no proxy for localhost names, because a
 // proxy would resolve them to itself.
-func Proxy(r *http.Request) (*url.URL, error) {
+func ProxyURL(r *http.Request) (*url.URL, error) {
 	if outbound.IsLocalhost(r.URL.Hostname()) {
 		return nil, nil
 	}

@@ -28,7 +28,7 @@ func TestNamesOfLocalhostAreThisMachine(t *testing.T) {
 }
 
 func TestAProxyIsNotAskedForThisMachine(t *testing.T) {
-	if u, err := dispatch.Proxy(httptest.NewRequest(http.MethodGet, "http://x.localhost:4566/", nil)); u != nil || err != nil {
+	if u, err := dispatch.ProxyURL(httptest.NewRequest(http.MethodGet, "http://x.localhost:4566/", nil)); u != nil || err != nil {
 		t.Errorf("Proxy() = %v, %v, want none", u, err)
 	}
 }

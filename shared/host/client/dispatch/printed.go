@@ -9,21 +9,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Print signs msg and saves it as under way like Call, but returns the request body instead of
+// SignRequest signs msg and saves it as under way like Call, but returns the request body instead of
 // sending it. The same message returns the same bytes until its answer is accepted.
-func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
-	res, err = c.with(ctx, t, func(ctx context.Context, r *run) error {
+func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
+	res, err = c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset != nil {
 			return r.newStuck(RemedyReset, problem.Conflict, "a reset of the chain with %s is not confirmed: another reset finishes it", r.t.Name)
 		}
-		if err := r.begin(ctx, &msg); err != nil {
+		if err := r.prepareMessage(ctx, &msg); err != nil {
 			return err
 		}
 		if r.st.outcome() != nil {
 			return problem.New(problem.Conflict, "the answer to this call is here already: a call with the same message shows it")
 		}
 		if r.st.jobEnvelope() == nil {
-			if len(r.st.Sent)+len(r.st.Live) >= MaxListed {
+			if len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed {
 				return r.tooMany()
 			}
 			if err := r.sign(ctx, msg); err != nil {
@@ -31,7 +31,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 			}
 		}
 		e := r.st.jobEnvelope()
-		r.hold(*e)
+		r.setCurrent(*e)
 		body = envelope.AppendRequest(nil, nil, e)
 		return nil
 	})
@@ -41,7 +41,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 // AcceptStream verifies and settles the answer at the end of a stream, for the call that has the hash sent. streamed is the
 // text of the stream, or nil if the stream had none.
 func (c *Caller) AcceptStream(ctx context.Context, t Target, sent identity.Hash, answer *envelope.Envelope, streamed *string) (Result, error) {
-	res, err := c.Accept(ctx, t, envelope.AppendResponse(nil, nil, answer))
+	res, err := c.AcceptReply(ctx, t, envelope.AppendResponse(nil, nil, answer))
 	switch {
 	case err != nil:
 	case res.RequestHash != sent || res.Reply == nil:
@@ -52,11 +52,11 @@ func (c *Caller) AcceptStream(ctx context.Context, t Target, sent identity.Hash,
 	return res, err
 }
 
-// Accept verifies and settles a reply that was transported by other means: the answer or refusal
+// AcceptReply verifies and settles a reply that was transported by other means: the answer or refusal
 // that a host returned for a printed call. The answer is matched to its call by the request hash
 // that it is bound to. A reply without such a hash belongs to the call in hand.
-func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, error) {
-	return c.with(ctx, t, func(ctx context.Context, r *run) error {
+func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result, error) {
+	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		a := readAnswer(0, body)
 		if !a.object || !a.result && a.state == "" && a.code == "" && a.detail == "" {
 			return problem.New(problem.Untrusted, "this is neither an answer nor a refusal of a host")
@@ -65,29 +65,29 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		if e == nil {
 			return problem.New(problem.NotFound, "no call to %s is under way that this could answer", r.t.Name)
 		}
-		h := r.hold(*e)
+		h := r.setCurrent(*e)
 		v, _, err := r.judge(*e, h, a, true)
 		switch v {
-		case again:
+		case verdictAgain:
 			return problem.New(problem.Pending, "this says nothing final; the call to %s is kept: send the same bytes again", r.t.Name)
 		case other:
 			return r.newStuck(RemedyAsk, problem.Conflict, "%s had accepted an earlier call of this number: ask for its answer", r.t.Name)
 		case moved:
 			return r.movedProblem(problem.Conflict, a, "")
 		case signAgain:
-			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.shown())
+			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.safeDetail())
 		}
 		if v == done {
-			r.st.Job = e.IdempotencyKey // the accepted answer is the result, whatever call is in hand
+			r.st.CallKey = e.IdempotencyKey // the accepted answer is the result, whatever call is in hand
 		}
-		if err := r.act(ctx, h, a, v, nil, err); err != nil || v != done {
+		if err := r.actOn(ctx, h, a, v, nil, err); err != nil || v != done {
 			return err
 		}
 		return r.handOver()
 	})
 }
 
-func (r *run) addressee(a answer) *envelope.Envelope {
+func (r *run) addressee(a reply) *envelope.Envelope {
 	raw := a.reply
 	if a.result {
 		raw = a.body
@@ -102,7 +102,7 @@ func (r *run) addressee(a answer) *envelope.Envelope {
 			if err != nil {
 				return nil
 			}
-			return r.st.listed(h)
+			return r.st.findListed(h)
 		}
 	}
 	if e := r.st.jobEnvelope(); e != nil || len(r.st.Sent) == 0 {

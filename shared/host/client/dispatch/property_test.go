@@ -58,7 +58,7 @@ func newSchedule(t *testing.T, rt *rapid.T) *schedule {
 	n := rapid.IntRange(1, 2).Draw(rt, "devices")
 	for i := range n {
 		w := s.w.device()
-		w.AutoReset, w.Tries, w.Patience = true, 3, 2*time.Second
+		w.AutoReset, w.MaxTries, w.Patience = true, 3, 2*time.Second
 		d := &device{world: w, mine: map[identity.Hash]bool{}, got: map[identity.Hash]*envelope.Envelope{}, fate: map[identity.Hash]bool{}, runs: map[string]bool{}}
 		skew := time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100, -600, 600}).Draw(rt, fmt.Sprint("skew", i))) * time.Second
 		w.Now = func() time.Time { return w.clock.Now().Add(skew) }
@@ -89,7 +89,7 @@ func (d *device) saved(rt *rapid.T, st dispatch.State) {
 		if d.listed(&st, h) || d.fate[h] || st.Request.Hash == h {
 			continue
 		}
-		if told := slices.ContainsFunc(st.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h }); told {
+		if told := slices.ContainsFunc(st.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h }); told {
 			continue
 		}
 		if d.open(h) {
@@ -100,7 +100,7 @@ func (d *device) saved(rt *rapid.T, st dispatch.State) {
 }
 
 func (d *device) listed(st *dispatch.State, h identity.Hash) bool {
-	for _, e := range slices.Concat(st.Sent, st.Live, st.Old) {
+	for _, e := range slices.Concat(st.Sent, st.Acceptable, st.Overtaken) {
 		if e.Hash() == h {
 			return true
 		}
@@ -122,10 +122,10 @@ func (d *device) open(h identity.Hash) bool {
 					return false // the host looks no further back
 				}
 				// Delivered already, if the call returned before this Save.
-				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h })
+				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h })
 			}
 		}
-		return p.Tip().Fit(&s.Envelope) == nil
+		return p.Tip().CheckNext(&s.Envelope) == nil
 	}
 	return false
 }
@@ -215,7 +215,7 @@ func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 		}
 		outcomes := slices.Clone(res.Late)
 		if res.Fate != "" {
-			outcomes = append(outcomes, dispatch.Late{Request: res.Request, Fate: res.Fate, Reply: res.Reply})
+			outcomes = append(outcomes, dispatch.LateOutcome{Request: res.Request, Fate: res.Fate, Reply: res.Reply})
 		}
 		for _, l := range outcomes {
 			h := l.Request.Hash()

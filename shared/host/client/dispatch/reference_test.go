@@ -67,7 +67,7 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 
 func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	w := referenceWorld(t)
-	w.setState(t, func(st *dispatch.State) { st.Lost = 2 })
+	w.setState(t, func(st *dispatch.State) { st.LostAnswers = 2 })
 	forge := func(seq int64) {
 		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
 			e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: dispatchtest.Start, Payload: dispatchtest.Say("x"), IdempotencyKey: "u"}
@@ -80,7 +80,7 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	forge(3)
 	res, err := w.call("one")
 	dispatchtest.Want(t, res, err, "x")
-	if st := w.state(t); st.Lost != 0 || st.Response.Seq != 3 {
+	if st := w.state(t); st.LostAnswers != 0 || st.Response.Seq != 3 {
 		t.Errorf("state = %+v, want the gap used up", st)
 	}
 }
@@ -88,7 +88,7 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	w := referenceWorld(t)
 	w.wire.Fault = once("reply lost", 1)
-	w.Tries = 1
+	w.MaxTries = 1
 	first := w.fails(t, "one", problem.Pending)
 	res, err := w.call("two") // 409 seq 1 <= last_seen 1: it can only be the first
 	dispatchtest.Want(t, res, err, "echo: two")
@@ -97,7 +97,7 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	}
 	// Earlier envelopes cannot be asked for there; they are given up with a
 	// report.
-	if st := w.state(t); len(st.Old)+len(st.Sent)+len(st.Live) != 0 {
+	if st := w.state(t); len(st.Overtaken)+len(st.Sent)+len(st.Acceptable) != 0 {
 		t.Errorf("state = %+v, want nothing listed", st)
 	}
 	found := false

@@ -13,7 +13,7 @@ import (
 // Reset restarts both chains with t by a signed reset, or finishes a pending reset. It then asks
 // for the fate of listed envelopes.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
-	return c.with(ctx, t, func(ctx context.Context, r *run) error {
+	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset == nil {
 			if err := r.signReset(ctx, time.Time{}); err != nil {
 				return err
@@ -33,7 +33,7 @@ func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 		if err := r.settleOld(ctx); err != nil {
 			return err
 		}
-		return r.deliver()
+		return r.handOverLate()
 	})
 }
 
@@ -43,18 +43,18 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 		return err
 	}
 	now := r.c.now()
-	at := r.st.stamp(now)
+	signedAt := r.st.nextSignTime(now)
 	if !floor.IsZero() {
 		least := floor.Add(time.Microsecond)
-		if most := now.Add(r.st.Ahead + resetSpan).UTC().Truncate(time.Microsecond); least.After(most) {
-			least = most // hosts do not accept a later time
+		if latest := now.Add(r.st.ClockOffset + resetSpan).UTC().Truncate(time.Microsecond); least.After(latest) {
+			least = latest // hosts do not accept a later time
 		}
-		if least.After(at) {
-			at = least
+		if least.After(signedAt) {
+			signedAt = least
 		}
 	}
 	e := envelope.Envelope{
-		From: r.self, To: r.t.ID, Seq: 1, Time: at, IdempotencyKey: key,
+		From: r.self, To: r.t.ID, Seq: 1, Time: signedAt, IdempotencyKey: key,
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}},
 	}
 	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
@@ -67,16 +67,16 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 
 func (r *run) finishReset(ctx context.Context) error {
 	e := *r.st.Reset
-	if age := r.c.now().Add(r.st.Ahead).Sub(e.Time); age > resetSpan {
+	if age := r.c.now().Add(r.st.ClockOffset).Sub(e.Time); age > resetSpan {
 		return r.signReset(ctx, time.Time{}) // hosts do not accept a reset of this age
 	}
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n := 0; ; n++ {
 		a, err := r.post(ctx, r.callURLs.reset, body)
 		switch {
-		case pointless(err):
+		case isRetryPointless(err):
 			return err
-		case err == nil && !a.inconclusive():
+		case err == nil && !a.isInconclusive():
 			return r.judgeReset(ctx, a)
 		}
 		if n+1 >= r.c.tries() {
@@ -88,16 +88,16 @@ func (r *run) finishReset(ctx context.Context) error {
 	}
 }
 
-func (r *run) judgeReset(ctx context.Context, a answer) error {
+func (r *run) judgeReset(ctx context.Context, a reply) error {
 	r.res.Status = a.status
 	switch {
 	case a.status == 200 && a.ok:
-		r.st.restart()
-		r.res.Reset = true
+		r.st.resetChains()
+		r.res.IsReset = true
 		r.asked = map[identity.Hash]bool{} // the host may know unknown envelopes now
 		return r.save()
 	case a.status == 200:
-		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.shown())
+		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.safeDetail())
 	case a.status == 409:
 		if r.floorRetries++; r.floorRetries > r.c.tries() {
 			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
@@ -121,16 +121,16 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 		return err
 	}
 	if strings.HasPrefix(a.detail, "stale_reset_request") { // the reference does not report its time
-		return problem.New(problem.Clock, "%s refused the reset as signed too far off its clock (%s): set the clock of this machine, then run the same command again", r.t.Name, a.shown())
+		return problem.New(problem.Clock, "%s refused the reset as signed too far off its clock (%s): set the clock of this machine, then run the same command again", r.t.Name, a.safeDetail())
 	}
-	if a.noEndpoint() {
+	if a.lacksRoute() {
 		return problem.New(problem.NotFound, "%s has no chain reset at %s", r.t.Name, r.callURLs.reset)
 	}
-	return problem.New(kindOf(a), "%s refused the reset (%d): %s", r.t.Name, a.status, a.shown())
+	return problem.New(kindOf(a), "%s refused the reset (%d): %s", r.t.Name, a.status, a.safeDetail())
 }
 
 func (r *run) resetOpen(cause error) error {
-	if !r.sent {
+	if !r.maySent {
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, the reset was not sent; it is kept: the same command again sends it", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not confirmed the reset; it is kept: the same command again resumes it", r.t.Name)

@@ -27,24 +27,24 @@ type State struct {
 	// Sent contains every envelope signed for the sequence number after Request, the oldest first.
 	// The envelope that the host accepted is recognized by its hash.
 	Sent []envelope.Envelope
-	// Old contains overtaken envelopes, which are asked for but never resent.
-	Old []envelope.Envelope
-	// Live contains envelopes that the host does not know but may still accept: a call refused as
+	// Overtaken contains overtaken envelopes, which are asked for but never resent.
+	Overtaken []envelope.Envelope
+	// Acceptable contains envelopes that the host does not know but may still accept: a call refused as
 	// signed ahead of the clock, or a first call later than the floor. They are asked for after the
 	// next settlement.
-	Live []envelope.Envelope
+	Acceptable []envelope.Envelope
 	// Reset is a signed chain reset that is not confirmed.
 	Reset *envelope.Envelope
 
-	// Job is the idempotency key of all envelopes of the call in hand. It is empty when the call
+	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty when the call
 	// was handed over, refused or given up.
-	Job string
+	CallKey string
 
-	Signed time.Time     // latest time ever signed for this target
-	Ahead  time.Duration // lead of the host's clock over ours, as the host reported it
+	LastSigned  time.Time     // latest time ever signed for this target
+	ClockOffset time.Duration // lead of the host's clock over ours, as the host reported it
 
-	Bound bool  // whether the target has bound an answer to its request, and so must always do so
-	Lost  int64 // number of accepted calls with lost answers, which may be gaps (PROTOCOL §23 A9)
+	BindsAnswers bool  // whether the target has bound an answer to its request, and so must always do so
+	LostAnswers  int64 // number of accepted calls with lost answers, which may be gaps (PROTOCOL §23 A9)
 
 	// Thread is the context id of the last signed call that had one and whose Caller.Thread was not
 	// AnyThread, or "".
@@ -55,7 +55,7 @@ type State struct {
 
 	// Late contains outcomes that were learned but not handed over: of the call in hand, in case of
 	// a crash before it returns, and of calls that were given up.
-	Late []Late
+	Late []LateOutcome
 }
 
 // Fate is the outcome of a call.
@@ -69,8 +69,8 @@ const (
 	AnswerLost Fate = "lost"       // accepted by a host that cannot return the answer
 )
 
-// Late is the outcome of a call.
-type Late struct {
+// LateOutcome is the outcome of a call.
+type LateOutcome struct {
 	Request   envelope.Envelope
 	Fate      Fate
 	Detail    string             // the host's reason for a missing answer
@@ -94,11 +94,11 @@ const maxAnswered = 16
 // LastAnswered returns the newest answered call with a sequence number, or with number 0 the newest. A
 // state of an earlier program knows only its last settled call, which may have no answer.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
-	known := s.Answered
-	if len(known) == 0 && s.Request.Seq > 0 {
-		known = []Point{s.Request}
+	points := s.Answered
+	if len(points) == 0 && s.Request.Seq > 0 {
+		points = []Point{s.Request}
 	}
-	for _, p := range slices.Backward(known) {
+	for _, p := range slices.Backward(points) {
 		if seq == 0 || p.Seq == seq {
 			return p, true
 		}
@@ -107,11 +107,11 @@ func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 }
 
 func (s *State) jobEnvelope() *envelope.Envelope {
-	if s.Job == "" {
+	if s.CallKey == "" {
 		return nil
 	}
 	for i := len(s.Sent) - 1; i >= 0; i-- {
-		if s.Sent[i].IdempotencyKey == s.Job {
+		if s.Sent[i].IdempotencyKey == s.CallKey {
 			return &s.Sent[i]
 		}
 	}
@@ -119,15 +119,15 @@ func (s *State) jobEnvelope() *envelope.Envelope {
 }
 
 func (s *State) anyJobEnvelope() *envelope.Envelope {
-	if e := s.jobEnvelope(); e != nil || s.Job == "" {
+	if e := s.jobEnvelope(); e != nil || s.CallKey == "" {
 		return e
 	}
 	if l := s.outcome(); l != nil {
 		return &l.Request
 	}
-	for _, list := range [][]envelope.Envelope{s.Live, s.Old} {
+	for _, list := range [][]envelope.Envelope{s.Acceptable, s.Overtaken} {
 		for i := range list {
-			if list[i].IdempotencyKey == s.Job {
+			if list[i].IdempotencyKey == s.CallKey {
 				return &list[i]
 			}
 		}
@@ -135,8 +135,8 @@ func (s *State) anyJobEnvelope() *envelope.Envelope {
 	return nil
 }
 
-func (s *State) nextNamed(h identity.Hash) *envelope.Envelope {
-	for _, list := range [][]envelope.Envelope{s.Sent, s.Live} {
+func (s *State) findNext(h identity.Hash) *envelope.Envelope {
+	for _, list := range [][]envelope.Envelope{s.Sent, s.Acceptable} {
 		for i := range list {
 			if list[i].Seq == s.Request.Seq+1 && list[i].Hash() == h {
 				return &list[i]
@@ -146,8 +146,8 @@ func (s *State) nextNamed(h identity.Hash) *envelope.Envelope {
 	return nil
 }
 
-func (s *State) listed(h identity.Hash) *envelope.Envelope {
-	for _, list := range [][]envelope.Envelope{s.Sent, s.Live, s.Old} {
+func (s *State) findListed(h identity.Hash) *envelope.Envelope {
+	for _, list := range [][]envelope.Envelope{s.Sent, s.Acceptable, s.Overtaken} {
 		for i := range list {
 			if list[i].Hash() == h {
 				return &list[i]
@@ -166,61 +166,61 @@ func (s *State) settle(call Point, rsp *Point) {
 }
 
 func (s *State) retire(h identity.Hash) {
-	rest := slices.Concat(s.Old, s.Sent, s.Live)
-	s.Old = without(rest, h)
-	s.Sent, s.Live = nil, nil
+	rest := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
+	s.Overtaken = removeEnvelope(rest, h)
+	s.Sent, s.Acceptable = nil, nil
 }
 
-func (s *State) drop(h identity.Hash) { s.Old = without(s.Old, h) }
+func (s *State) drop(h identity.Hash) { s.Overtaken = removeEnvelope(s.Overtaken, h) }
 
-func (s *State) outcome() *Late {
+func (s *State) outcome() *LateOutcome {
 	for i := range s.Late {
-		if s.Job != "" && s.Late[i].Request.IdempotencyKey == s.Job {
+		if s.CallKey != "" && s.Late[i].Request.IdempotencyKey == s.CallKey {
 			return &s.Late[i]
 		}
 	}
 	return nil
 }
 
-func (s *State) restart() {
+func (s *State) resetChains() {
 	s.retire(identity.Hash{})
-	s.Request, s.Response, s.Reset, s.Lost = Point{}, Point{}, nil, 0
+	s.Request, s.Response, s.Reset, s.LostAnswers = Point{}, Point{}, nil, 0
 }
 
 func (s *State) moveToLive(h identity.Hash) {
 	for _, e := range s.Sent {
 		if e.Hash() == h {
-			s.Live = append(slices.Clone(s.Live), e)
+			s.Acceptable = append(slices.Clone(s.Acceptable), e)
 		}
 	}
-	s.Sent = without(s.Sent, h)
+	s.Sent = removeEnvelope(s.Sent, h)
 }
 
-func (s *State) stamp(now time.Time) time.Time {
-	t := now.Add(s.Ahead).UTC().Truncate(time.Microsecond)
+func (s *State) nextSignTime(now time.Time) time.Time {
+	t := now.Add(s.ClockOffset).UTC().Truncate(time.Microsecond)
 	// A time must be later than all earlier signed times.
-	if least := s.Signed.Add(time.Microsecond); !s.Signed.IsZero() && t.Before(least) {
+	if least := s.LastSigned.Add(time.Microsecond); !s.LastSigned.IsZero() && t.Before(least) {
 		t = least
 	}
 	return t
 }
 
 func (s *State) noteSigned(t time.Time) {
-	if t.After(s.Signed) {
-		s.Signed = t
+	if t.After(s.LastSigned) {
+		s.LastSigned = t
 	}
 }
 
-// correct sets the difference to the host's clock. Corrections are never added, because two
+// setClockOffset sets the difference to the host's clock. Corrections are never added, because two
 // corrections of one error would double it.
-func (s *State) correct(host, now time.Time) {
-	s.Ahead = host.Sub(now).Truncate(time.Microsecond)
-	if s.Signed.After(host) {
-		s.Signed = host
+func (s *State) setClockOffset(host, now time.Time) {
+	s.ClockOffset = host.Sub(now).Truncate(time.Microsecond)
+	if s.LastSigned.After(host) {
+		s.LastSigned = host
 	}
 }
 
-func without(list []envelope.Envelope, h identity.Hash) []envelope.Envelope {
+func removeEnvelope(list []envelope.Envelope, h identity.Hash) []envelope.Envelope {
 	var out []envelope.Envelope
 	for _, e := range list {
 		if h.IsZero() || e.Hash() != h {

@@ -25,10 +25,10 @@ func (s *State) AppendJSON(dst []byte) []byte {
 	dst = appendPoint(append(dst, ",\n\"request\": "...), s.Request)
 	dst = appendPoint(append(dst, ",\n\"response\": "...), s.Response)
 	dst = appendList(append(dst, ",\n\"sent\": "...), s.Sent)
-	dst = appendList(append(dst, ",\n\"live\": "...), s.Live)
-	dst = appendList(append(dst, ",\n\"old\": "...), s.Old)
+	dst = appendList(append(dst, ",\n\"live\": "...), s.Acceptable)
+	dst = appendList(append(dst, ",\n\"old\": "...), s.Overtaken)
 	dst = appendEnvelope(append(dst, ",\n\"reset\": "...), s.Reset)
-	dst = canon.AppendString(append(dst, ",\n\"job\": "...), s.Job)
+	dst = canon.AppendString(append(dst, ",\n\"job\": "...), s.CallKey)
 	if s.Thread != "" {
 		dst = canon.AppendString(append(dst, ",\n\"thread\": "...), s.Thread)
 	}
@@ -43,12 +43,12 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		dst = append(dst, ']')
 	}
 	dst = append(dst, ",\n\"signed\": "...)
-	if s.Signed.IsZero() {
+	if s.LastSigned.IsZero() {
 		dst = append(dst, "null"...)
 	} else {
-		dst = append(canon.AppendTime(append(dst, '"'), s.Signed), '"')
+		dst = append(canon.AppendTime(append(dst, '"'), s.LastSigned), '"')
 	}
-	dst = fmt.Appendf(dst, ",\n\"ahead_us\": %d,\n\"bound\": %t,\n\"lost\": %d,\n\"late\": [", s.Ahead.Microseconds(), s.Bound, s.Lost)
+	dst = fmt.Appendf(dst, ",\n\"ahead_us\": %d,\n\"bound\": %t,\n\"lost\": %d,\n\"late\": [", s.ClockOffset.Microseconds(), s.BindsAnswers, s.LostAnswers)
 	for i, l := range s.Late {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -96,7 +96,7 @@ func appendList(dst []byte, list []envelope.Envelope) []byte {
 func DecodeState(data []byte) (State, error) {
 	s, err := decodeState(data)
 	if err != nil {
-		return State{}, &problem.Error{Kind: problem.Damaged, Detail: "call state: " + problem.Of(err).Text(), Err: errors.Unwrap(err)}
+		return State{}, &problem.Error{Kind: problem.Damaged, Detail: "call state: " + problem.AsError(err).Text(), Err: errors.Unwrap(err)}
 	}
 	return s, nil
 }
@@ -148,13 +148,13 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 	case "sent":
 		s.Sent, err = decodeList(d)
 	case "live":
-		s.Live, err = decodeList(d)
+		s.Acceptable, err = decodeList(d)
 	case "old":
-		s.Old, err = decodeList(d)
+		s.Overtaken, err = decodeList(d)
 	case "reset":
 		s.Reset, err = decodeEnvelope(d)
 	case "job":
-		s.Job, err = d.String()
+		s.CallKey, err = d.String()
 	case "thread":
 		s.Thread, err = d.String()
 	case "answered":
@@ -169,20 +169,20 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 		}
 		var text string
 		if text, err = d.String(); err == nil {
-			s.Signed, err = canon.ParseTime(text)
+			s.LastSigned, err = canon.ParseTime(text)
 		}
 	case "ahead_us":
 		var n int64
 		if n, err = d.Int64(); err == nil {
-			s.Ahead = time.Duration(n) * time.Microsecond
-			if s.Ahead.Abs() > maxSkew || n != s.Ahead.Microseconds() {
+			s.ClockOffset = time.Duration(n) * time.Microsecond
+			if s.ClockOffset.Abs() > maxSkew || n != s.ClockOffset.Microseconds() {
 				err = problem.Invalid(key, "at most an hour", strconv.FormatInt(n, 10))
 			}
 		}
 	case "bound":
-		s.Bound, err = d.Bool()
+		s.BindsAnswers, err = d.Bool()
 	case "lost":
-		s.Lost, err = d.Int64()
+		s.LostAnswers, err = d.Int64()
 	case "late":
 		err = d.Array(func(int) error {
 			l, err := decodeLate(d)
@@ -201,7 +201,7 @@ func (s *State) check() error {
 			return problem.Invalid("seq", "a sequence number and its hash", strconv.FormatInt(p.Seq, 10))
 		}
 	}
-	lists := [][]envelope.Envelope{s.Sent, s.Live, s.Old}
+	lists := [][]envelope.Envelope{s.Sent, s.Acceptable, s.Overtaken}
 	if s.Reset != nil {
 		lists = append(lists, []envelope.Envelope{*s.Reset})
 	}
@@ -215,8 +215,8 @@ func (s *State) check() error {
 			}
 		}
 	}
-	if s.Lost < 0 {
-		return problem.Invalid("lost", "a count", strconv.FormatInt(s.Lost, 10))
+	if s.LostAnswers < 0 {
+		return problem.Invalid("lost", "a count", strconv.FormatInt(s.LostAnswers, 10))
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func decodeList(d *canon.Decoder) (list []envelope.Envelope, err error) {
 	return list, err
 }
 
-func decodeLate(d *canon.Decoder) (l Late, err error) {
+func decodeLate(d *canon.Decoder) (l LateOutcome, err error) {
 	var request *envelope.Envelope
 	err = d.Object(func(key string) (err error) {
 		switch key {

@@ -56,20 +56,20 @@ func TestVectors(t *testing.T) {
 				must(t, s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, Response: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}))
 				s.Close()
 			}
-			res, err := w.Call(t.Context(), dispatch.FromCard(&cd), dispatchtest.Say("x"))
+			res, err := w.Call(t.Context(), dispatch.TargetOfCard(&cd), dispatchtest.Say("x"))
 			if want := c.Expect.Accepted; want != "" {
 				if err != nil || res.ReplyHash.String() != want {
 					t.Errorf("Call() = %v, %v, want %v", res.ReplyHash, err, want)
 				}
 				return
 			}
-			if err == nil || !strings.HasPrefix(problem.Of(err).Text(), withoutPython(c.Expect.Message)) {
+			if err == nil || !strings.HasPrefix(problem.AsError(err).Text(), withoutPython(c.Expect.Message)) {
 				t.Errorf("Call() = %v, want %v", err, c.Expect.Message)
 			}
 			if want := map[string]problem.Kind{"TargetNotFoundError": problem.NotFound}[c.Expect.Error]; want != 0 && !problem.Is(err, want) {
-				t.Errorf("Call() is of kind %v, want %v", problem.Of(err).Kind, want)
+				t.Errorf("Call() is of kind %v, want %v", problem.AsError(err).Kind, want)
 			} else if want == 0 && !problem.Is(err, problem.Untrusted) {
-				t.Errorf("Call() is of kind %v, want %v", problem.Of(err).Kind, problem.Untrusted)
+				t.Errorf("Call() is of kind %v, want %v", problem.AsError(err).Kind, problem.Untrusted)
 			}
 			if strings.HasPrefix(c.Name, "card:") && posts > 0 {
 				t.Errorf("Call() posted %d times with a bad card", posts)
@@ -101,7 +101,7 @@ func once(fault string, n int) func(string, *envelope.Envelope) string {
 func TestAnswerSettlesTheCall(t *testing.T) {
 	w := newWorld(t)
 	w.wire.Fault = func(_ string, e *envelope.Envelope) string {
-		if st := w.state(t); len(st.Sent) != 1 || st.Sent[0].Hash() != e.Hash() || !st.Signed.Equal(e.Time) {
+		if st := w.state(t); len(st.Sent) != 1 || st.Sent[0].Hash() != e.Hash() || !st.LastSigned.Equal(e.Time) {
 			t.Errorf("posted before it was kept: %+v", st)
 		}
 		return ""
@@ -116,7 +116,7 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 		}
 		got := w.state(t)
 		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.ID(), Request: dispatch.Point{Seq: n, Hash: res.RequestHash},
-			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, Signed: res.Request.Time, Bound: true, Answered: answered}
+			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, LastSigned: res.Request.Time, BindsAnswers: true, Answered: answered}
 		if d := cmp.Diff(st, got); d != "" {
 			t.Errorf("state (-want +got):\n%s", d)
 		}
@@ -143,7 +143,7 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 			if got := len(w.wire.Bodies(1)); got != 1 {
 				t.Errorf("%d different bodies were posted, want 1", got)
 			}
-			if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
+			if n := w.host.CountExecuted(res.Request.IdempotencyKey); n != 1 {
 				t.Errorf("executed %d times, want once", n)
 			}
 			w.answers(t, "next")
@@ -159,7 +159,7 @@ func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 	if res.Fate != dispatch.Unanswered || res.Status != 500 || res.Reply != nil {
 		t.Errorf("Call() = %+v", res)
 	}
-	if st := w.state(t); st.Request.Seq != 2 || st.Response.Seq != 1 || len(st.Sent) > 0 || st.Job != "" {
+	if st := w.state(t); st.Request.Seq != 2 || st.Response.Seq != 1 || len(st.Sent) > 0 || st.CallKey != "" {
 		t.Errorf("state = %+v", st)
 	}
 	w.host.Behave = nil
@@ -266,10 +266,10 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 			} else {
 				dispatchtest.WantKind(t, err, kind)
 			}
-			if text := problem.Of(err).Text(); !strings.Contains(text, "not now") || strings.Contains(text, "\x1b") {
+			if text := problem.AsError(err).Text(); !strings.Contains(text, "not now") || strings.Contains(text, "\x1b") {
 				t.Errorf("error = %q, want the host's text without control characters", text)
 			}
-			if st := w.state(t); len(st.Sent) != 1 || st.Job != "" {
+			if st := w.state(t); len(st.Sent) != 1 || st.CallKey != "" {
 				t.Fatalf("state = %+v, want the envelope listed and nothing in hand", st)
 			}
 			w.host.Refuse = nil
@@ -277,12 +277,12 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 			if res.Request.Seq != 1 || res.RequestHash == first.RequestHash || res.Resumed {
 				t.Errorf("Call() = %+v, want another envelope for number 1", res)
 			}
-			if st := w.state(t); len(st.Old) != 1 {
+			if st := w.state(t); len(st.Overtaken) != 1 {
 				t.Fatalf("state = %+v, want the refused envelope listed", st)
 			}
 			res = w.answers(t, "more")
 			wantPaths(t, w, "send", "send", "ask", "send")
-			if st := w.state(t); len(st.Old)+len(st.Live)+len(res.Late) != 0 {
+			if st := w.state(t); len(st.Overtaken)+len(st.Acceptable)+len(res.Late) != 0 {
 				t.Errorf("state = %+v, want nothing listed: the host knows no such envelope", st)
 			}
 		})
@@ -308,7 +308,7 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 		t.Errorf("Late = %+v, want the answer to the first call", res.Late)
 	}
 	wantPaths(t, w, "send", "send", "ask", "ask", "send")
-	if n := w.host.Executed(first.Request.IdempotencyKey); n != 1 {
+	if n := w.host.CountExecuted(first.Request.IdempotencyKey); n != 1 {
 		t.Errorf("the first call ran %d times, want once", n)
 	}
 }
@@ -332,17 +332,17 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	// The other device resets. Its clock is slow, so the floor is below what
 	// was refused.
 	other.resets(t)
-	w.setState(t, func(st *dispatch.State) { st.Old, st.Sent, st.Job = st.Sent, nil, "" })
+	w.setState(t, func(st *dispatch.State) { st.Overtaken, st.Sent, st.CallKey = st.Sent, nil, "" })
 	w.answers(t, "new")
 	for _, s := range w.wire.Log[len(w.wire.Log)-2:] {
 		if s.Envelope.Hash() == refused.RequestHash && strings.HasSuffix(s.Path, "send") {
 			t.Error("the old envelope was sent again")
 		}
 	}
-	if n := w.host.Executed(refused.Request.IdempotencyKey); n != 0 {
+	if n := w.host.CountExecuted(refused.Request.IdempotencyKey); n != 0 {
 		t.Errorf("the refused call ran %d times", n)
 	}
-	if st := w.state(t); len(st.Live) != 0 || len(st.Old) != 1 {
+	if st := w.state(t); len(st.Acceptable) != 0 || len(st.Overtaken) != 1 {
 		t.Errorf("state = %+v, want it asked for again: it is later than the floor and may still be accepted", st)
 	}
 }
@@ -392,7 +392,7 @@ func TestGivenUpCallThatNeverArrivedIsOvertaken(t *testing.T) {
 	w.wire.Fault = once("request lost", dispatch.DefaultTries)
 	w.fails(t, "one", problem.Pending)
 	res := w.answers(t, "two")
-	if st := w.state(t); res.Request.Seq != 1 || len(st.Old) != 1 {
+	if st := w.state(t); res.Request.Seq != 1 || len(st.Overtaken) != 1 {
 		t.Errorf("Call() took %d, state %+v, want number 1 and the other listed", res.Request.Seq, st)
 	}
 }
@@ -434,7 +434,7 @@ func TestMovedChain(t *testing.T) {
 		w.AutoReset = true
 		res := w.answers(t, "two")
 		wantPaths(t, w, "send", "reset", "ask", "send")
-		if !res.Reset || res.Request.Seq != 1 || res.ReplySeq != 1 {
+		if !res.IsReset || res.Request.Seq != 1 || res.ReplySeq != 1 {
 			t.Errorf("Call() = %+v, want a new chain", res)
 		}
 	})
@@ -532,19 +532,19 @@ func TestClock(t *testing.T) {
 		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
 		w.answers(t, "hi")
 		wantPaths(t, w, "send", "send")
-		if st := w.state(t); st.Ahead != -10*time.Minute || len(st.Old) != 1 {
+		if st := w.state(t); st.ClockOffset != -10*time.Minute || len(st.Overtaken) != 1 {
 			t.Errorf("state = %+v, want the correction and the refused envelope listed", st)
 		}
 		w.answers(t, "more")
 		wantPaths(t, w, "send", "send", "ask", "send")
-		if st := w.state(t); len(st.Old) != 1 {
+		if st := w.state(t); len(st.Overtaken) != 1 {
 			t.Errorf("state = %+v, want it still listed: its time has not come", st)
 		}
 		w.clock.Add(time.Hour)
 		for range 3 {
 			w.answers(t, "more")
 		}
-		if st := w.state(t); len(st.Old)+len(st.Live) != 0 {
+		if st := w.state(t); len(st.Overtaken)+len(st.Acceptable) != 0 {
 			t.Errorf("state = %+v, want it gone: the floor has passed it", st)
 		}
 	})
@@ -569,7 +569,7 @@ func TestClock(t *testing.T) {
 			return ""
 		}
 		res := w.answers(t, "hi")
-		if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
+		if n := w.host.CountExecuted(res.Request.IdempotencyKey); n != 1 {
 			t.Errorf("the call ran %d times, want once", n)
 		}
 	})
@@ -595,8 +595,8 @@ func TestClockForAPerson(t *testing.T) {
 		w.Now = w.clock.Now
 		w.clock.Add(time.Hour)
 		w.resets(t)
-		if st := w.state(t); st.Ahead != 0 {
-			t.Errorf("Ahead = %v, want 0", st.Ahead)
+		if st := w.state(t); st.ClockOffset != 0 {
+			t.Errorf("Ahead = %v, want 0", st.ClockOffset)
 		}
 	})
 	t.Run("a host that lies about a floor does not move it", func(t *testing.T) {
@@ -605,7 +605,7 @@ func TestClockForAPerson(t *testing.T) {
 			return 409, []byte(`{"detail":"x","code":"floor","floor":"9999-12-31T00:00:00+00:00","expected_seq":1}`), nil
 		})
 		w.fails(t, "hi", problem.Clock)
-		if st := w.state(t); st.Signed.Year() == 9999 {
+		if st := w.state(t); st.LastSigned.Year() == 9999 {
 			t.Error("the lie was taken over")
 		}
 	})
@@ -675,14 +675,14 @@ func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 		w.fails(t, "hi", problem.NotAccepting)
 	}
 	w.fails(t, "hi", problem.Conflict, "ask for their outcomes", "by a reset")
-	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
+	if _, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}
 	w.host.Refuse = nil
 	w.AutoReset = true
 	w.answers(t, "hi")
-	if st := w.state(t); len(st.Sent)+len(st.Old)+len(st.Live) != 0 {
-		t.Errorf("%d envelopes are listed after the reset", len(st.Sent)+len(st.Old)+len(st.Live))
+	if st := w.state(t); len(st.Sent)+len(st.Overtaken)+len(st.Acceptable) != 0 {
+		t.Errorf("%d envelopes are listed after the reset", len(st.Sent)+len(st.Overtaken)+len(st.Acceptable))
 	}
 }
 
@@ -745,7 +745,7 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 		dispatchtest.WantKind(t, err, kind, "it is kept")
 		w.clock.Add(10 * time.Minute) // too old by now: signed again
 		res, err := w.Reset(t.Context(), w.host.Target())
-		if err != nil || !res.Reset || w.state(t).Reset != nil {
+		if err != nil || !res.IsReset || w.state(t).Reset != nil {
 			t.Errorf("Reset() = %+v, %v, want it finished", res, err)
 		}
 	}

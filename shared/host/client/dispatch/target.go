@@ -41,11 +41,11 @@ type Target struct {
 	Address string
 }
 
-func FromCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
+func TargetOfCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
 
-// checked performs steps 1 and 2 of PROTOCOL §16, which need no network, and returns t with the
+// validate performs steps 1 and 2 of PROTOCOL §16, which need no network, and returns t with the
 // values that follow from the card.
-func (t Target) checked(self identity.ID) (Target, error) {
+func (t Target) validate(self identity.ID) (Target, error) {
 	if t.Card != nil {
 		if t.ID.IsZero() {
 			t.ID = t.Card.VacantID
@@ -82,12 +82,12 @@ func callURLsOf(t *Target) (callURLs, error) {
 	if err != nil {
 		return callURLs{}, err
 	}
-	at := func(path string) string { return outbound.ReplaceSuffix(u, sendPath, path).String() }
+	urlAt := func(path string) string { return outbound.ReplaceSuffix(u, sendPath, path).String() }
 	stream := "/"
 	if !strings.Contains(u.Path, "/v/") { // address of the host itself
 		stream = "/v/" + t.ID.String() + "/"
 	}
-	return callURLs{send: t.URL, ask: at(askPath), reset: at(resetPath), stream: at(stream)}, nil
+	return callURLs{send: t.URL, ask: urlAt(askPath), reset: urlAt(resetPath), stream: urlAt(stream)}, nil
 }
 
 // SendURL returns the URL to post to for a URL that a person typed. It appends /a2a/message/send
@@ -162,11 +162,11 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	}
 	if status != 200 {
 		a := readAnswer(status, body)
-		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.shown())
+		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.safeDetail())
 	}
 	c, memory, err := parseCardAnswer(body)
 	if err != nil {
-		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.Of(err).Text())
+		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.AsError(err).Text())
 	}
 	if id, ok := IDInPath(u.Path); ok && id != c.VacantID {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
@@ -192,7 +192,7 @@ func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	err = d.Document(func(key string) (err error) {
 		switch key {
 		case "memory":
-			memory, err = lax(d, canon.Bool, d.Bool)
+			memory, err = decodeOptional(d, canon.Bool, d.Bool)
 		case "vacant_id":
 			id, err = d.String()
 		case "capability_card_blob_hex":

@@ -31,28 +31,28 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 	if p.bound && e.IdempotencyKey != envelope.ReplyKey(h) {
 		return proof{}, problem.New(problem.Untrusted, "the answer is to another request: its key is %.80q, this request is %s", e.IdempotencyKey, h)
 	}
-	if !p.bound && s.Bound {
+	if !p.bound && s.BindsAnswers {
 		return proof{}, problem.New(problem.Untrusted, "the answer does not name its request %s, though this target has done so before", h)
 	}
 	return p, nil
 }
 
-// follow performs step 10: the answer must be the next one of the response chain. A host that never
+// checkNext performs step 10: the answer must be the next one of the response chain. A host that never
 // bound an answer may have used one number for each lost answer (PROTOCOL §23 A9).
-func (s *State) follow(e *envelope.Envelope, p *proof) error {
+func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
-	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.Bound && gap <= s.Lost {
+	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.BindsAnswers && gap <= s.LostAnswers {
 		p.missed = gap
 		return nil
 	}
-	if err := tip.Fit(e); err != nil {
-		return &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
+	if err := tip.CheckNext(e); err != nil {
+		return &problem.Error{Kind: problem.Untrusted, Detail: problem.AsError(err).Text()}
 	}
 	return nil
 }
 
-func (s *State) accept(call Point, p proof) {
+func (s *State) recordAnswer(call Point, p proof) {
 	s.settle(call, &p.at)
-	s.Bound = s.Bound || p.bound
-	s.Lost -= p.missed
+	s.BindsAnswers = s.BindsAnswers || p.bound
+	s.LostAnswers -= p.missed
 }

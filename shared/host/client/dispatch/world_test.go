@@ -100,7 +100,7 @@ func (w *world) fails(t testing.TB, text string, kind problem.Kind, says ...stri
 // resets resets the chain.
 func (w *world) resets(t testing.TB) {
 	t.Helper()
-	if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
+	if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.IsReset {
 		t.Fatalf("Reset() = %+v, %v", res, err)
 	}
 }

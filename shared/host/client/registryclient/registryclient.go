@@ -25,7 +25,7 @@ import (
 // MaxAnswer is the size limit of a registry's answer.
 const MaxAnswer = 8 << 20
 
-// Transport sends one request, for example outbound.Acting on a host or dispatch.HTTP on a person's
+// Transport sends one request, for example outbound.ActorClient on a host or dispatch.HTTP on a person's
 // machine. It returns every answer as a Reply. Errors are problems, of kind Unavailable if the
 // request was not sent. A Transport is safe for concurrent use.
 type Transport interface {
@@ -55,7 +55,7 @@ func CheckURL(base string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
 	b, err := c.fetch(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 	return c.read(b, path, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, query url.Values, body, into any) error {
+func (c *Client) postJSON(ctx context.Context, path string, query url.Values, body, into any) error {
 	var sent []byte
 	if body != nil {
 		var err error
@@ -78,18 +78,18 @@ func (c *Client) post(ctx context.Context, path string, query url.Values, body, 
 	return c.read(b, path, into)
 }
 
-// Raw reads a route whose answer is not JSON, for example a checkpoint.
-func (c *Client) Raw(ctx context.Context, path string, query url.Values) ([]byte, error) {
+// GetRaw reads a route whose answer is not JSON, for example a checkpoint.
+func (c *Client) GetRaw(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	return c.fetch(ctx, http.MethodGet, path, query, nil)
 }
 
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.get(ctx, path, query, into)
+	return c.getJSON(ctx, path, query, into)
 }
 
 // Post sends JSON to a route. If into is nil, Post ignores the answer.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
-	return c.post(ctx, path, nil, body, into)
+	return c.postJSON(ctx, path, nil, body, into)
 }
 
 func (c *Client) fetch(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
@@ -114,7 +114,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 		return nil, err
 	}
 	if reply.Status < 200 || reply.Status > 299 {
-		return nil, refusal(u.Host, &reply)
+		return nil, statusError(u.Host, &reply)
 	}
 	return reply.Body, nil
 }
@@ -151,7 +151,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 
-func refusal(host string, r *outbound.Reply) error {
+func statusError(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
 		Error  string          `json:"error"` // of routes for reviews of the reference
@@ -169,14 +169,14 @@ func refusal(host string, r *outbound.Reply) error {
 		detail = body.Error // the detail may be a framework's list of validation errors
 	}
 	// The reference sends no code. The status then determines the kind.
-	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
+	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, printable(detail))
 	if body.Field != "" {
-		p.Field = shown(body.Field)
+		p.Field = printable(body.Field)
 	}
 	return p
 }
 
-func shown(detail string) string {
+func printable(detail string) string {
 	detail = strings.Map(func(r rune) rune { // formatted without control characters of terminals
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1

@@ -99,7 +99,7 @@ func TestARefusalOfARegistryHasItsKindAndNoTricks(t *testing.T) {
 			if !problem.Is(err, tt.want) || !errors.As(err, &status) || status.Status != tt.status {
 				t.Errorf("Card() = %v, want %v of status %d", err, tt.want, tt.status)
 			}
-			if text := problem.Of(err).Text(); !strings.Contains(text, tt.text) || len(text) > 500 {
+			if text := problem.AsError(err).Text(); !strings.Contains(text, tt.text) || len(text) > 500 {
 				t.Errorf("text = %.600q, want %q in it", text, tt.text)
 			}
 		})
@@ -108,8 +108,8 @@ func TestARefusalOfARegistryHasItsKindAndNoTricks(t *testing.T) {
 
 func TestARefusalOfARegistryNamesTheField(t *testing.T) {
 	c, _ := client(says(400, `{"detail":"rule: expected one","code":"malformed","field":"ru\u001ble"}`))
-	if _, err := c.Card(t.Context(), keyOf(t, 1).ID()); problem.Of(err).Field != "rule" {
-		t.Errorf("Card() = %v of field %q, want rule", err, problem.Of(err).Field)
+	if _, err := c.Card(t.Context(), keyOf(t, 1).ID()); problem.AsError(err).Field != "rule" {
+		t.Errorf("Card() = %v of field %q, want rule", err, problem.AsError(err).Field)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestAnAnswerThatCannotBeReadIsNone(t *testing.T) {
 		"a lone surrogate": `{"status":"\ud800"}`,
 	} {
 		c, _ := client(says(200, body))
-		if m, err := c.Card(t.Context(), id); !problem.Is(err, problem.Untrusted) || !cmp.Equal(m, HaloMatch{}) {
+		if m, err := c.Card(t.Context(), id); !problem.Is(err, problem.Untrusted) || !cmp.Equal(m, Match{}) {
 			t.Errorf("%s: Card() = %+v, %v, want untrusted", name, m, err)
 		}
 	}
@@ -169,16 +169,16 @@ func TestACardIsHandedOutOnlyIfItsVacantSignedIt(t *testing.T) {
 	forged.CapabilityText = "rob"
 	blob := func(c *card.Card) string { return hex.EncodeToString(c.Blob()) }
 	for name, tt := range map[string]struct {
-		m  HaloMatch
+		m  Match
 		ok bool
 	}{
-		"its own":             {HaloMatch{ID: key.ID(), CardBlob: blob(&good)}, true},
-		"in the SDK's member": {HaloMatch{ID: key.ID(), CapabilityCard: blob(&good)}, true},
-		"another's":           {HaloMatch{ID: other.ID(), CardBlob: blob(&good)}, false},
-		"altered":             {HaloMatch{ID: key.ID(), CardBlob: blob(&forged)}, false},
-		"none":                {HaloMatch{ID: key.ID()}, false},
-		"no hex":              {HaloMatch{ID: key.ID(), CardBlob: "zz"}, false},
-		"no card":             {HaloMatch{ID: key.ID(), CardBlob: "7b7d"}, false},
+		"its own":             {Match{ID: key.ID(), CardBlob: blob(&good)}, true},
+		"in the SDK's member": {Match{ID: key.ID(), CapabilityCard: blob(&good)}, true},
+		"another's":           {Match{ID: other.ID(), CardBlob: blob(&good)}, false},
+		"altered":             {Match{ID: key.ID(), CardBlob: blob(&forged)}, false},
+		"none":                {Match{ID: key.ID()}, false},
+		"no hex":              {Match{ID: key.ID(), CardBlob: "zz"}, false},
+		"no card":             {Match{ID: key.ID(), CardBlob: "7b7d"}, false},
 	} {
 		if c, err := tt.m.Verified(); (err == nil) != tt.ok || err != nil && !problem.Is(err, problem.Untrusted) {
 			t.Errorf("%s: Verified() = %v, %v, want ok %t", name, c.VacantID, err, tt.ok)
@@ -224,20 +224,20 @@ func TestTheNextCountIsReadOffOnesOwnEvents(t *testing.T) {
 	payload := string(event.RegisterPayload(hash, 1, me, lifecycle.Public))
 	for name, tt := range map[string]struct {
 		log  string
-		want Standing
+		want KeyState
 		bad  bool
 	}{
-		"never there":        {`[]`, Standing{NextSeq: 1}, false},
-		"a card":             {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}), Standing{NextSeq: 2, Card: hash}, false},
-		"others about it":    {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}, Event{Seq: 9, ActorSeq: 500, Type: "review", Actor: other}), Standing{NextSeq: 2, Card: hash}, false},
-		"revoked":            {logOf(me, Event{Seq: 7, ActorSeq: 3, Type: "revoke"}), Standing{NextSeq: 4, Revoked: true}, false},
-		"of another's card":  {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: string(event.RegisterPayload(hash, 1, other, lifecycle.Public))}), Standing{NextSeq: 2}, false},
-		"a count of nothing": {logOf(me, Event{Seq: 7, ActorSeq: -1}), Standing{}, true},
-		"a count beyond all": {logOf(me, Event{Seq: 7, ActorSeq: event.MaxActorSeq}), Standing{}, true},
-		"not in order":       {logOf(me, Event{Seq: 7, ActorSeq: 1}, Event{Seq: 7, ActorSeq: 2}), Standing{}, true},
+		"never there":        {`[]`, KeyState{NextSeq: 1}, false},
+		"a card":             {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}), KeyState{NextSeq: 2, Card: hash}, false},
+		"others about it":    {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}, Event{Seq: 9, ActorSeq: 500, Type: "review", Actor: other}), KeyState{NextSeq: 2, Card: hash}, false},
+		"revoked":            {logOf(me, Event{Seq: 7, ActorSeq: 3, Type: "revoke"}), KeyState{NextSeq: 4, Revoked: true}, false},
+		"of another's card":  {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: string(event.RegisterPayload(hash, 1, other, lifecycle.Public))}), KeyState{NextSeq: 2}, false},
+		"a count of nothing": {logOf(me, Event{Seq: 7, ActorSeq: -1}), KeyState{}, true},
+		"a count beyond all": {logOf(me, Event{Seq: 7, ActorSeq: event.MaxActorSeq}), KeyState{}, true},
+		"not in order":       {logOf(me, Event{Seq: 7, ActorSeq: 1}, Event{Seq: 7, ActorSeq: 2}), KeyState{}, true},
 	} {
 		c, _ := client(says(200, tt.log))
-		got, err := c.Standing(t.Context(), me)
+		got, err := c.KeyState(t.Context(), me)
 		if tt.bad && problem.Is(err, problem.Untrusted) {
 			continue
 		}
@@ -258,7 +258,7 @@ func TestALogWithoutAnEndIsLeft(t *testing.T) {
 		}
 		return outbound.Reply{Status: 200, Body: []byte(logOf(me, events...))}, nil
 	})
-	if _, err := c.Standing(t.Context(), me); !problem.Is(err, problem.Untrusted) || len(s.asked) != maxPages {
+	if _, err := c.KeyState(t.Context(), me); !problem.Is(err, problem.Untrusted) || len(s.asked) != maxPages {
 		t.Errorf("Standing() = %v after %d pages, want untrusted after %d", err, len(s.asked), maxPages)
 	}
 }
@@ -285,14 +285,14 @@ func TestAPublishWhoseOutcomeIsUnknownIsSentAgainAsItWas(t *testing.T) {
 	if len(s.asked) != 4 || !bytes.Equal(s.asked[1].Body, s.asked[2].Body) || !bytes.Equal(s.asked[2].Body, s.asked[3].Body) {
 		t.Errorf("asked %d times, want the same bytes three times after the log", len(s.asked))
 	}
-	var sent Halo
+	var sent Publication
 	if err := json.Unmarshal(s.asked[1].Body, &sent); err != nil {
 		t.Fatal(err)
 	}
 	sig, _ := hex.DecodeString(sent.Signature)
 	e := event.Event{Type: event.Register, Actor: key.ID(), Key: sent.Key, Time: sent.Time, ActorSeq: 2, Signature: sig,
 		Payload: event.RegisterPayload(next.Hash(), 1, key.ID(), lifecycle.Public)}
-	if follows, ok := event.Replaces(sent.Key); !ok || follows != old.Hash() || !e.Verify() || sent.ActorSeq != 2 {
+	if follows, ok := event.ParseReplacesKey(sent.Key); !ok || follows != old.Hash() || !e.Verify() || sent.ActorSeq != 2 {
 		t.Errorf("sent %+v, want event 2, which says that the card follows %s", sent, old.Hash())
 	}
 }
@@ -339,7 +339,7 @@ func FuzzSearch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, _ := client(says(200, string(body)))
 		p, err := c.Search(t.Context(), Query{})
-		if err != nil && problem.Of(err).Kind == problem.Internal {
+		if err != nil && problem.AsError(err).Kind == problem.Internal {
 			t.Fatalf("Search() = %v, an error of no kind", err)
 		}
 		for i := range p.Matches {

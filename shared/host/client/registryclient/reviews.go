@@ -59,11 +59,11 @@ type Review struct {
 }
 
 func (c *Client) SubmitReview(ctx context.Context, r review.Record) (out ReviewReceipt, err error) {
-	return out, c.post(ctx, "/v1/submit_review", nil, r, &out)
+	return out, c.postJSON(ctx, "/v1/submit_review", nil, r, &out)
 }
 
 func (c *Client) Reputation(ctx context.Context, id identity.ID) (r Reputation, err error) {
-	if err = c.get(ctx, "/v1/reputation/"+id.String(), nil, &r); err == nil && r.ID != id {
+	if err = c.getJSON(ctx, "/v1/reputation/"+id.String(), nil, &r); err == nil && r.ID != id {
 		err = problem.New(problem.Untrusted, "asked for the reputation of %s, the host answered with the reputation of %s", id.Short(), r.ID.Short())
 	}
 	return r, err
@@ -74,7 +74,7 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 	if cursor != "" {
 		v.Set("cursor", cursor)
 	}
-	return h, c.get(ctx, "/v1/reputation_history/"+id.String(), v, &h)
+	return h, c.getJSON(ctx, "/v1/reputation_history/"+id.String(), v, &h)
 }
 
 // Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes the
@@ -85,7 +85,7 @@ func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, e
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err
 	}
-	bad := func(err error) error { return problem.Within(problem.Untrusted, "the reviews of "+id.Short(), err) }
+	bad := func(err error) error { return problem.WithPlace(problem.Untrusted, "the reviews of "+id.Short(), err) }
 	var recounted reputation.Book
 	for cursor := ""; recounted.Rows < out.Rows; {
 		page, err := c.ReputationHistory(ctx, id, cursor, MaxReviews)

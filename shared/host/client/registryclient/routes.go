@@ -11,22 +11,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (c *Client) Publish(ctx context.Context, h Halo) (r Receipt, err error) {
-	return r, c.post(ctx, "/v1/halo", nil, h, &r)
+func (c *Client) Publish(ctx context.Context, h Publication) (r Receipt, err error) {
+	return r, c.postJSON(ctx, "/v1/halo", nil, h, &r)
 }
 
 func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
-	return r, c.post(ctx, "/v1/revoke_halo", nil, v, &r)
+	return r, c.postJSON(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
 // Card returns a vacant by id, in any state. It rejects an answer for another id. The caller must
 // verify the card.
-func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err error) {
-	if err := c.get(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
-		return HaloMatch{}, err
+func (c *Client) Card(ctx context.Context, id identity.ID) (m Match, err error) {
+	if err := c.getJSON(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
+		return Match{}, err
 	}
 	if m.ID != id {
-		return HaloMatch{}, problem.New(problem.Untrusted, "asked for %s, the registry answered with %s", id.Short(), m.ID.Short())
+		return Match{}, problem.New(problem.Untrusted, "asked for %s, the registry answered with %s", id.Short(), m.ID.Short())
 	}
 	return m, nil
 }
@@ -66,7 +66,7 @@ func (q *Query) values() url.Values {
 // has a StatusError of 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
-	if err := c.get(ctx, "/v1/search", q.values(), &answer); err != nil {
+	if err := c.getJSON(ctx, "/v1/search", q.values(), &answer); err != nil {
 		return Page{}, err
 	}
 	return answer.page(), nil
@@ -78,7 +78,7 @@ func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Pag
 		v.Set("limit", strconv.Itoa(limit))
 	}
 	var answer rawMatches
-	if err := c.get(ctx, "/v1/search_capability", v, &answer); err != nil {
+	if err := c.getJSON(ctx, "/v1/search_capability", v, &answer); err != nil {
 		return Page{}, err
 	}
 	return (&rawPage{matches: answer}).page(), nil
@@ -97,7 +97,7 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	}
 	// Every registry has this route. Its arguments are in the query string.
 	var answer rawPage
-	if err := c.post(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
+	if err := c.postJSON(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
 		return Page{}, err
 	}
 	return answer.page(), nil
@@ -111,8 +111,8 @@ func (r *rawMatches) UnmarshalCanon(d *canon.Decoder) error {
 		return d.Null()
 	}
 	return d.Array(func(int) error {
-		one, err := d.Raw()
-		*r = append(*r, one)
+		raw, err := d.Raw()
+		*r = append(*r, raw)
 		return err
 	})
 }
@@ -137,9 +137,9 @@ func (r *rawPage) UnmarshalCanon(d *canon.Decoder) error {
 }
 
 func (r *rawPage) page() Page {
-	p := Page{Matches: make([]HaloMatch, 0, len(r.matches)), Next: r.next}
+	p := Page{Matches: make([]Match, 0, len(r.matches)), Next: r.next}
 	for i, raw := range r.matches {
-		var m HaloMatch
+		var m Match
 		err := json.Unmarshal(raw, &m)
 		if err == nil && m.ID.IsZero() {
 			err = problem.Invalid("vacant_id", "an id", "nothing")
@@ -158,7 +158,7 @@ const maxLog = 500
 
 func (c *Client) EventLog(ctx context.Context, id identity.ID, after uint64, limit int) (events []Event, err error) {
 	v := url.Values{"from_seq": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
-	return events, c.get(ctx, "/v1/event_log/"+id.String(), v, &events)
+	return events, c.getJSON(ctx, "/v1/event_log/"+id.String(), v, &events)
 }
 
 // maxPages limits the pages that are read of an endless log.
@@ -200,14 +200,14 @@ func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error
 }
 
 func (c *Client) Event(ctx context.Context, seq uint64) (e Event, err error) {
-	return e, c.get(ctx, "/v1/event/"+strconv.FormatUint(seq, 10), nil, &e)
+	return e, c.getJSON(ctx, "/v1/event/"+strconv.FormatUint(seq, 10), nil, &e)
 }
 
 func (c *Client) Lineage(ctx context.Context, id identity.ID, direction string, depth int) (l Lineage, err error) {
 	v := url.Values{"direction": {direction}, "depth": {strconv.Itoa(depth)}}
-	return l, c.get(ctx, "/v1/lineage/"+id.String(), v, &l)
+	return l, c.getJSON(ctx, "/v1/lineage/"+id.String(), v, &l)
 }
 
 func (c *Client) Revocations(ctx context.Context) (list []Revoked, err error) {
-	return list, c.get(ctx, "/v1/revocation_list", nil, &list)
+	return list, c.getJSON(ctx, "/v1/revocation_list", nil, &list)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Halo is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the card
+// Publication is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the card
 // and of the register event.
-type Halo struct {
+type Publication struct {
 	Card       string               `json:"capability_card_blob_hex" canon:"required"`
 	State      lifecycle.State      `json:"runtime_state" canon:"required"`
 	Visibility lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
@@ -57,8 +57,8 @@ type Revocation struct {
 	Signature string      `json:"event_signature_hex" canon:"required"`
 }
 
-// HaloMatch is one vacant in an answer. The first eight members are those that the reference sends.
-type HaloMatch struct {
+// Match is one vacant in an answer. The first eight members are those that the reference sends.
+type Match struct {
 	ID         identity.ID          `json:"vacant_id"`
 	CardHash   string               `json:"capability_card_hash_hex"`
 	CardSig    string               `json:"capability_card_sig_hex"`
@@ -96,7 +96,7 @@ type HaloMatch struct {
 
 // Verified returns m's card if it is readable, verifies and belongs to m's vacant. All other fields
 // of m are unverified.
-func (m *HaloMatch) Verified() (card.Card, error) {
+func (m *Match) Verified() (card.Card, error) {
 	text := m.CardBlob
 	text = cmp.Or(text, m.CapabilityCard)
 	blob, err := hex.DecodeString(text)
@@ -109,7 +109,7 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 	c, err := card.Parse(blob)
 	switch {
 	case err != nil:
-		return card.Card{}, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read: %s", m.ID.Short(), problem.Of(err).Text())
+		return card.Card{}, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read: %s", m.ID.Short(), problem.AsError(err).Text())
 	case c.VacantID != m.ID:
 		return card.Card{}, problem.New(problem.Untrusted, "the card sent for %s is of %s", m.ID.Short(), c.VacantID.Short())
 	case !c.Verify():
@@ -121,8 +121,8 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 // Page is a page of matches, from GET /v1/search or one of the reference's two routes. Next is the
 // cursor of the next page, or "" on the last page.
 type Page struct {
-	Matches []HaloMatch `json:"matches"`
-	Next    string      `json:"next,omitempty"`
+	Matches []Match `json:"matches"`
+	Next    string  `json:"next,omitempty"`
 	// Dropped contains the errors of unreadable matches, which must not hide the others (PROTOCOL
 	// §23 C3).
 	Dropped []error `json:"-"`
@@ -130,8 +130,8 @@ type Page struct {
 
 // Matches is the answer of POST /v1/query_capability. The second member is the reference's.
 type Matches struct {
-	Matches        []HaloMatch `json:"matches"`
-	NotImplemented []string    `json:"not_implemented_in_p4"`
+	Matches        []Match  `json:"matches"`
+	NotImplemented []string `json:"not_implemented_in_p4"`
 }
 
 // Event is an event of the registry's chain. Subject is always null here, because a vacant's log
@@ -175,7 +175,7 @@ type Revoked struct {
 	Time   int64       `json:"ts"` // signed time in Unix milliseconds
 }
 
-func (m *HaloMatch) DeclaredList() (list []string) {
+func (m *Match) DeclaredList() (list []string) {
 	if json.NewDecoder(strings.NewReader(m.Declared)).Decode(&list) != nil {
 		return nil // unreadable
 	}

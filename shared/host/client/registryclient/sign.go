@@ -31,15 +31,15 @@ type Draft struct {
 
 // Sign signs the register event with the sequence number seq and an idempotency key, and returns
 // the request.
-func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Halo, error) {
+func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Publication, error) {
 	e := event.Event{
 		Type: event.Register, Actor: d.Card.VacantID, Key: key, Time: now.UnixMilli(), ActorSeq: seq,
-		Payload: event.RegisterPayload(d.Card.Hash(), d.Card.HaloVersion, d.Card.VacantID, d.State.Effective(d.Visibility)),
+		Payload: event.RegisterPayload(d.Card.Hash(), d.Card.HaloVersion, d.Card.VacantID, d.State.EffectiveVisibility(d.Visibility)),
 	}
 	if err := e.Sign(ctx, s); err != nil {
-		return Halo{}, err
+		return Publication{}, err
 	}
-	h := Halo{
+	h := Publication{
 		Card: hex.EncodeToString(d.Card.Blob()), State: d.State, Visibility: d.Visibility,
 		BaseModel: d.BaseModel, Family: d.Family, Owner: d.Owner, Version: d.Version, Declared: d.Declared, Parent: d.Parent,
 		Time: e.Time, ActorSeq: seq, Key: key, Signature: hex.EncodeToString(e.Signature),
@@ -50,8 +50,8 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 	return h, nil
 }
 
-// Standing is a vacant's state in a registry, according to the events that it signed.
-type Standing struct {
+// KeyState is a vacant's state in a registry, according to the events that it signed.
+type KeyState struct {
 	NextSeq int64
 	// Card is the hash in the vacant's last register event, or zero.
 	Card identity.Hash
@@ -59,10 +59,10 @@ type Standing struct {
 	Revoked bool
 }
 
-// Standing reads the event log of id. It trusts the registry's numbers, because a wrong number is
+// KeyState reads the event log of id. It trusts the registry's numbers, because a wrong number is
 // rejected at the next event.
-func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error) {
-	s := Standing{NextSeq: 1}
+func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error) {
+	s := KeyState{NextSeq: 1}
 	var bad error
 	err := c.Events(ctx, id, func(e Event) bool {
 		if e.ActorSeq < 1 || e.ActorSeq >= event.MaxActorSeq {
@@ -73,7 +73,7 @@ func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error)
 		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
 		switch signed.Type {
 		case event.Register:
-			if r, err := signed.Registered(); err == nil {
+			if r, err := signed.ParseRegister(); err == nil {
 				s.Card = r.Card
 			}
 		case event.Revoke:
@@ -96,7 +96,7 @@ const tries = 3
 // idempotent.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
-		at, err := c.Standing(ctx, s.ID())
+		standing, err := c.KeyState(ctx, s.ID())
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -104,14 +104,14 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 		if err != nil {
 			return Receipt{}, err
 		}
-		if !at.Card.IsZero() && at.Card != d.Card.Hash() {
-			key = event.ReplacesKeyAt(at.Card, at.NextSeq)
+		if !standing.Card.IsZero() && standing.Card != d.Card.Hash() {
+			key = event.ReplacesKeyAt(standing.Card, standing.NextSeq)
 		}
-		h, err := d.Sign(ctx, s, at.NextSeq, key, c.Now())
+		h, err := d.Sign(ctx, s, standing.NextSeq, key, c.Now())
 		if err != nil {
 			return Receipt{}, err
 		}
-		r, err := again(ctx, func() (Receipt, error) { return c.Publish(ctx, h) })
+		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Publish(ctx, h) })
 		if problem.Is(err, problem.Sequence) && try < tries {
 			continue
 		}
@@ -121,7 +121,7 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 
 func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
-		at, err := c.Standing(ctx, s.ID())
+		standing, err := c.KeyState(ctx, s.ID())
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -131,13 +131,13 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 		}
 		e := event.Event{
 			Type: event.Revoke, Actor: s.ID(), Payload: event.RevokePayload(s.ID(), reason),
-			Key: key, Time: c.Now().UnixMilli(), ActorSeq: at.NextSeq,
+			Key: key, Time: c.Now().UnixMilli(), ActorSeq: standing.NextSeq,
 		}
 		if err := e.Sign(ctx, s); err != nil {
 			return Receipt{}, err
 		}
 		v := Revocation{ID: s.ID(), Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: key, Signature: hex.EncodeToString(e.Signature)}
-		r, err := again(ctx, func() (Receipt, error) { return c.Revoke(ctx, v) })
+		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Revoke(ctx, v) })
 		if problem.Is(err, problem.Sequence) && try < tries {
 			continue
 		}
@@ -155,9 +155,9 @@ func freshKey(t event.Type, random io.Reader) (string, error) {
 	return fmt.Sprintf("%s:%x", t, b), nil
 }
 
-// again repeats a request while its outcome is unknown, because there was no answer or the
+// retryUnknown repeats a request while its outcome is unknown, because there was no answer or the
 // registry's storage failed.
-func again(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
+func retryUnknown(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
 	for range tries {
 		r, err = send()
 		unknown := problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Deadline)

@@ -63,11 +63,11 @@ func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64)
 	}
 	switch {
 	case prev != before:
-		return 0, lie("event %d does not follow event %d: it names %s as the one before, which is %s", seq, seq-1, prev, before)
+		return 0, inconsistent("event %d does not follow event %d: it names %s as the one before, which is %s", seq, seq-1, prev, before)
 	case e.Hash(prev) != leaves[seq-1]:
-		return 0, lie("event %d as the host shows it is not the one that is sealed", seq)
+		return 0, inconsistent("event %d as the host shows it is not the one that is sealed", seq)
 	case !e.Verify():
-		return 0, lie("event %d is sealed, and not signed by its actor %s", seq, e.Actor)
+		return 0, inconsistent("event %d is sealed, and not signed by its actor %s", seq, e.Actor)
 	}
 	return checked, nil
 }

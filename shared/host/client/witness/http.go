@@ -20,7 +20,7 @@ type HTTP struct {
 }
 
 func (h HTTP) Checkpoint(ctx context.Context) ([]byte, error) {
-	return h.Client.Raw(ctx, "/v1/checkpoint", nil)
+	return h.Client.GetRaw(ctx, "/v1/checkpoint", nil)
 }
 
 func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof, error) {

@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory is a directory with the last verified checkpoint of each host, as a signed note. Otherwise
+// Checkpoints is a directory with the last verified checkpoint of each host, as a signed note. Otherwise
 // a host could show a different past each time.
-type Memory struct{ Dir string }
+type Checkpoints struct{ Dir string }
 
-func (m Memory) Path(base string) string {
+func (m Checkpoints) Path(base string) string {
 	name := "host"
 	if u, err := url.Parse(base); err == nil && u.Host != "" {
 		name = strings.Map(func(r rune) rune {
@@ -36,7 +36,7 @@ func (m Memory) Path(base string) string {
 	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(base)).String()[:16]+".checkpoint")
 }
 
-func (m Memory) Load(base string) ([]byte, error) {
+func (m Checkpoints) Load(base string) ([]byte, error) {
 	note, err := os.ReadFile(m.Path(base))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -55,32 +55,32 @@ const lockPoll = 50 * time.Millisecond
 
 // Save stores a checkpoint that was verified against the previous one. It does not replace a later
 // checkpoint that another process has verified in the meantime.
-func (m Memory) Save(ctx context.Context, base string, r Report) error {
+func (m Checkpoints) Save(ctx context.Context, base string, r Report) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
-		return unwritten(err)
+		return writeError(err)
 	}
 	path := m.Path(base)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
-		return unwritten(err)
+		return writeError(err)
 	}
 	defer func() { _ = lock.Unlock() }()
-	if known, err := os.ReadFile(path); err == nil {
-		if c, _, err := translog.Open(known); err == nil && c.Host == r.Host && c.Size > r.Size {
+	if checkpoint, err := os.ReadFile(path); err == nil {
+		if c, _, err := translog.Open(checkpoint); err == nil && c.Host == r.Host && c.Size > r.Size {
 			return nil
 		}
 	}
 	return write(path, r.Note)
 }
 
-// Accuse stores the two checkpoints of a Fork and returns the name of the file.
-func (m Memory) Accuse(base string, f *Fork) (string, error) {
+// SaveFork stores the two checkpoints of a Fork and returns the name of the file.
+func (m Checkpoints) SaveFork(base string, f *ForkError) (string, error) {
 	c, _, err := translog.Open(f.Now)
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
-		return "", unwritten(err)
+		return "", writeError(err)
 	}
 	path := strings.TrimSuffix(m.Path(base), ".checkpoint") + "." + strconv.FormatUint(c.Size, 10) + ".fork"
 	return path, write(path, append(append(append([]byte(nil), f.Before...), '\n'), f.Now...))
@@ -89,7 +89,7 @@ func (m Memory) Accuse(base string, f *Fork) (string, error) {
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".next-*")
 	if err != nil {
-		return unwritten(err)
+		return writeError(err)
 	}
 	defer os.Remove(f.Name()) // has no effect after the rename
 	_, err = f.Write(data)
@@ -100,12 +100,12 @@ func write(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
-	return unwritten(err)
+	return writeError(err)
 }
 
-func unwritten(err error) error {
+func writeError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 const base = "https://vacancy.example:8443/a"
 
 func TestVerifiedCheckpointIsKeptAndNeverReplacedByAnOlder(t *testing.T) {
-	m := witness.Memory{Dir: filepath.Join(t.TempDir(), "logs")}
+	m := witness.Checkpoints{Dir: filepath.Join(t.TempDir(), "logs")}
 	h := newHost(t, newKey(t)).publish(3, "a")
 	verify := func() witness.Report {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestVerifiedCheckpointIsKeptAndNeverReplacedByAnOlder(t *testing.T) {
 }
 
 func TestAMemoryThatIsDamagedIsNotTakenForNone(t *testing.T) {
-	m := witness.Memory{Dir: t.TempDir()}
+	m := witness.Checkpoints{Dir: t.TempDir()}
 	if err := os.WriteFile(m.Path(base), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +66,8 @@ func TestAMemoryThatIsDamagedIsNotTakenForNone(t *testing.T) {
 }
 
 func TestTheProofOfAForkIsKept(t *testing.T) {
-	m := witness.Memory{Dir: filepath.Join(t.TempDir(), "logs")}
-	path, err := m.Accuse(base, &witness.Fork{Before: newHost(t, newKey(t)).publish(1, "a").note(), Now: newHost(t, newKey(t)).publish(2, "a").note()})
+	m := witness.Checkpoints{Dir: filepath.Join(t.TempDir(), "logs")}
+	path, err := m.SaveFork(base, &witness.ForkError{Before: newHost(t, newKey(t)).publish(1, "a").note(), Now: newHost(t, newKey(t)).publish(2, "a").note()})
 	if err != nil || !strings.HasSuffix(path, ".2.fork") {
 		t.Fatalf("Accuse() = %q, %v", path, err)
 	}

@@ -59,32 +59,34 @@ type Report struct {
 	Hidden       uint64               // number of events that are not public, of which only the hash was verified
 }
 
-// Fork is an error with its proof: two checkpoints of one host that contradict each other.
-type Fork struct {
+// ForkError is an error with its proof: two checkpoints of one host that contradict each other.
+type ForkError struct {
 	Before, Now []byte // signed notes
 	err         error
 }
 
-func (f *Fork) Error() string { return f.err.Error() }
+func (f *ForkError) Error() string { return f.err.Error() }
 
-func (f *Fork) Unwrap() error { return f.err }
+func (f *ForkError) Unwrap() error { return f.err }
 
-func lie(format string, args ...any) error { return problem.New(problem.Untrusted, format, args...) }
+func inconsistent(format string, args ...any) error {
+	return problem.New(problem.Untrusted, format, args...)
+}
 
-// OtherHost is the error for a changed signer.
-type OtherHost struct{ Was, Is identity.ID }
+// OtherHostError is the error for a changed signer.
+type OtherHostError struct{ Was, Is identity.ID }
 
-func (o *OtherHost) Error() string {
+func (o *OtherHostError) Error() string {
 	return fmt.Sprintf("the log is signed by host %s now, and was by host %s", o.Is, o.Was)
 }
 
-func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
+func (o *OtherHostError) Unwrap() error { return inconsistent("%s", o.Error()) }
 
 // Verify verifies the newest checkpoint: the host's signature, that it continues the checkpoint
 // before (unless nil), that the hashes of all events result in its root, some inclusion proofs, and
-// the signature, hash, position and link of each event after the previous checkpoint. If all is
+// the signature, hash, position and link of each event after the previous checkpoint. If isFull is
 // set, it also verifies the events before that checkpoint.
-func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
+func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
 	if err != nil {
@@ -95,57 +97,57 @@ func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, 
 		return r, err
 	}
 	if !f.Host.IsZero() && r.Host != f.Host {
-		return r, lie("the log is signed by host %s, want host %s", r.Host, f.Host)
+		return r, inconsistent("the log is signed by host %s, want host %s", r.Host, f.Host)
 	}
 	if before != nil {
-		if err := f.continues(ctx, before, &r); err != nil {
+		if err := f.checkContinues(ctx, before, &r); err != nil {
 			return r, err
 		}
 	}
 	if f.Known != nil {
 		also := Report{Checkpoint: r.Checkpoint, Note: r.Note}
-		if err := f.continues(ctx, f.Known, &also); err != nil {
+		if err := f.checkContinues(ctx, f.Known, &also); err != nil {
 			return r, err
 		}
 	}
-	leaves, err := f.leaves(ctx, &r)
+	leaves, err := f.readLeaves(ctx, &r)
 	if err != nil {
 		return r, err
 	}
-	if err := f.included(ctx, &r, leaves); err != nil {
+	if err := f.checkInclusion(ctx, &r, leaves); err != nil {
 		return r, err
 	}
 	from := uint64(1)
-	if r.Since != nil && !all {
+	if r.Since != nil && !isFull {
 		from = r.Since.Size + 1
 	}
 	return r, f.events(ctx, &r, leaves, from)
 }
 
-func (f Follower) continues(ctx context.Context, before []byte, r *Report) error {
+func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) error {
 	since, _, err := translog.Open(before)
 	if err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the checkpoint before: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the checkpoint before: %s", problem.AsError(err).Text())
 	}
 	if since.Host != r.Host {
-		return &OtherHost{since.Host, r.Host}
+		return &OtherHostError{since.Host, r.Host}
 	}
 	r.Since = &since
-	forked := func(err error) error { return &Fork{before, r.Note, err} }
+	forked := func(err error) error { return &ForkError{before, r.Note, err} }
 	switch {
 	case r.Size < since.Size:
 		// A cache may have returned an older checkpoint, which the previous one continues. That is
 		// not a fork.
-		older, err := f.older(ctx, r.Checkpoint, since)
+		older, err := f.isOlder(ctx, r.Checkpoint, since)
 		if err != nil {
 			return err
 		}
 		if older {
 			return problem.New(problem.Unavailable, "the host shows an older checkpoint, of %d events, than the one that is known, of %d: a cache between may keep it; try again", r.Size, since.Size)
 		}
-		return forked(lie("the log was taken back: it had %d events and has %d now", since.Size, r.Size))
+		return forked(inconsistent("the log was taken back: it had %d events and has %d now", since.Size, r.Size))
 	case r.Size == since.Size && r.Root != since.Root:
-		return forked(lie("the host signed two different logs of %d events: %s and %s", r.Size, short(since.Root), short(r.Root)))
+		return forked(inconsistent("the host signed two different logs of %d events: %s and %s", r.Size, short(since.Root), short(r.Root)))
 	case r.Size == since.Size:
 		return nil
 	}
@@ -159,9 +161,9 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	return nil
 }
 
-// older reports whether the host proves that now is an earlier checkpoint of the log of since. A
+// isOlder reports whether the host proves that now is an earlier checkpoint of the log of since. A
 // host that refuses the proof has not proved it, but an unreachable host is not accused.
-func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
+func (f Follower) isOlder(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
 	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
 		if problem.Is(err, away) {
@@ -174,7 +176,7 @@ func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bo
 // page is the number of hashes per request.
 const page = translog.MaxLeaves
 
-func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
+func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
 	if r.Size > MaxSize {
 		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxSize)
 	}
@@ -187,10 +189,10 @@ func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error
 			return nil, err
 		}
 		if len(got) == 0 {
-			return nil, lie("the host signed for %d events, and shows only %d", r.Size, tree.Size())
+			return nil, inconsistent("the host signed for %d events, and shows only %d", r.Size, tree.Size())
 		}
 		if uint64(len(got)) > want {
-			return nil, lie("the host shows more events than it signed for: %d", r.Size)
+			return nil, inconsistent("the host shows more events than it signed for: %d", r.Size)
 		}
 		for _, leaf := range got {
 			if err := tree.Add(leaf); err != nil {
@@ -205,15 +207,15 @@ func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error
 		return nil, err
 	}
 	if root != r.Root {
-		return nil, lie("the %d events that the host shows have the root %s, but its checkpoint has the root %s", r.Size, short(root), short(r.Root))
+		return nil, inconsistent("the %d events that the host shows have the root %s, but its checkpoint has the root %s", r.Size, short(root), short(r.Root))
 	}
 	r.Leaves = r.Size
 	return leaves, nil
 }
 
-// included requests inclusion proofs of a few events. The verified hashes already imply them, but
+// checkInclusion requests inclusion proofs of a few events. The verified hashes already imply them, but
 // the host must serve such proofs to others.
-func (f Follower) included(ctx context.Context, r *Report, leaves []identity.Hash) error {
+func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	asked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
 		if seq <= asked || seq > r.Size {
@@ -231,9 +233,9 @@ func (f Follower) included(ctx context.Context, r *Report, leaves []identity.Has
 	return nil
 }
 
-func (f Follower) progress(doing string, done, all uint64) {
+func (f Follower) progress(doing string, done, total uint64) {
 	if f.Progress != nil {
-		f.Progress(doing, done, all)
+		f.Progress(doing, done, total)
 	}
 }
 

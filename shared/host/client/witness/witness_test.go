@@ -297,7 +297,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 			if !problem.Is(err, problem.Untrusted) || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("Verify() = %v, want untrusted: %q", err, tt.want)
 			}
-			var fork *witness.Fork
+			var fork *witness.ForkError
 			if errors.As(err, &fork) != tt.fork {
 				t.Fatalf("Verify() = %T, want a Fork: %v", err, tt.fork)
 			}
@@ -324,7 +324,7 @@ func TestAnOldCheckpointOutOfACacheIsNoLie(t *testing.T) {
 		t.Errorf("Verify() = %v, want unavailable", err)
 	}
 	left := 1
-	var fork *witness.Fork
+	var fork *witness.ForkError
 	if _, err := (witness.Follower{Log: failing{stale, &left}}).Verify(t.Context(), h.note(), false); !problem.Is(err, problem.Unavailable) || errors.As(err, &fork) {
 		t.Errorf("Verify() of a host that went away before it could explain = %v, want unavailable and nobody accused", err)
 	}
@@ -417,7 +417,7 @@ func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	other := newHost(t, key).publish(10, "a")
 	file := other.note()
 	other.publish(10, "c")
-	var fork *witness.Fork
+	var fork *witness.ForkError
 	_, err := witness.Follower{Log: other, Known: one.note()}.Verify(t.Context(), file, false)
 	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.Before, one.note()) {
 		t.Errorf("Verify() of a fork since a file = %v, want a lie, proved by the checkpoint that is known", err)

@@ -109,12 +109,12 @@ func TestBytesReadAreBoundedForLargeTexts(t *testing.T) {
 		t.Errorf("Collect() took %d read units, want at most %d", units, collusionevidence.MaxUnits)
 	}
 	for _, p := range e.Pairs {
-		if why := p.B.Why[gate.Style]; p.B.Responses >= gate.MinResponses || !strings.Contains(why, "the rest is too large to read") {
-			t.Errorf("style of a %s of %d responses is missing since %q, want the rest too large", p.Role, p.B.Responses, why)
+		if why := p.Other.Why[gate.Style]; p.Other.Responses >= gate.MinResponses || !strings.Contains(why, "the rest is too large to read") {
+			t.Errorf("style of a %s of %d responses is missing since %q, want the rest too large", p.Role, p.Other.Responses, why)
 		}
 	}
-	if p := e.Pairs[0]; p.A.Responses != collusionevidence.MaxResponses || p.A.Why[gate.Style] != "" {
-		t.Errorf("the child has %d responses, missing since %q, want all", p.A.Responses, p.A.Why[gate.Style])
+	if p := e.Pairs[0]; p.Child.Responses != collusionevidence.MaxResponses || p.Child.Why[gate.Style] != "" {
+		t.Errorf("the child has %d responses, missing since %q, want all", p.Child.Responses, p.Child.Why[gate.Style])
 	}
 }
 
@@ -144,10 +144,10 @@ func TestAChildWhoseOwnAnswersAreTooLargeCostsOnePageMoreThanItsShare(t *testing
 		if most := collusionevidence.VacantUnits + 256; units > most {
 			t.Errorf("%s: Collect() took %d read units, want at most %d", name, units, most)
 		}
-		if why := e.Pairs[0].A.Why[gate.Style]; !strings.Contains(why, "too large to read") {
+		if why := e.Pairs[0].Child.Why[gate.Style]; !strings.Contains(why, "too large to read") {
 			t.Errorf("%s: its style is missing since %q, want it too large", name, why)
 		}
-		if why := e.Pairs[0].B.Why[gate.Style]; why != "the child has none to compare it with" {
+		if why := e.Pairs[0].Other.Why[gate.Style]; why != "the child has none to compare it with" {
 			t.Errorf("%s: the parent's style is missing since %q, want it not read", name, why)
 		}
 	}
@@ -166,8 +166,8 @@ func TestTextsOfAUsualLengthAreAllRead(t *testing.T) {
 	e, units := h.everywhere(child, parent.ID)
 	t.Logf("%d read units for three of 50 answers of 2 KB", units)
 	for _, p := range e.Pairs {
-		if p.A.Responses != 50 || p.B.Responses != 50 {
-			t.Errorf("%d responses of the child and %d of a %s are read, want 50", p.A.Responses, p.B.Responses, p.Role)
+		if p.Child.Responses != 50 || p.Other.Responses != 50 {
+			t.Errorf("%d responses of the child and %d of a %s are read, want 50", p.Child.Responses, p.Other.Responses, p.Role)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestReferencesFarApartAreReadInBoundedPages(t *testing.T) {
 	if reads := h.reads.Load(); reads > 16 {
 		t.Errorf("Collect() read %d pages of rows, want at most 16", reads)
 	}
-	if n := e.Pairs[0].A.Responses; n != 15 {
+	if n := e.Pairs[0].Child.Responses; n != 15 {
 		t.Errorf("%d responses were read, want those of 15 pages", n)
 	}
 }

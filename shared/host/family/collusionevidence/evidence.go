@@ -33,12 +33,12 @@ const (
 	// MaxSiblings limits the siblings that are compared, graduated ones first and then the latest.
 	MaxSiblings = 8
 	// MaxResponses limits the responses from which a vacant's style is computed.
-	MaxResponses = collusion.LastResponses
+	MaxResponses = collusion.MaxResponses
 	// MaxCallers limits the callers other than the parent whose responses are read if there are too
 	// few responses to the parent.
 	MaxCallers = 8
 	// Window is the maximum age of evidence.
-	Window = callstats.Hours * time.Hour
+	Window = callstats.MaxHours * time.Hour
 
 	atOnce = 4
 )
@@ -92,16 +92,16 @@ type version struct {
 // Collect returns the evidence for a graduation of child under parent. Parts whose cost depends on
 // their size are read one after the other, the child's first, so that every host reads the same.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	all, err := c.subjects(ctx, child, parent)
+	subjects, err := c.subjects(ctx, child, parent)
 	if err != nil {
 		return gate.Evidence{}, err
 	}
-	seen := make([]gate.Observation, len(all))
+	seen := make([]gate.Observation, len(subjects))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for i := range all {
+	for i := range subjects {
 		g.Go(func() (err error) {
-			seen[i], err = c.observe(gctx, &all[i])
+			seen[i], err = c.observe(gctx, &subjects[i])
 			return err
 		})
 	}
@@ -109,30 +109,30 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		return gate.Evidence{}, err
 	}
 	p := &readBudget{left: AllUnits}
-	for i := range all {
-		if !all[i].hosted {
+	for i := range subjects {
+		if !subjects[i].hosted {
 			continue
 		}
 		units := SiblingTreeUnits
 		if i == 0 {
 			units = TreeUnits
 		}
-		if err := c.families(ctx, &all[i], &seen[i], p.share(units)); err != nil {
+		if err := c.families(ctx, &subjects[i], &seen[i], p.share(units)); err != nil {
 			return gate.Evidence{}, err
 		}
 	}
-	if err := c.styles(ctx, all, seen, p); err != nil {
+	if err := c.styles(ctx, subjects, seen, p); err != nil {
 		return gate.Evidence{}, err
 	}
 	e := gate.Evidence{Child: child, Parent: parent}
-	for i := 1; i < len(all); i++ {
+	for i := 1; i < len(subjects); i++ {
 		role := gate.Sibling
 		if i == 1 {
 			role = gate.Parent
 		}
 		// Ancestor is not set. A child has a single line of ancestors, which meets the parent's
 		// line at the edge to the parent or above it.
-		e.Pairs = append(e.Pairs, gate.Pair{With: all[i].id, Role: role, A: seen[0], B: seen[i]})
+		e.Pairs = append(e.Pairs, gate.Pair{With: subjects[i].id, Role: role, Child: seen[0], Other: seen[i]})
 	}
 	return e, nil
 }
@@ -142,16 +142,16 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 	if err != nil {
 		return nil, err
 	}
-	all := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
+	relatives := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
 	for _, m := range siblings {
-		if id := m.Manifest.ChildID; id != child && len(all) < 2+MaxSiblings {
-			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
+		if id := m.Manifest.ChildID; id != child && len(relatives) < 2+MaxSiblings {
+			relatives = append(relatives, subject{id: id, parent: &parent, closed: m.IsClosed()})
 		}
 	}
 	// The owner is taken only from a signed listing.
-	ids := make([]identity.ID, len(all))
-	for i := range all {
-		ids[i] = all[i].id
+	ids := make([]identity.ID, len(relatives))
+	for i := range relatives {
+		ids[i] = relatives[i].id
 	}
 	registered, err := c.Registry.GetMany(ctx, ids)
 	if err != nil {
@@ -159,10 +159,10 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 	}
 	for i, g := range registered {
 		if g.Listing != nil && g.ListingSource == registry.SourceSigned {
-			all[i].owner = g.Listing.Owner
+			relatives[i].owner = g.Listing.Owner
 		}
 	}
-	return all, nil
+	return relatives, nil
 }
 
 func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
@@ -181,7 +181,7 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 	calls, err := callstats.Read(ctx, c.Store, s.id)
 	switch {
 	case problem.Is(err, problem.Damaged):
-		o.Why[gate.Activity] = problem.Of(err).Text()
+		o.Why[gate.Activity] = problem.AsError(err).Text()
 	case err != nil:
 		return o, err
 	default:

@@ -75,15 +75,15 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 		{"acme", "http:florid.example", false, 60, 50, true, map[gate.Name]string{}},
 		{"acme", "echo", false, 7, 12, true, map[gate.Name]string{gate.Style: "12 responses of the last seven days can be read, want 50"}},
 	}
-	for i, o := range []*gate.Observation{&e.Pairs[0].A, &e.Pairs[0].B, &e.Pairs[1].B} {
+	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {
 		if diff := cmp.Diff(want[i], show(o)); diff != "" {
 			t.Errorf("observation %d (-want +got):\n%s", i, diff)
 		}
 	}
 	for i, role := range []gate.Role{gate.Parent, gate.Sibling} {
 		p := e.Pairs[i]
-		if p.Role != role || p.A.ID != child || p.B.ID != p.With || p.Ancestor {
-			t.Errorf("pair %d is of %s and %s, a %s", i, p.A.ID.Short(), p.With.Short(), p.Role)
+		if p.Role != role || p.Child.ID != child || p.Other.ID != p.With || p.Ancestor {
+			t.Errorf("pair %d is of %s and %s, a %s", i, p.Child.ID.Short(), p.With.Short(), p.Role)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestSharedSubstrateIsFound(t *testing.T) {
 			h.visit("a", parent.ID, 50)
 			found, err := gate.Observed{}.Detect(h.collect(child, parent.ID), gate.DefaultPolicy())
 			must(t, err)
-			err = found.Judge()
+			err = found.CheckCollusion()
 			if tt.refused == "" && err != nil || tt.refused != "" && (!problem.Is(err, problem.Collusion) || !strings.Contains(err.Error(), tt.refused)) {
 				t.Errorf("Judge() = %v, want %q\n%+v", err, tt.refused, found)
 			}
@@ -134,21 +134,21 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 		{"", "", false, -1, 0, false, map[gate.Name]string{gate.Activity: "it was never observed", gate.Substrate: "it answers by its children", gate.Style: "it answers in its children's words"}},
 		{"", "", true, -1, 0, false, map[gate.Name]string{gate.Activity: gone, gate.Substrate: gone, gate.Style: gone}},
 	}
-	for i, o := range []*gate.Observation{&e.Pairs[0].A, &e.Pairs[0].B, &e.Pairs[1].B} {
+	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {
 		if diff := cmp.Diff(want[i], show(o)); diff != "" {
 			t.Errorf("observation %d (-want +got):\n%s", i, diff)
 		}
 	}
 	elsewhere := h.collect(child, identity.ID{7})
-	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.Name]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].B)); diff != "" {
+	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.Name]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].Other)); diff != "" {
 		t.Errorf("a parent elsewhere (-want +got):\n%s", diff)
 	}
 	// Strict mode requires the missing evidence.
 	strict := gate.DefaultPolicy()
-	strict.Mode = gate.Strict
+	strict.Mode = gate.ModeStrict
 	found, err := gate.Observed{}.Detect(e, strict)
 	must(t, err)
-	if err := found.Judge(); !problem.Is(err, problem.Collusion) || !strings.Contains(err.Error(), "missing") {
+	if err := found.CheckCollusion(); !problem.Is(err, problem.Collusion) || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("Judge() in strict mode = %v, want a refusal for what is missing", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 			h.delegate(parent.ID, other, 30)
 			h.visit("b", other, 30)
 			tt.with(h, parent.ID, child, other)
-			if got := h.collect(child, parent.ID).Pairs[0].A.Responses; got != tt.want {
+			if got := h.collect(child, parent.ID).Pairs[0].Child.Responses; got != tt.want {
 				t.Errorf("%d responses count, want %d", got, tt.want)
 			}
 		})
@@ -205,7 +205,7 @@ func (h *fixture) sweep() {
 func (h *fixture) put(id identity.ID, data []byte) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
 	must(h, err)
-	must(h, h.Commit(h.Context(), store.Put{Key: callstats.Key(id), If: d.Version, WriteID: store.WriteID{9}, Data: data}))
+	must(h, h.Commit(h.Context(), store.Put{Key: callstats.Key(id), IfVersion: d.Version, WriteID: store.WriteID{9}, Data: data}))
 }
 
 func (h *fixture) tear(id identity.ID) { h.put(id, []byte("torn")) }
@@ -223,7 +223,7 @@ func (h *fixture) refer(id identity.ID, refs ...callstats.Reference) {
 	must(h, h.Commit(h.Context(), store.Delete{Key: callstats.Key(id), If: d.Version}))
 	for i, r := range refs {
 		watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: strings.NewReader(strings.Repeat(string(rune('a'+i)), 16))})
-		watch.Note(h.Context(), call.Observation{Pair: call.Pair{Caller: r.Caller, Vacant: id}, Position: r.Position, Time: h.time})
+		watch.Observe(h.Context(), call.Observation{Pair: call.Pair{Caller: r.Caller, Vacant: id}, Position: r.Position, Time: h.time})
 	}
 }
 
@@ -304,7 +304,7 @@ func TestOnlyAListingThatIsSignedNamesAnOwner(t *testing.T) {
 		c.Registry = signs{h.registry, source}
 		e, err := c.Collect(t.Context(), child, parent.ID)
 		must(t, err)
-		if a, b := e.Pairs[0].A.Owner, e.Pairs[0].B.Owner; a != want || b != want {
+		if a, b := e.Pairs[0].Child.Owner, e.Pairs[0].Other.Owner; a != want || b != want {
 			t.Errorf("a listing of source %q: owners %q and %q, want %q", source, a, b, want)
 		}
 	}
@@ -352,12 +352,12 @@ func TestAStorageOutOfReachIsNoEvidence(t *testing.T) {
 			t.Errorf("Collect() without %s = %v, want unavailable", name, err)
 		}
 	}
-	for _, gone := range []error{textkeys.ErrGone, textkeys.ErrNoKey, textkeys.ErrDamaged, textkeys.ErrKey} {
+	for _, gone := range []error{textkeys.ErrDestroyed, textkeys.ErrNoKey, textkeys.ErrDamaged, textkeys.ErrKeyDamaged} {
 		c := h.collector()
 		c.Texts = shut{gone}
 		e, err := c.Collect(t.Context(), child, parent.ID)
-		if err != nil || e.Pairs[0].A.Responses != 0 {
-			t.Errorf("Collect() where %v = %d responses, %v, want none", gone, e.Pairs[0].A.Responses, err)
+		if err != nil || e.Pairs[0].Child.Responses != 0 {
+			t.Errorf("Collect() where %v = %d responses, %v, want none", gone, e.Pairs[0].Child.Responses, err)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 // These are reasons for an unknown family.
 const (
-	unknown  = "its substrate is not known"
-	former   = "a substrate that answered before is not known"
-	composed = "it answers by its children"
-	tooLarge = "too large to read"
+	unknown     = "its substrate is not known"
+	former      = "a substrate that answered before is not known"
+	isComposite = "it answers by its children"
+	tooLarge    = "too large to read"
 )
 
 func familyOf(text string) string {
@@ -36,7 +36,7 @@ func familyOf(text string) string {
 func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
 		var err error
-		if o.Families, err = c.ofAgent(ctx, &s.record, p); err == nil && len(o.Families) == 0 {
+		if o.Families, err = c.agentFamilies(ctx, &s.record, p); err == nil && len(o.Families) == 0 {
 			o.Why[gate.Substrate] = unknown
 		}
 		return err
@@ -49,17 +49,17 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 	case t.why != "":
 		o.Why[gate.Substrate] = t.why
 	case len(o.Families) == 0:
-		o.Why[gate.Substrate] = composed
+		o.Why[gate.Substrate] = isComposite
 	}
 	return err
 }
 
-// ofAgent returns the families of a vacant's substrate and of its fallback model. It returns no
+// agentFamilies returns the families of a vacant's substrate and of its fallback model. It returns no
 // family if one of them is unknown.
-func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
+func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
 	first := familyOf(r.Substrate)
 	if first == "" || r.Agent == 0 {
-		return known(first), nil
+		return familyList(first), nil
 	}
 	a, err := c.Vacants.Agent(ctx, r, 0)
 	p.spend(len(a.Blob()))
@@ -71,11 +71,11 @@ func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudge
 	}
 	other, ok := a.Fallback()
 	if !ok || other.Family() == first {
-		return known(first), nil
+		return familyList(first), nil
 	}
-	all := []string{first, other.Family()}
-	slices.Sort(all)
-	return all, nil
+	families := []string{first, other.Family()}
+	slices.Sort(families)
+	return families, nil
 }
 
 func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
@@ -85,7 +85,7 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 		if v.agent == s.record.Agent {
 			continue // families has added the families of the current version
 		}
-		family, err := c.ofVersion(ctx, s, v, p)
+		family, err := c.versionFamily(ctx, s, v, p)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 	return nil
 }
 
-func (c *Collector) ofVersion(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
+func (c *Collector) versionFamily(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
 	// The family of version 0 is unknown, because its substrate is not stored.
 	if v.agent == 0 {
 		return "", nil
@@ -123,7 +123,7 @@ func (c *Collector) ofVersion(ctx context.Context, s *subject, v version, p *rea
 	return spec.Family(), nil
 }
 
-func known(family string) []string {
+func familyList(family string) []string {
 	if family == "" {
 		return nil
 	}
@@ -139,32 +139,32 @@ type tree struct {
 	why        string // first reason why the families are incomplete
 }
 
-func (t *tree) lacks(why string) {
+func (t *tree) addReason(why string) {
 	t.why = cmp.Or(t.why, why)
 }
 
 func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
 	if depth > plan.MaxDepth || t.readBudget.empty() {
-		t.lacks("who answers for it is " + tooLarge)
+		t.addReason("who answers for it is " + tooLarge)
 		return nil
 	}
 	p, ok, err := t.collector.Vacants.Plan(ctx, id)
 	t.readBudget.spend(len(p.Blob()))
 	switch {
 	case problem.Is(err, problem.Damaged):
-		t.lacks("a plan it answers by is not readable")
+		t.addReason("a plan it answers by is not readable")
 		return nil
 	case err != nil:
 		return err
 	case !ok:
-		t.lacks(composed)
+		t.addReason(isComposite)
 		return nil
 	}
 	if p.Aggregate.How == plan.BySubstrate {
 		if f := familyOf(p.Aggregate.Substrate); f != "" {
 			t.families = append(t.families, f)
 		} else {
-			t.lacks("a substrate that answers for it is not known")
+			t.addReason("a substrate that answers for it is not known")
 		}
 	}
 	if !deep {
@@ -172,7 +172,7 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 	}
 	children, err := p.Children()
 	if err != nil {
-		t.lacks("a plan it answers by is not readable")
+		t.addReason("a plan it answers by is not readable")
 		return nil
 	}
 	for _, child := range children {
@@ -189,7 +189,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	}
 	t.seen[id] = true
 	if t.readBudget.empty() {
-		t.lacks("who answers for it is " + tooLarge)
+		t.addReason("who answers for it is " + tooLarge)
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
@@ -197,7 +197,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		t.lacks("one of its children is not hosted here")
+		t.addReason("one of its children is not hosted here")
 		return nil
 	case err != nil:
 		return err
@@ -206,10 +206,10 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	case r.Substrate == plan.Kind:
 		return t.walk(ctx, id, true, depth+1)
 	}
-	all, err := t.collector.ofAgent(ctx, &r, t.readBudget)
-	if err == nil && len(all) == 0 {
-		t.lacks("a substrate that answers for it is not known")
+	families, err := t.collector.agentFamilies(ctx, &r, t.readBudget)
+	if err == nil && len(families) == 0 {
+		t.addReason("a substrate that answers for it is not known")
 	}
-	t.families = append(t.families, all...)
+	t.families = append(t.families, families...)
 	return err
 }

@@ -51,7 +51,7 @@ func TestSpellingsOfAHostAreOneFamily(t *testing.T) {
 		h := newFixture(t)
 		parent := h.create("parent", "echo", "")
 		child := h.spawn(parent.ID, "D2", "child", spec)
-		if got := h.collect(child, parent.ID).Pairs[0].A.Families; !cmp.Equal(got, []string{want}) {
+		if got := h.collect(child, parent.ID).Pairs[0].Child.Families; !cmp.Equal(got, []string{want}) {
 			t.Errorf("Families of %s = %v, want %s", spec, got, want)
 		}
 	}
@@ -128,12 +128,12 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 			tt.make(h, parent.ID, child)
 			e, _ := h.everywhere(child, parent.ID)
 			p := e.Pairs[0]
-			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.A.Families, p.B.Families}, cmpopts.EquateEmpty()); diff != "" || p.A.Why[gate.Substrate] != tt.why {
-				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.A.Why[gate.Substrate], tt.why, diff)
+			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.Child.Families, p.Other.Families}, cmpopts.EquateEmpty()); diff != "" || p.Child.Why[gate.Substrate] != tt.why {
+				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.Child.Why[gate.Substrate], tt.why, diff)
 			}
 			found, err := gate.Observed{}.Detect(e, gate.DefaultPolicy())
 			must(t, err)
-			if err := found.Judge(); tt.refused != problem.Is(err, problem.Collusion) {
+			if err := found.CheckCollusion(); tt.refused != problem.Is(err, problem.Collusion) {
 				t.Errorf("Judge() = %v, want a refusal: %v", err, tt.refused)
 			}
 		})
@@ -149,7 +149,7 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 	sibling := h.spawn(parent.ID, "D2", "sibling", "composite")
 	h.plans(sibling, "", h.spawn(sibling, "D2", "x", "http:https://model.example/b"))
 	e := h.collect(child, parent.ID)
-	if diff := cmp.Diff([]string{"http:model.example"}, e.Pairs[1].B.Families); diff != "" {
+	if diff := cmp.Diff([]string{"http:model.example"}, e.Pairs[1].Other.Families); diff != "" {
 		t.Errorf("Families of the sibling (-want +got):\n%s", diff)
 	}
 }
@@ -186,22 +186,22 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 		grow(fmt.Sprint("s", i), strings.Repeat("z", plan.MaxTask))
 	}
 	e, units := h.everywhere(usual, parent.ID)
-	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].A.Families); diff != "" || e.Pairs[0].A.Why[gate.Substrate] != "" {
-		t.Errorf("Families of the child are missing since %q, want all (-want +got):\n%s", e.Pairs[0].A.Why[gate.Substrate], diff)
+	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].Child.Families); diff != "" || e.Pairs[0].Child.Why[gate.Substrate] != "" {
+		t.Errorf("Families of the child are missing since %q, want all (-want +got):\n%s", e.Pairs[0].Child.Why[gate.Substrate], diff)
 	}
 	if units > collusionevidence.MaxUnits {
 		t.Errorf("Collect() took %d read units, want at most %d", units, collusionevidence.MaxUnits)
 	}
 	t.Logf("%d read units for a tree of %d and those of 4 siblings", units, plan.MaxCalls)
 	e, units = h.everywhere(bloated, parent.ID)
-	if why := e.Pairs[0].A.Why[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
+	if why := e.Pairs[0].Child.Why[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
 		t.Errorf("of a tree of the largest plans others are missing since %q, at %d read units, want it too large, at %d at most", why, units, collusionevidence.MaxUnits)
 	}
 	strict := gate.DefaultPolicy()
-	strict.Mode = gate.Strict
+	strict.Mode = gate.ModeStrict
 	found, err := gate.Observed{}.Detect(e, strict)
 	must(t, err)
-	if err := found.Judge(); !problem.Is(err, problem.Collusion) {
+	if err := found.CheckCollusion(); !problem.Is(err, problem.Collusion) {
 		t.Errorf("Judge() in strict mode of what is too large = %v, want a refusal", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestAnAgentIsOfTheFamiliesOfBothItsModels(t *testing.T) {
 	} {
 		r, _, err := h.vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: fmt.Sprint("child", i), Capability: "helps", Agent: &tt.agent})
 		must(h, err)
-		if diff := cmp.Diff(tt.want, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+		if diff := cmp.Diff(tt.want, h.collect(r.ID, parent.ID).Pairs[0].Child.Families); diff != "" {
 			t.Errorf("Families of %+v (-want +got):\n%s", tt.agent, diff)
 		}
 	}
@@ -245,11 +245,11 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	change("b") // which answers nothing
 	change("c")
 	h.delegate(parent.ID, r.ID, 1)
-	if diff := cmp.Diff([]string{"model:a", "model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+	if diff := cmp.Diff([]string{"model:a", "model:c"}, h.collect(r.ID, parent.ID).Pairs[0].Child.Families); diff != "" {
 		t.Errorf("Families (-want +got):\n%s", diff)
 	}
 	h.time = h.time.Add(collusionevidence.Window)
-	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].Child.Families); diff != "" {
 		t.Errorf("Families after the window (-want +got):\n%s", diff)
 	}
 	// If an agent replaces a substrate without an agent, the substrate is not stored.
@@ -257,7 +257,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	h.delegate(parent.ID, bare, 1)
 	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})
 	must(h, err)
-	if o := h.collect(bare, parent.ID).Pairs[0].A; o.Why[gate.Substrate] != "a substrate that answered before is not known" {
+	if o := h.collect(bare, parent.ID).Pairs[0].Child; o.Why[gate.Substrate] != "a substrate that answered before is not known" {
 		t.Errorf("Why = %v, want that the former substrate is not known", o.Why)
 	}
 }

@@ -86,8 +86,8 @@ func newFixture(t testing.TB) *fixture {
 	h.texts = textkeys.New(h.Store, vault, h.now, rand.Reader, 30*24*time.Hour)
 	watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: rand.Reader})
 	h.calls = call.New(call.Config{
-		Store: h.Store, Directory: answer.New(answer.Config{Vacants: h.vacants}), Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.SelfID,
-		Sibling: h.registry.IsChild, Observe: watch.Note,
+		Store: h.Store, Directory: answer.New(answer.Config{Vacants: h.vacants}), Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.HostID,
+		Sibling: h.registry.IsChild, Observe: watch.Observe,
 	})
 	return h
 }
@@ -102,7 +102,7 @@ func must(t testing.TB, err error) {
 // create creates a vacant without a parent.
 func (h *fixture) create(name, spec, tenant string) vacants.Record {
 	h.Helper()
-	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
+	r, err := h.vacants.Create(h.Context(), vacants.CreateSpec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
 	must(h, err)
 	return r
 }
@@ -160,7 +160,7 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 		e.Seq, e.Prev = last.Seq, last.Hash
 	}
 	for range n {
-		h.time = h.time.Add(11 * time.Second) // beyond callstats.Every
+		h.time = h.time.Add(11 * time.Second) // beyond callstats.WriteInterval
 		e.Seq, e.Time = e.Seq+1, h.time
 		if _, err := e.Sign(h.Context(), s); err != nil {
 			return err
@@ -176,7 +176,7 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 // graduate opens a child as the gate's last step does.
 func (h *fixture) graduate(parent, child identity.ID) {
 	h.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}
 	must(h, h.vacants.Sign(h.Context(), parent, func(s identity.Signer) error { return r.SignParent(h.Context(), s) }))
 	must(h, h.vacants.Sign(h.Context(), child, func(s identity.Signer) error { return r.SignChild(h.Context(), s) }))
 	done, err := h.vacants.LockGraduation(h.Context(), parent, child)

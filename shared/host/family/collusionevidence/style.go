@@ -19,11 +19,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *readBudget) error {
-	// all[0] is the child. The others are read only if the child has a style.
+func (c *Collector) styles(ctx context.Context, subjects []subject, seen []gate.Observation, p *readBudget) error {
+	// subjects[0] is the child. The others are read only if the child has a style.
 	var g errgroup.Group
-	for i := range all {
-		switch s, o := &all[i], &seen[i]; {
+	for i := range subjects {
+		switch s, o := &subjects[i], &seen[i]; {
 		case !s.hosted: // the reason is already set
 		case s.composed:
 			o.Why[gate.Style] = "it answers in its children's words"
@@ -49,11 +49,11 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
 	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window), versions: map[version]bool{}}
 	if s.parent != nil {
-		if err := r.delegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
+		if err := r.readDelegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.follow(ctx, s); err != nil {
+	if err := r.readReferenced(ctx, s); err != nil {
 		return nil, err
 	}
 	s.versions = r.versions
@@ -88,7 +88,7 @@ func (r *responses) done() bool {
 	return r.left
 }
 
-func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
+func (r *responses) readDelegated(ctx context.Context, pair call.Pair) error {
 	for from := uint64(math.MaxInt64); from > 0 && !r.done(); {
 		rows, old, err := r.page(ctx, pair, from, min(pageRows, MaxResponses-len(r.found)), nil)
 		if err != nil || old || len(rows) == 0 {
@@ -99,9 +99,9 @@ func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
 	return nil
 }
 
-// follow reads the referenced responses, those to the latest callers first. A reference to a
+// readReferenced reads the referenced responses, those to the latest callers first. A reference to a
 // missing row is ignored.
-func (r *responses) follow(ctx context.Context, s *subject) error {
+func (r *responses) readReferenced(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	named := map[identity.ID][]uint64{}
 	for _, ref := range s.refs {
@@ -156,14 +156,14 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 			continue
 		}
 		if a.Usage != nil {
-			r.versions[version{int(a.Usage.Agent), a.Usage.Fallback}] = true
+			r.versions[version{int(a.Usage.Agent), a.Usage.UsedFallback}] = true
 		}
-		one, ok, err := r.open(ctx, pair, &a)
+		response, ok, err := r.open(ctx, pair, &a)
 		if err != nil {
 			return nil, false, err
 		}
 		if ok {
-			r.found = append(r.found, one)
+			r.found = append(r.found, response)
 		}
 	}
 	return rows, old, nil
@@ -172,7 +172,7 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 // open decrypts an answer. ok is false if the answer cannot be read or differs from the signed
 // answer.
 func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
-	sealed, bound := a.Sealed(pair)
+	sealed, bound := a.SealedText(pair)
 	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
 	if err != nil {
 		if problem.Is(err, problem.Unavailable) || errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
@@ -186,9 +186,9 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 	if err != nil || e.Hash() != a.Hash {
 		return collusion.Response{}, false, nil
 	}
-	one := collusion.Response{Text: e.Payload.Text(), Took: a.Took}
+	response := collusion.Response{Text: e.Payload.Text(), Took: a.Took}
 	if eval := e.Payload.SelfEval; eval != nil {
-		one.Confidence = &eval.Confidence
+		response.Confidence = &eval.Confidence
 	}
-	return one, true, nil
+	return response, true, nil
 }

@@ -39,7 +39,7 @@ type Guard struct {
 	Manifests Manifests
 }
 
-// Permit implements outbound.Guard. For a vacant without a parent it reads only the cached record.
+// Permit implements outbound.EndpointGuard. For a vacant without a parent it reads only the cached record.
 // For a child it also reads the child's manifest and, unless the callee is its parent, the callee's
 // manifest.
 func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
@@ -74,10 +74,10 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	if err != nil {
 		return err
 	}
-	if err := m.CheckCall(callee.VacantID, siblings); err != nil {
+	if err := m.CheckTreeOnly(callee.VacantID, siblings); err != nil {
 		return err
 	}
-	return m.CheckPolicy(callee.VacantID, siblings)
+	return m.CheckOutbound(callee.VacantID, siblings)
 }
 
 func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
@@ -100,12 +100,12 @@ func atItsEndpoint(callee *card.Card, target string) error {
 	if target == callee.Endpoint {
 		return nil
 	}
-	at, err := base(target)
+	targetBase, err := base(target)
 	if err != nil {
 		return err
 	}
 	its, err := base(callee.Endpoint)
-	if err != nil || at != its {
+	if err != nil || targetBase != its {
 		return problem.Wrap(problem.Untrusted, err, "%s takes no calls there: its card names another endpoint", callee.VacantID.Short())
 	}
 	return nil

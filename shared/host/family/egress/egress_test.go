@@ -71,7 +71,7 @@ func (w *fixture) bind(of, kid byte, change func(*composite.Manifest)) {
 		w.Fatal(err)
 	}
 	w.manifests[m.ChildID] = m
-	w.records[m.ChildID] = vacants.Record{ID: m.ChildID, Parent: &m.ParentID, Closed: m.ClosedByDefault, Kin: true}
+	w.records[m.ChildID] = vacants.Record{ID: m.ChildID, Parent: &m.ParentID, Closed: m.ClosedByDefault, HasKin: true}
 }
 
 func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, egress.Guard) {
@@ -131,9 +131,9 @@ func TestOutboundCallsOfAChild(t *testing.T) {
 			_, g := newWorld(t, tt.manifest)
 			for n := byte(parent); n <= absent; n++ {
 				c := cardOf(t, n)
-				err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID(), outbound.Stranger).Calling(c), c.Endpoint+"/a2a/message/send")
+				err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(c), c.Endpoint+"/a2a/message/send")
 				want := tt.refused[n]
-				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), want)) {
+				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), want)) {
 					t.Errorf("Permit() of a call to %d = %v, want %q", n, err, want)
 				}
 			}
@@ -167,12 +167,12 @@ func TestOutboundURLsOfAChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, g := newWorld(t, tt.manifest)
 			for i, url := range urls {
-				err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID(), outbound.Stranger), url)
+				err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger), url)
 				want := tt.others
 				if i == 0 {
 					want = tt.itself
 				}
-				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), want)) {
+				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), want)) {
 					t.Errorf("Permit(%s) = %v, want %q", url, err, want)
 				}
 			}
@@ -220,7 +220,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, caller := range []byte{child, alone} {
-				err := g.Permit(t.Context(), outbound.Vacant(key(t, caller).ID(), outbound.Stranger).Calling(tt.callee), tt.url)
+				err := g.Permit(t.Context(), outbound.VacantActor(key(t, caller).ID(), outbound.Stranger).WithCallee(tt.callee), tt.url)
 				if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
 					t.Errorf("Permit(%s) = %v, want it let: %t", tt.url, err, tt.ok)
 				}
@@ -232,7 +232,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 	w, g := newWorld(t, func(*composite.Manifest) {})
 	c := cardOf(t, stranger)
-	for _, as := range []outbound.Actor{outbound.Vacant(key(t, alone).ID(), outbound.Stranger), outbound.Vacant(key(t, alone).ID(), outbound.Stranger).Calling(c)} {
+	for _, as := range []outbound.Actor{outbound.VacantActor(key(t, alone).ID(), outbound.Stranger), outbound.VacantActor(key(t, alone).ID(), outbound.Stranger).WithCallee(c)} {
 		if err := g.Permit(t.Context(), as, c.Endpoint); err != nil {
 			t.Errorf("Permit() = %v, want nil", err)
 		}
@@ -246,7 +246,7 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 		reads  int
 	}{{up, 1}, {side, 2}} {
 		w.reads = 0
-		if err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID(), outbound.Stranger).Calling(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
+		if err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
 			t.Errorf("Permit() of a call to %s = %v with %d manifests read, want nil with %d", tt.callee.VacantID.Short(), err, w.reads, tt.reads)
 		}
 	}
@@ -254,14 +254,14 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 
 func TestOutboundRefusesWhenLookupFails(t *testing.T) {
 	w, g := newWorld(t, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
-	kid := outbound.Vacant(key(t, child).ID(), outbound.Stranger)
+	kid := outbound.VacantActor(key(t, child).ID(), outbound.Stranger)
 	for name, tt := range map[string]struct {
 		as   outbound.Actor
 		with func()
 		want problem.Kind
 	}{
-		"who is not hosted here":       {outbound.Vacant(key(t, absent).ID(), outbound.Stranger), func() {}, problem.Forbidden},
-		"the host, which is no vacant": {outbound.Itself(outbound.Stranger), func() {}, problem.Forbidden},
+		"who is not hosted here":       {outbound.VacantActor(key(t, absent).ID(), outbound.Stranger), func() {}, problem.Forbidden},
+		"the host, which is no vacant": {outbound.HostActor(outbound.Stranger), func() {}, problem.Forbidden},
 		"storage is out of reach":      {kid, func() { w.failing = problem.New(problem.Unavailable, "away") }, problem.Unavailable},
 		"a manifest that is damaged":   {kid, func() { w.failing = problem.New(problem.Damaged, "torn") }, problem.Damaged},
 		"a manifest that is not there": {kid, func() { clear(w.manifests) }, problem.Damaged},

@@ -49,9 +49,9 @@ func ParseID(text string) (ID, error) {
 type Attempt struct {
 	ID
 	Submission
-	Policy gate.Policy // policy at the start of the attempt
-	Began  time.Time
-	Due    time.Time // end of the time in which the attempt may be committed
+	Policy    gate.Policy // policy at the start of the attempt
+	StartedAt time.Time
+	DueAt     time.Time // end of the time in which the attempt may be committed
 }
 
 // Execution returns the name of the attempt's run in a state machine. It contains the position,
@@ -78,7 +78,7 @@ func (a *Attempt) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attempts.Encode(storedAttempt{submission, a.Policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
+	return attempts.Encode(storedAttempt{submission, a.Policy, a.StartedAt.UnixMicro(), a.DueAt.UnixMicro()})
 }
 
 // DecodeAttempt decodes a row of child's attempts without verifying signatures. If the row is
@@ -93,16 +93,16 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 		err = s.Policy.Check()
 	}
 	a.Policy = s.Policy
-	a.Began, a.Due = time.UnixMicro(s.Began).UTC(), time.UnixMicro(s.Due).UTC()
+	a.StartedAt, a.DueAt = time.UnixMicro(s.Began).UTC(), time.UnixMicro(s.Due).UTC()
 	switch {
 	case err != nil:
 	case a.Request.ChildID != child:
 		err = problem.New(problem.Damaged, "it belongs to %s", a.Request.ChildID.Short())
-	case !a.Due.After(a.Began):
+	case !a.DueAt.After(a.StartedAt):
 		err = problem.New(problem.Damaged, "it is due before it began")
 	}
 	if err != nil {
-		return Attempt{}, problem.Wrap(problem.Damaged, err, "graduation %s is not readable: %s", a.ID, problem.Of(err).Text())
+		return Attempt{}, problem.Wrap(problem.Damaged, err, "graduation %s is not readable: %s", a.ID, problem.AsError(err).Text())
 	}
 	return a, nil
 }

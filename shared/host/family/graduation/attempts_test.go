@@ -45,7 +45,7 @@ func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 		}
 	}
 	send(graduation.Refused, 1)
-	h.clock.Advance(graduation.Day - time.Microsecond)
+	h.clock.Advance(graduation.Period - time.Microsecond)
 	send(graduation.Refused, 2) // a moment less than 24 hours ago
 	h.clock.Advance(time.Microsecond)
 	send(graduation.Accepted, 3) // exactly 24 hours old has expired
@@ -68,7 +68,7 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 		t.Errorf("Begin() of another request = %v, want a conflict that names %s", err, one.ID)
 	}
 	h.clock.Advance(graduation.DueAfter)
-	if _, err := h.gate.Task(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Deadline) {
+	if _, err := h.gate.RunTask(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Task() of what is due = %v, want deadline", err)
 	}
 	next, err := h.gate.Begin(t.Context(), other)
@@ -79,7 +79,7 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 	if err != nil || was.Phase != graduation.Failed || was.Refusal.Kind != problem.Deadline.String() {
 		t.Errorf("Status() of the first = %s, %v, want failed", was.Phase, err)
 	}
-	if _, err := h.gate.Task(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Conflict) {
+	if _, err := h.gate.RunTask(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Task() of what is over = %v, want conflict", err)
 	}
 	if latest, ok, err := h.gate.Latest(t.Context(), one.Child); err != nil || !ok || latest.ID != next.ID {
@@ -118,7 +118,7 @@ func TestAChildBeginsAtMost32AttemptsADay(t *testing.T) {
 	}
 	_, err := h.gate.Submit(t.Context(), sub)
 	wantKind(t, "Submit() once more", err, problem.TooMany)
-	h.clock.Advance(graduation.Day - graduation.MaxAttempts*time.Minute)
+	h.clock.Advance(graduation.Period - graduation.MaxAttempts*time.Minute)
 	if _, err := h.gate.Submit(t.Context(), sub); err != nil {
 		t.Errorf("Submit() a day later = %v, want nil", err)
 	}
@@ -133,7 +133,7 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 	must(t, err)
 	passed := first.State()
 	for _, step := range gate.Steps()[:3] {
-		passed, err = h.gate.Task(t.Context(), step.Name, passed)
+		passed, err = h.gate.RunTask(t.Context(), step.Name, passed)
 		must(t, err)
 	}
 	h.clock.Advance(graduation.DueAfter)
@@ -143,30 +143,30 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 		"those of the attempt before": func(s *graduation.State) { s.Passed = passed.Passed },
 		"none":                        func(*graduation.State) {},
 		"of another request":          func(s *graduation.State) { s.Request[0]++ },
-		"of consent alone":            func(s *graduation.State) { s.Passed = stamp(passed.Passed[:1], h.clock.Now(0)()) },
+		"of consent alone":            func(s *graduation.State) { s.Passed = stamp(passed.Passed[:1], h.clock.NowFunc(0)()) },
 		"in another order": func(s *graduation.State) {
-			s.Passed = stamp(passed.Passed, h.clock.Now(0)())
+			s.Passed = stamp(passed.Passed, h.clock.NowFunc(0)())
 			s.Passed[0], s.Passed[1] = s.Passed[1], s.Passed[0]
 		},
 		"one too many": func(s *graduation.State) {
-			s.Passed = append(stamp(passed.Passed, h.clock.Now(0)()), graduation.Verdict{Step: gate.Commit, At: h.clock.Now(0)().UnixMicro()})
+			s.Passed = append(stamp(passed.Passed, h.clock.NowFunc(0)()), graduation.Verdict{Step: gate.Commit, At: h.clock.NowFunc(0)().UnixMicro()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := second.State()
 			change(&state)
-			_, err := h.gate.Task(t.Context(), gate.Commit, state)
+			_, err := h.gate.RunTask(t.Context(), gate.Commit, state)
 			wantKind(t, "Task(commit)", err, problem.Untrusted)
 		})
 	}
 	state := second.State()
 	state.Position = 9
-	if _, err := h.gate.Task(t.Context(), gate.Consent, state); !problem.Is(err, problem.NotFound) {
+	if _, err := h.gate.RunTask(t.Context(), gate.Consent, state); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Task() of no attempt = %v, want not found", err)
 	}
 	state = second.State()
 	state.Request[0]++
-	if _, err := h.gate.Record(t.Context(), state, graduation.Refuse(gate.Consent, problem.New(problem.Consent, "no"))); !problem.Is(err, problem.Untrusted) {
+	if _, err := h.gate.Record(t.Context(), state, graduation.NewRefusal(gate.Consent, problem.New(problem.Consent, "no"))); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Record() of another request = %v, want untrusted", err)
 	}
 	if h.wantWhole(t, second.Child, sub.Request.ParentID) {
@@ -188,11 +188,11 @@ func TestFamilyHostedElsewhereIsNotFound(t *testing.T) {
 	parent, child := newKey(t), newKey(t)
 	m := manifestOf(t, parent, child)
 	must(t, h.vacants.AddManifest(t.Context(), m))
-	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, r.SignParent(t.Context(), parent))
 	must(t, r.SignChild(t.Context(), child))
 	_, err := h.gate.Begin(t.Context(), graduation.Submission{Request: r})
-	if want := "unknown child " + child.ID().Short(); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != want {
+	if want := "unknown child " + child.ID().Short(); !problem.Is(err, problem.NotFound) || problem.AsError(err).Text() != want {
 		t.Errorf("Begin() = %v, want %s", err, want)
 	}
 }
@@ -212,7 +212,7 @@ func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
 func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
 	h := newFixture(t)
 	// The child answers with a substrate family other than the clerk's.
-	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
+	r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
 	must(t, err)
 	parent := r.ID
 	child := h.child(t, parent, plan.Kind)
@@ -258,14 +258,14 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	var m composite.Manifest
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
 	must(t, h.vacants.AddManifest(t.Context(), m))
-	r := composite.Request{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))
 	sub := graduation.Submission{Request: r}
 
 	_, err := h.gate.Submit(t.Context(), sub)
 	wantKind(t, "Submit() without the child's signatures", err, problem.Malformed)
-	next := m.Graduated()
+	next := m.AfterGraduation()
 	must(t, next.SignChild(t.Context(), child))
 	sub.Artefacts.ManifestChild = next.SignatureChild
 	_, err = h.gate.Submit(t.Context(), sub)
@@ -274,7 +274,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	c := card.Card{VacantID: child.ID(), CapabilityText: r.CapabilityText, Endpoint: "https://child.example/v/" + child.ID().String(), HaloVersion: 1}
 	must(t, c.Sign(t.Context(), child))
 	e := event.Event{
-		Type: event.Register, Actor: child.ID(), Time: h.clock.Now(0)().UnixMilli(), ActorSeq: 1, Key: "graduate:1",
+		Type: event.Register, Actor: child.ID(), Time: h.clock.NowFunc(0)().UnixMilli(), ActorSeq: 1, Key: "graduate:1",
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public),
 	}
 	must(t, e.Sign(t.Context(), child))
@@ -285,7 +285,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	}
 	registrytest.Reach(t, h.registry)
 	g, ok, err := h.registry.Get(t.Context(), child.ID())
-	if err != nil || !ok || !g.Listed() {
+	if err != nil || !ok || !g.IsListed() {
 		t.Errorf("Get() = %+v, %v, %v, want one that is listed", g, ok, err)
 	}
 	blob, err := sub.Blob()
@@ -300,14 +300,14 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 	h := newFixture(t)
 	strict, one := gate.DefaultPolicy(), gate.DefaultPolicy()
-	strict.Mode, one.Limit = gate.Strict, 1
+	strict.Mode, one.Limit = gate.ModeStrict, 1
 	must(t, h.gate.SetPolicy(t.Context(), "", one))
 	must(t, h.gate.SetPolicy(t.Context(), "acme", strict))
 	for tenant, want := range map[string]gate.Policy{"": one, "other": one, "acme": strict} {
 		if got, _, err := h.gate.Policy(t.Context(), tenant); err != nil || got != want {
 			t.Errorf("Policy(%q) = %+v, %v, want %+v", tenant, got, err, want)
 		}
-		r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "parent-of-" + tenant + "x", Capability: "says what it hears", Substrate: "echo", Tenant: tenant})
+		r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: "parent-of-" + tenant + "x", Capability: "says what it hears", Substrate: "echo", Tenant: tenant})
 		must(t, err)
 		st, err := h.gate.Begin(t.Context(), h.request(t, r.ID, h.children(t, r.ID, 1)[0], "drafts contracts"))
 		if err != nil || st.Policy != want {
@@ -319,7 +319,7 @@ func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 		t.Errorf("Warnings() = %q, %v, want none", warnings, err)
 	}
 	zeros := gate.DefaultPolicy()
-	zeros.Detector = gate.ByZeros
+	zeros.Detector = gate.DetectorZeros
 	must(t, h.gate.SetPolicy(t.Context(), "acme", zeros))
 	if warnings, err = h.gate.Warnings(t.Context()); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "tenant acme") {
 		t.Errorf("Warnings() = %q, %v, want one of tenant acme", warnings, err)

@@ -17,26 +17,26 @@ type AttemptWindow struct {
 }
 
 func (w AttemptWindow) within(now time.Time) []int64 {
-	floor := now.Add(-Day).UnixMicro()
-	return slices.DeleteFunc(slices.Clone(w.Began), func(at int64) bool { return at <= floor })
+	floor := now.Add(-Period).UnixMicro()
+	return slices.DeleteFunc(slices.Clone(w.Began), func(start int64) bool { return start <= floor })
 }
 
-// tried returns the write that counts an attempt at now for parent, or an error if the parent's
+// countAttempt returns the write that counts an attempt at now for parent, or an error if the parent's
 // children have begun too many. The limit is per parent, because a parent can create any number of
 // children, also on other hosts. The write must be in the commit of the attempt.
-func (s *Service) tried(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
+func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	w, d, err := AttemptWindowDocs.Get(ctx, s.Store, AttemptWindowKey(parent))
 	if err != nil {
 		return store.Put{}, err
 	}
 	began := w.within(now)
-	if len(began) >= MaxOfParent {
-		return store.Put{}, problem.New(problem.TooMany, "parent %s: expected at most %d attempts of its children to graduate in 24 hours, got more", parent.Short(), MaxOfParent)
+	if len(began) >= MaxAttemptsOfParent {
+		return store.Put{}, problem.New(problem.TooMany, "parent %s: expected at most %d attempts of its children to graduate in 24 hours, got more", parent.Short(), MaxAttemptsOfParent)
 	}
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return store.Put{}, err
 	}
 	data, err := AttemptWindowDocs.Encode(AttemptWindow{append(began, now.UnixMicro())})
-	return store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data}, err
+	return store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: data}, err
 }

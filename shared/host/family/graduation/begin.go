@@ -38,7 +38,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if sub.Request.Verify() != nil {
 		return Status{}, gate.CheckConsent(&sub.Request, m)
 	}
-	if err := h.possible(&sub.Artefacts, m); err != nil {
+	if err := h.checkSubmission(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
 	if h.child { // hosted parties sign for themselves, so unused artefacts are not stored
@@ -63,9 +63,9 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 type hosts struct {
 	parent, child bool
 	tenant        string
-	// asleep is the reason why a party cannot take part: it answers no calls, or the parent is a
+	// refusal is the reason why a party cannot take part: it answers no calls, or the parent is a
 	// closed child.
-	asleep error
+	refusal error
 }
 
 func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
@@ -85,22 +85,22 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 			continue
 		}
 		*party.here, h.tenant = true, r.Tenant
-		if h.asleep == nil && !r.State.CanBeCalled() {
-			if h.asleep, err = s.asleep(ctx, &r); err != nil {
+		if h.refusal == nil && !r.State.CanBeCalled() {
+			if h.refusal, err = s.asleep(ctx, &r); err != nil {
 				return h, err
 			}
 		}
-		if h.asleep == nil && r.ID == m.ChildID {
-			if h.asleep, err = s.speechless(ctx, &r); err != nil {
+		if h.refusal == nil && r.ID == m.ChildID {
+			if h.refusal, err = s.speechless(ctx, &r); err != nil {
 				return h, err
 			}
 		}
-		if h.asleep == nil && r.Closed && r.ID == m.ParentID {
-			h.asleep = problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", r.ID.Short())
+		if h.refusal == nil && r.Closed && r.ID == m.ParentID {
+			h.refusal = problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", r.ID.Short())
 		}
 	}
 	if !h.parent && !h.child {
-		return h, unknown(m.ChildID)
+		return h, unknownChildError(m.ChildID)
 	}
 	return h, nil
 }
@@ -125,13 +125,13 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// possible returns an error for a submission that would fail at the commit: a party is asleep, the
+// checkSubmission returns an error for a submission that would fail at the commit: a party is asleep, the
 // parent is a closed child, or a party on another host has not signed.
-func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
-	if h.asleep != nil {
-		return h.asleep
+func (h *hosts) checkSubmission(a *Artefacts, m *composite.Manifest) error {
+	if h.refusal != nil {
+		return h.refusal
 	}
-	next := m.Graduated()
+	next := m.AfterGraduation()
 	for _, party := range []struct {
 		role      string
 		here      bool
@@ -151,7 +151,7 @@ func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
 	m, d, err := registry.ManifestDocs.Get(ctx, s.Store, registry.ManifestKey(child))
 	if err == nil && d.Version == 0 {
-		err = unknown(child)
+		err = unknownChildError(child)
 	}
 	return &m.Manifest, err
 }
@@ -171,10 +171,10 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		if last, err = s.refresh(ctx, &a); err != nil {
 			return Status{}, err
 		}
-		if st, err := s.again(ctx, &last, sub); err != nil || st.Position > 0 {
+		if st, err := s.findRepeated(ctx, &last, sub); err != nil || st.Position > 0 {
 			return st, err
 		}
-		if err := s.often(ctx, child, tip.Position); err != nil {
+		if err := s.checkFrequency(ctx, child, tip.Position); err != nil {
 			return Status{}, err
 		}
 	}
@@ -183,11 +183,11 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		return Status{}, err
 	}
 	now := s.now()
-	tried, err := s.tried(ctx, parent, now)
+	tried, err := s.countAttempt(ctx, parent, now)
 	if err != nil {
 		return Status{}, err
 	}
-	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, Began: now, Due: now.Add(DueAfter)}
+	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, StartedAt: now, DueAt: now.Add(DueAfter)}
 	next := Status{Attempt: a, Phase: Open, accepted: last.accepted}
 	if last.Phase == Accepted {
 		next.accepted = last.Position
@@ -226,17 +226,17 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 	return nil
 }
 
-// again returns the attempt that sub repeats: the last one if it is open, or the accepted one. It
+// findRepeated returns the attempt that sub repeats: the last one if it is open, or the accepted one. It
 // returns an error if another request's attempt is open, and the zero Status if no attempt is
 // repeated.
-func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Status, error) {
+func (s *Service) findRepeated(ctx context.Context, last *Status, sub *Submission) (Status, error) {
 	same := last.Request.Hash() == sub.Request.Hash()
 	switch {
-	case last.Phase == Open && s.now().Before(last.Due):
+	case last.Phase == Open && s.now().Before(last.DueAt):
 		if same {
 			return *last, nil
 		}
-		return Status{}, problem.New(problem.Conflict, "child %s: graduation %s, of another request, is open until %s", last.Child.Short(), last.ID, last.Due.Format("15:04:05Z07:00"))
+		return Status{}, problem.New(problem.Conflict, "child %s: graduation %s, of another request, is open until %s", last.Child.Short(), last.ID, last.DueAt.Format("15:04:05Z07:00"))
 	case last.Phase == Accepted && same:
 		return *last, nil
 	case last.accepted == 0:
@@ -249,7 +249,7 @@ func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Sta
 	return before, nil
 }
 
-func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) error {
+func (s *Service) checkFrequency(ctx context.Context, child identity.ID, tip uint64) error {
 	// Each attempt costs the host at least two writes.
 	if tip < MaxAttempts {
 		return nil
@@ -262,7 +262,7 @@ func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) erro
 		return problem.New(problem.Damaged, "graduation %s is missing", ID{child, tip - MaxAttempts + 1})
 	}
 	a, err := DecodeAttempt(child, rows[0])
-	if err == nil && s.now().Before(a.Began.Add(Day)) {
+	if err == nil && s.now().Before(a.StartedAt.Add(Period)) {
 		err = problem.New(problem.TooMany, "child %s: expected at most %d attempts to graduate in 24 hours, got more", child.Short(), MaxAttempts)
 	}
 	return err
@@ -282,17 +282,17 @@ func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
 		return Attempt{}, err
 	}
 	if len(rows) == 0 || rows[0].Position != id.Position {
-		return Attempt{}, notObserved(id)
+		return Attempt{}, unknownAttemptError(id)
 	}
 	return DecodeAttempt(id.Child, rows[0])
 }
 
-func notObserved(id ID) error {
+func unknownAttemptError(id ID) error {
 	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 
 func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
-	w, d, err := StatusDocs.Need(ctx, s.Store, AttemptKey(a.Child, a.Position))
+	w, d, err := StatusDocs.Require(ctx, s.Store, AttemptKey(a.Child, a.Position))
 	if err != nil {
 		return Status{}, err
 	}

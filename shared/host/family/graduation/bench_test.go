@@ -42,7 +42,7 @@ func graduate(b *testing.B, many, entries int) {
 			b.Fatalf("there are %d children, and each graduates once: give -benchtime %dx", many, filled)
 		}
 		b.StopTimer()
-		h.clock.Advance(graduation.Day)
+		h.clock.Advance(graduation.Period)
 		sub := h.request(b, parent, children[i], "drafts contracts")
 		b.StartTimer()
 		began := time.Now()

@@ -36,7 +36,7 @@ func (c *caller) call(t testing.TB) call.Outcome {
 	c.clock.Advance(time.Second)
 	id := "m"
 	e := &envelope.Envelope{
-		From: c.from, To: c.to, Seq: c.seq + 1, Prev: c.prev, Time: c.clock.Now(0)(), IdempotencyKey: "k",
+		From: c.from, To: c.to, Seq: c.seq + 1, Prev: c.prev, Time: c.clock.NowFunc(0)(), IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}, MessageID: &id},
 	}
 	c.sign(e)
@@ -54,8 +54,8 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	pipeline := call.New(call.Config{
-		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.Now(0), Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
-		Texts: textkeys.New(h.sound, h.vault, h.clock.Now(0), rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
+		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.NowFunc(0), Rand: rand.Reader, Wait: noWait, Self: h.vacants.HostID,
+		Texts: textkeys.New(h.sound, h.vault, h.clock.NowFunc(0), rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
 	})
 	kin := &caller{fixture: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {
 		must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
@@ -92,7 +92,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 		t.Errorf("Get() = %s %s, %v, want it ACTIVE", r.ID.Short(), r.State, err)
 	}
 	g, _, err := h.registry.Get(t.Context(), child)
-	if err != nil || !g.Listed() || !strings.Contains(string(g.Card), child.String()) || !strings.HasSuffix(st.Outcome.Endpoint, child.String()+"/a2a/message/send") {
+	if err != nil || !g.IsListed() || !strings.Contains(string(g.Card), child.String()) || !strings.HasSuffix(st.Outcome.Endpoint, child.String()+"/a2a/message/send") {
 		t.Errorf("the registration = %+v with the endpoint %s, want one that is listed at its own address", g, st.Outcome.Endpoint)
 	}
 	h.wantClean(t)
@@ -146,12 +146,12 @@ func TestSignalsThatAreNoneFailARunAndNeverPassIt(t *testing.T) {
 // withActivity returns evidence with the same activity in each hour of the week.
 func withActivity(n float64) collector {
 	return func(child, parent identity.ID) (gate.Evidence, error) {
-		week := make([]float64, gate.Buckets)
+		week := make([]float64, gate.ActivityHours)
 		for i := range week {
 			week[i] = n
 		}
 		return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{With: parent, Role: gate.Parent,
-			A: gate.Observation{ID: child, Activity: week}, B: gate.Observation{ID: parent, Activity: week}}}}, nil
+			Child: gate.Observation{ID: child, Activity: week}, Other: gate.Observation{ID: parent, Activity: week}}}}, nil
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 	case st.Phase == Accepted:
 		return nil
 	case st.Phase != Open:
-		return over(&st)
+		return decidedError(&st)
 	}
 	if err := s.addSlot(ctx, tx, &st); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 	if err := s.due(&st); err != nil { // checked as late as possible
 		return err
 	}
-	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found
+	st.Phase, st.Step, st.DecidedAt, st.Findings = Accepted, gate.Commit, s.now(), found
 	st.Outcome = &Outcome{Manifest: made.Manifest.Blob(), CardHash: made.Card.Hash(), Endpoint: made.Card.Endpoint, Seq: made.Receipt.Seq}
 	end, err := st.put(tx.ID)
 	tx.Add(end)
@@ -57,9 +57,9 @@ func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 		return err
 	}
 	now := s.now()
-	if err := gate.CheckRate(parent, w.Taken, now, st.Policy); err != nil {
+	if err := gate.CheckRateLimit(parent, w.Taken, now, st.Policy); err != nil {
 		return err
 	}
-	WindowDocs.Put(tx, store.Doc{Key: d.Key}, window{w.Taken.Take(now)})
+	WindowDocs.Put(tx, store.Doc{Key: d.Key}, window{w.Taken.Add(now)})
 	return nil
 }

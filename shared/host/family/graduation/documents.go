@@ -18,39 +18,39 @@ var (
 	// StatusDocs contains the statuses of attempts. A key is the child and the position in its
 	// stream.
 	StatusDocs = store.Kind[storedStatus]{
-		Shape: store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[storedStatus](1),
-		Valid: validStatus,
+		Shape:      store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec:      store.JSONCodec[storedStatus](1),
+		CheckValue: validStatus,
 	}
 	// AttemptWindowDocs contains, per parent in the children's manifests, the start times of
 	// attempts.
 	AttemptWindowDocs = store.Kind[AttemptWindow]{
-		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[AttemptWindow](1),
-		Valid: func(_ store.Doc, w AttemptWindow) error {
-			if len(w.Began) > MaxOfParent {
-				return problem.Invalid("began", fmt.Sprintf("at most %d", MaxOfParent), fmt.Sprint(len(w.Began)))
+		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[AttemptWindow](1),
+		CheckValue: func(_ store.Doc, w AttemptWindow) error {
+			if len(w.Began) > MaxAttemptsOfParent {
+				return problem.Invalid("began", fmt.Sprintf("at most %d", MaxAttemptsOfParent), fmt.Sprint(len(w.Began)))
 			}
 			return nil
 		},
 	}
 	// WindowDocs contains, per parent, the times of successful graduations.
 	WindowDocs = store.Kind[window]{
-		Shape: store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[window](1),
-		Valid: func(_ store.Doc, w window) error { return w.Taken.Check() },
+		Shape:      store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec:      store.JSONCodec[window](1),
+		CheckValue: func(_ store.Doc, w window) error { return w.Taken.Check() },
 	}
 	// PolicyDocs contains the policies. The star is empty for the host's policy, and otherwise #
 	// and the tenant.
 	PolicyDocs = store.Kind[policy]{
-		Shape: store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.Joined},
-		Codec: store.JSON[policy](1),
-		Valid: func(_ store.Doc, p policy) error { return p.Policy.Check() },
+		Shape:      store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.VerifyWithRows},
+		Codec:      store.JSONCodec[policy](1),
+		CheckValue: func(_ store.Doc, p policy) error { return p.Policy.Check() },
 	}
 )
 
 // attempts is the codec of attempt rows.
-var attempts = store.JSON[storedAttempt](1)
+var attempts = store.JSONCodec[storedAttempt](1)
 
 func AttemptKey(child identity.ID, position uint64) store.Key {
 	return StatusDocs.Key(child.String(), fmt.Sprintf("%016x", position))

@@ -23,16 +23,16 @@ import (
 type fates struct {
 	mu    sync.Mutex
 	count int
-	meets func(n int, op string) storetest.Fate
+	meets func(n int, op string) storetest.Fault
 	lossy *storetest.Lossy
 }
 
 func (f *fates) before(s store.Store) store.Store {
-	f.lossy = &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
+	f.lossy = &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fault {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.meets == nil {
-			return storetest.Fine
+			return storetest.NoFault
 		}
 		f.count++
 		return f.meets(f.count, op)
@@ -42,7 +42,7 @@ func (f *fates) before(s store.Store) store.Store {
 
 // arm applies fn to all calls from now on, counted from 1, and returns the number of earlier calls.
 // A nil fn means no faults.
-func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
+func (f *fates) arm(fn func(n int, op string) storetest.Fault) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.count
@@ -82,7 +82,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 		"gate's note":   m.Graduated,
 		"record":        !r.Closed,
 		"state":         r.State == lifecycle.Active,
-		"registration":  g.Joined > 0 && g.Visibility == lifecycle.Public && !g.Closed,
+		"registration":  g.FirstSeq > 0 && g.Visibility == lifecycle.Public && !g.Closed,
 		"slot":          len(w.Taken) == 1,
 		"attempt":       accepted == 1,
 		"child's book":  h.graduations(t, child) == 1,
@@ -125,7 +125,7 @@ func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 // wantClean verifies the whole host.
 func (h *fixture) wantClean(t testing.TB) {
 	t.Helper()
-	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.Now(0), Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.NowFunc(0), Found: func(f fsck.Finding) error {
 		t.Errorf("verify: %+v", f)
 		return nil
 	}})
@@ -143,9 +143,9 @@ func faulty(t *testing.T) (*fixture, *fates, graduation.Submission) {
 func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 	h, f, sub := faulty(t)
 	var ops []string
-	f.arm(func(_ int, op string) storetest.Fate {
+	f.arm(func(_ int, op string) storetest.Fault {
 		ops = append(ops, op)
-		return storetest.Fine
+		return storetest.NoFault
 	})
 	_, err := h.gate.Submit(t.Context(), sub)
 	must(t, err)
@@ -157,16 +157,16 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 	for i, op := range ops {
 		n := i + 1
 		for _, fate := range storetest.FatesOf(op) {
-			if number++; !storetest.Sampled(number) {
+			if number++; !storetest.InSample(number) {
 				continue
 			}
 			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
 				h, f, sub := faulty(t)
-				f.arm(func(i int, _ string) storetest.Fate {
+				f.arm(func(i int, _ string) storetest.Fault {
 					if i == n {
 						return fate
 					}
-					return storetest.Fine
+					return storetest.NoFault
 				})
 				// A single fault does not matter, because reads and commits are retried.
 				st, err := h.gate.Submit(t.Context(), sub)
@@ -184,22 +184,22 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 
 func TestAHostThatDiesAtAnyCallToTheStoreLeavesAGraduationWhole(t *testing.T) {
 	h, f, sub := faulty(t)
-	f.arm(func(int, string) storetest.Fate { return storetest.Fine })
+	f.arm(func(int, string) storetest.Fault { return storetest.NoFault })
 	_, err := h.gate.Submit(t.Context(), sub)
 	must(t, err)
 	calls := f.arm(nil)
 	number := 0
 	for n := 1; n <= calls; n++ {
-		for _, last := range []storetest.Fate{storetest.Lost, storetest.Unheard} {
-			if number++; !storetest.Sampled(number) {
+		for _, last := range []storetest.Fault{storetest.Lost, storetest.Unacknowledged} {
+			if number++; !storetest.InSample(number) {
 				continue
 			}
 			t.Run(fmt.Sprintf("at call %d, %s", n, last), func(t *testing.T) {
 				h, f, sub := faulty(t)
-				f.arm(func(i int, _ string) storetest.Fate {
+				f.arm(func(i int, _ string) storetest.Fault {
 					switch {
 					case i < n:
-						return storetest.Fine
+						return storetest.NoFault
 					case i == n:
 						return last
 					}
@@ -240,7 +240,7 @@ func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
 			must(t, err)
 			state := st.State()
 			for _, step := range gate.Steps()[:i+1] {
-				state, err = h.gate.Task(t.Context(), step.Name, state)
+				state, err = h.gate.RunTask(t.Context(), step.Name, state)
 				must(t, err)
 			}
 			graduated := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
@@ -268,7 +268,7 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 	for _, step := range gate.Steps() {
 		states = append(states, state)
 		for range 3 {
-			next, err := h.gate.Task(t.Context(), step.Name, states[len(states)-1])
+			next, err := h.gate.RunTask(t.Context(), step.Name, states[len(states)-1])
 			must(t, err)
 			state = next
 		}
@@ -279,13 +279,13 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 		}
 	}
 	for i, step := range gate.Steps() { // all again, in any order
-		if _, err := h.gate.Task(t.Context(), step.Name, states[i]); err != nil {
+		if _, err := h.gate.RunTask(t.Context(), step.Name, states[i]); err != nil {
 			t.Errorf("Task(%s) after the commit = %v, want nil", step.Name, err)
 		}
 	}
 	// A state machine that timed out although its commit was applied records a fault.
-	late, err := h.gate.Record(t.Context(), states[3], graduation.ReadCause(gate.Commit, "States.Timeout", ""))
-	if err != nil || late.Phase != graduation.Accepted || late.Decided != st.Decided {
+	late, err := h.gate.Record(t.Context(), states[3], graduation.ParseCause(gate.Commit, "States.Timeout", ""))
+	if err != nil || late.Phase != graduation.Accepted || late.DecidedAt != st.DecidedAt {
 		t.Errorf("Record() of a timeout after the commit = %s, %v, want accepted as it was", late.Phase, err)
 	}
 	h.wantAcceptedInTheEnd(t, sub)

@@ -68,15 +68,15 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 	if before != nil {
 		s = before(s)
 	}
-	h.vacants = hosttest.NewVacants(t, s, h.clock.Now(0), "http://127.0.0.1:8080", vacants.Config{
+	h.vacants = hosttest.NewVacants(t, s, h.clock.NowFunc(0), "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault,
 		Wait:  noWait,
 		// No vacant is called, so only the declared substrates matter.
 		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }}},
 	})
 	h.registry = h.vacants.Registry
-	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.Now(0), rand.Reader, textkeys.MinRetention), Now: h.clock.Now(0)}
-	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.Now(0), Rand: rand.Reader, Wait: noWait}
+	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.NowFunc(0), rand.Reader, textkeys.MinRetention), Now: h.clock.NowFunc(0)}
+	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.NowFunc(0), Rand: rand.Reader, Wait: noWait}
 	for _, fn := range change {
 		fn(&c)
 	}
@@ -95,7 +95,7 @@ func must(t testing.TB, err error) {
 
 func (h *fixture) vacant(t testing.TB) identity.ID {
 	t.Helper()
-	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo"})
+	r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo"})
 	must(t, err)
 	return r.ID
 }
@@ -120,12 +120,12 @@ func (h *fixture) child(t testing.TB, parent identity.ID, substrate string) iden
 // request returns a graduation request of child that both parties have signed.
 func (h *fixture) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
 	t.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: text}
 	h.sign(t, &r)
 	return graduation.Submission{Request: r}
 }
 
-func (h *fixture) sign(t testing.TB, r *composite.Request) {
+func (h *fixture) sign(t testing.TB, r *composite.GraduationRequest) {
 	t.Helper()
 	must(t, h.vacants.Sign(t.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
@@ -150,7 +150,7 @@ func (h *fixture) home() gatetest.Fixture {
 			parent = h.vacant(t)
 			return parent, h.child(t, parent, "echo")
 		},
-		Sign: func(t *testing.T, r *composite.Request) { h.sign(t, r) },
+		Sign: func(t *testing.T, r *composite.GraduationRequest) { h.sign(t, r) },
 		Revoke: func(t *testing.T, id identity.ID) {
 			_, _, err := h.vacants.Revoke(t.Context(), id, "test")
 			must(t, err)

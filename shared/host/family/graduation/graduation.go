@@ -12,7 +12,7 @@
 //     so a crash does not block the child.
 //   - A fault is never reported as a refusal.
 //   - In a Day, a child begins at most MaxAttempts attempts, and all children of a parent together
-//     at most MaxOfParent. They are counted in the commit that begins an attempt.
+//     at most MaxAttemptsOfParent. They are counted in the commit that begins an attempt.
 //
 // # Layout
 //
@@ -93,11 +93,11 @@ func New(c Config) *Service {
 const (
 	// DueAfter limits the duration of an attempt.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts limits the attempts per Day of one child, and MaxOfParent the attempts of all
+	// MaxAttempts limits the attempts per Day of one child, and MaxAttemptsOfParent the attempts of all
 	// children of one parent.
-	MaxAttempts = 32
-	MaxOfParent = 96
-	Day         = gate.Day
+	MaxAttempts         = 32
+	MaxAttemptsOfParent = 96
+	Period              = gate.RateWindow
 )
 
 func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
@@ -117,9 +117,9 @@ func fault(err error) error {
 	if store.IsConflict(err) {
 		return problem.Wrap(problem.Unavailable, err, "others keep changing it; send the same again")
 	}
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
-func unknown(child identity.ID) error {
+func unknownChildError(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }

@@ -18,16 +18,16 @@ const (
 // Policy returns the policy for attempts of tenant's children and its source. It is the tenant's
 // policy, otherwise the host's policy, otherwise the default.
 func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
-	for _, at := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
-		if at.tenant == "" && at.from == FromTenant {
+	for _, source := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
+		if source.tenant == "" && source.from == FromTenant {
 			continue
 		}
-		set, d, err := PolicyDocs.Get(ctx, s.Store, PolicyKey(at.tenant))
+		set, d, err := PolicyDocs.Get(ctx, s.Store, PolicyKey(source.tenant))
 		if err != nil {
 			return p, "", fault(err)
 		}
 		if d.Version > 0 {
-			return set.Policy, at.from, nil
+			return set.Policy, source.from, nil
 		}
 	}
 	return gate.DefaultPolicy(), FromDefault, nil
@@ -51,23 +51,23 @@ func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) er
 // Warnings returns a warning for each policy that disables the check of collusion. A host logs them
 // when it starts.
 func (s *Service) Warnings(ctx context.Context) ([]string, error) {
-	var said []string
-	for d, err := range store.All(ctx, s.Store, PolicyDocs.All()) {
+	var warnings []string
+	for d, err := range store.Documents(ctx, s.Store, PolicyDocs.Range()) {
 		var p policy
 		if err == nil {
 			p, err = PolicyDocs.Parse(d)
 		}
 		if err != nil {
-			return said, fault(err)
+			return warnings, fault(err)
 		}
-		if p.Policy.Detector != gate.ByZeros {
+		if p.Policy.Detector != gate.DetectorZeros {
 			continue
 		}
 		whose := "of this host"
 		if _, tenant, ok := strings.Cut(d.Key.Sort, tenantMark); ok {
 			whose = "of tenant " + tenant
 		}
-		said = append(said, "the gate "+whose+" checks for no collusion: its detector is zeros")
+		warnings = append(warnings, "the gate "+whose+" checks for no collusion: its detector is zeros")
 	}
-	return said, nil
+	return warnings, nil
 }

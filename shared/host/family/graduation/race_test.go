@@ -86,8 +86,8 @@ func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 	writer.Go(func() {
 		for ctx.Err() == nil {
 			err := other.vacants.Entries(patient,
-				vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.Delegate()},
-				vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.Execute()})
+				vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.DelegatePayload()},
+				vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.ExecutePayload()})
 			if err != nil {
 				t.Errorf("Entries() = %v, want nil", err)
 				return

@@ -28,7 +28,7 @@ func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 	question := func(when string) {
 		t.Helper()
 		var calls []string
-		f.arm(func(_ int, op string) storetest.Fate { calls = append(calls, op); return storetest.Fine })
+		f.arm(func(_ int, op string) storetest.Fault { calls = append(calls, op); return storetest.NoFault })
 		_, err := h.gate.StatusFor(t.Context(), stranger, st.ID)
 		f.arm(nil)
 		wantKind(t, "StatusFor() of a stranger "+when, err, problem.NotFound)

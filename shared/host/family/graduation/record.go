@@ -22,10 +22,10 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 		why := r
 		if why == nil {
 			last := gate.Steps()[len(gate.Steps())-1].Name
-			why = Refuse(last, problem.New(problem.Internal, "the run ended without a commit"))
+			why = NewRefusal(last, problem.New(problem.Internal, "the run ended without a commit"))
 		}
-		st.Phase, st.Step, st.Decided = Failed, why.Step, s.now()
-		if kind, ok := gate.KindOf(why.Error); ok && gate.Refuses(why.Step, kind) {
+		st.Phase, st.Step, st.DecidedAt = Failed, why.Step, s.now()
+		if kind, ok := gate.ParseErrorName(why.Error); ok && gate.IsRefusal(why.Step, kind) {
 			st.Phase = Refused
 		}
 		kept := *why
@@ -46,7 +46,7 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 	if err != nil {
 		return Status{}, fault(err)
 	}
-	return s.tell(ctx, &a)
+	return s.statusOf(ctx, &a)
 }
 
 // StatusFor returns an attempt to its parent or child. For others the error is NotFound, and such a
@@ -54,27 +54,27 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
 	a, err := s.row(ctx, id)
 	if err == nil && who != a.Child && who != a.Request.ParentID {
-		err = notObserved(id)
+		err = unknownAttemptError(id)
 	}
 	if err != nil {
 		return Status{}, fault(err)
 	}
-	return s.tell(ctx, &a)
+	return s.statusOf(ctx, &a)
 }
 
-func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
+func (s *Service) statusOf(ctx context.Context, a *Attempt) (Status, error) {
 	st, err := s.refresh(ctx, a)
 	if err != nil || st.Phase != Open {
 		return st, fault(err)
 	}
-	if s.now().Before(st.Due) {
+	if s.now().Before(st.DueAt) {
 		if s.Running != nil {
 			st.Step = s.Running(ctx, &st.Attempt)
 		}
 		return st, nil
 	}
 	return s.end(ctx, st.ID, func(st *Status) error {
-		if s.now().Before(st.Due) {
+		if s.now().Before(st.DueAt) {
 			return errOpen
 		}
 		st.overdue(s.now())
@@ -128,7 +128,7 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 }
 
 func (s *Status) overdue(now time.Time) {
-	s.Phase, s.Decided = Failed, now
+	s.Phase, s.DecidedAt = Failed, now
 	s.Refusal = &Refusal{
 		Error: gate.ErrorName(problem.Deadline), Kind: problem.Deadline.String(),
 		Detail: "the run came to no end in time; send the same again", Step: s.Step,

@@ -18,8 +18,8 @@ func (e *JudgedError) Error() string { return e.Err.Error() }
 
 func (e *JudgedError) Unwrap() error { return e.Err }
 
-func Refuse(step gate.StepName, err error) *Refusal {
-	p := problem.Of(err)
+func NewRefusal(step gate.StepName, err error) *Refusal {
+	p := problem.AsError(err)
 	r := &Refusal{Error: gate.ErrorName(p.Kind), Kind: p.Kind.String(), Detail: p.Text(), Step: step}
 	var judged *JudgedError
 	if errors.As(err, &judged) {
@@ -32,7 +32,7 @@ func Refuse(step gate.StepName, err error) *Refusal {
 // include the name of the error.
 const MaxCause = 30 << 10
 
-// Cause returns r as the message of a task's error, which ReadCause parses. It omits findings that
+// Cause returns r as the message of a task's error, which ParseCause parses. It omits findings that
 // do not fit. The findings of nine pairs take a third of MaxCause.
 func (r *Refusal) Cause() string {
 	if text, ok := r.fitting(); ok {
@@ -55,20 +55,20 @@ func (r *Refusal) fitting() (string, bool) {
 	return string(b), err == nil && len(quoted) <= MaxCause
 }
 
-// ReadCause returns the Refusal for the name and the cause of an error that a state machine caught
+// ParseCause returns the Refusal for the name and the cause of an error that a state machine caught
 // in a step. An unknown error, for example a timeout or a crash of the task, becomes a failure.
-func ReadCause(step gate.StepName, name, cause string) *Refusal {
+func ParseCause(step gate.StepName, name, cause string) *Refusal {
 	var task struct {
 		Message string `json:"errorMessage"`
 	}
 	r := &Refusal{}
-	kind, known := gate.KindOf(name)
-	if json.Unmarshal([]byte(cause), &task) == nil && json.Unmarshal([]byte(task.Message), r) == nil && known && r.Error == name {
+	kind, isKnown := gate.ParseErrorName(name)
+	if json.Unmarshal([]byte(cause), &task) == nil && json.Unmarshal([]byte(task.Message), r) == nil && isKnown && r.Error == name {
 		r.Step = step
 		return r
 	}
-	if known {
-		return Refuse(step, problem.New(kind, "%s", kind.Row().Text))
+	if isKnown {
+		return NewRefusal(step, problem.New(kind, "%s", kind.Row().Text))
 	}
-	return Refuse(step, problem.New(problem.Internal, "the step came to no end: %.80s", name))
+	return NewRefusal(step, problem.New(problem.Internal, "the step came to no end: %.80s", name))
 }

@@ -26,10 +26,10 @@ type Verdict struct {
 
 func (s *State) ID() ID { return ID{s.Child, s.Position} }
 
-// fits returns an error unless the state belongs to a and all steps before name have passed in
+// checkFor returns an error unless the state belongs to a and all steps before name have passed in
 // order since a began. The error is of kind Untrusted and is not a refusal by the gate, because
 // such a state does not come from a valid request.
-func (s *State) fits(a *Attempt, name gate.StepName) error {
+func (s *State) checkFor(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.Request != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", a.ID)
 	}
@@ -44,7 +44,7 @@ func (s *State) fits(a *Attempt, name gate.StepName) error {
 		switch {
 		case len(passed) == 0 || passed[0].Step != step.Name:
 			return problem.New(problem.Untrusted, "graduation %s: the step %s has not passed before %s", a.ID, step.Name, name)
-		case passed[0].At < a.Began.UnixMicro():
+		case passed[0].At < a.StartedAt.UnixMicro():
 			return problem.New(problem.Untrusted, "graduation %s: the verdict of %s is older than the attempt", a.ID, step.Name)
 		}
 		passed = passed[1:]
@@ -52,10 +52,10 @@ func (s *State) fits(a *Attempt, name gate.StepName) error {
 	return problem.New(problem.Untrusted, "graduation %s: %.40q is not a step", a.ID, string(name))
 }
 
-func (s State) pass(a *Attempt, name gate.StepName, now time.Time) State {
+func (s State) withVerdict(a *Attempt, name gate.StepName, now time.Time) State {
 	// The clocks of hosts differ, so the time of the verdict is at least the start of the attempt.
 	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
-	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.Began.UnixMicro())})
+	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.StartedAt.UnixMicro())})
 	return s
 }
 

@@ -44,12 +44,12 @@ type Outcome struct {
 // Status is the state of an attempt.
 type Status struct {
 	Attempt
-	Phase    Phase
-	Step     gate.StepName // last step of the run, or the current step if it is known
-	Refusal  *Refusal      // set if the attempt was refused or has failed
-	Findings *gate.Findings
-	Outcome  *Outcome  // set if the attempt was accepted
-	Decided  time.Time // zero while the attempt is open
+	Phase     Phase
+	Step      gate.StepName // last step of the run, or the current step if it is known
+	Refusal   *Refusal      // set if the attempt was refused or has failed
+	Findings  *gate.Findings
+	Outcome   *Outcome  // set if the attempt was accepted
+	DecidedAt time.Time // zero while the attempt is open
 
 	accepted uint64 // position of an earlier accepted attempt, or 0
 	version  uint64 // version of the document
@@ -77,18 +77,18 @@ type View struct {
 func (s *Status) View() View {
 	return View{
 		ID: s.ID.String(), Child: s.Child, Parent: s.Request.ParentID, Position: s.Position, State: s.Phase, Step: s.Step,
-		Request: s.Request.Hash(), Capability: s.Request.CapabilityText, Began: s.Began, Due: s.Due, Decided: s.Decided,
+		Request: s.Request.Hash(), Capability: s.Request.CapabilityText, Began: s.StartedAt, Due: s.DueAt, Decided: s.DecidedAt,
 		Policy: s.Policy, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome,
 	}
 }
 
 func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	w := storedStatus{State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
-	if !s.Decided.IsZero() {
-		w.Decided = s.Decided.UnixMicro()
+	if !s.DecidedAt.IsZero() {
+		w.Decided = s.DecidedAt.UnixMicro()
 	}
 	data, err := StatusDocs.Encode(w)
-	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, WriteID: writeID, Data: data}, err
+	return store.Put{Key: AttemptKey(s.Child, s.Position), IfVersion: s.version, WriteID: writeID, Data: data}, err
 }
 
 // DecodeStatus decodes the status of a. If the document is missing or invalid, the error is of kind
@@ -104,7 +104,7 @@ func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 func (a *Attempt) status(w *storedStatus, version uint64) Status {
 	s := Status{Attempt: *a, Phase: w.State, Step: w.Step, Refusal: w.Refusal, Findings: w.Findings, Outcome: w.Outcome, accepted: w.Accepted, version: version}
 	if w.Decided != 0 {
-		s.Decided = time.UnixMicro(w.Decided).UTC()
+		s.DecidedAt = time.UnixMicro(w.Decided).UTC()
 	}
 	return s
 }

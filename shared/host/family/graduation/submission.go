@@ -16,7 +16,7 @@ import (
 // Submission is a graduation request signed by both parties, with artefacts that this host cannot
 // sign.
 type Submission struct {
-	Request   composite.Request
+	Request   composite.GraduationRequest
 	Artefacts Artefacts
 }
 
@@ -63,15 +63,15 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encode(w)
 }
 
-// CheckWords returns an error for a capability text that a card cannot have. Both parties may have
-// signed it on another host, and the commit would fail. A handler calls CheckWords before data is
+// CheckCapability returns an error for a capability text that a card cannot have. Both parties may have
+// signed it on another host, and the commit would fail. A handler calls CheckCapability before data is
 // stored.
-func (s *Submission) CheckWords() error {
+func (s *Submission) CheckCapability() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {
 		return problem.Invalid(field, "words", "nothing")
 	}
-	return canon.CheckText(field, s.Request.CapabilityText)
+	return canon.CheckSignedText(field, s.Request.CapabilityText)
 }
 
 // ParseSubmission parses a Blob without verifying signatures. It refuses unknown and repeated
@@ -84,7 +84,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	if err := canon.Unmarshal(blob, &w, canon.DefaultLimits()); err != nil {
 		return Submission{}, err
 	}
-	request, err := composite.ParseRequest(w.Request)
+	request, err := composite.ParseGraduationRequest(w.Request)
 	if err != nil {
 		return Submission{}, err
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Task runs one step of an attempt and returns the state for the next step. The error is either a
+// RunTask runs one step of an attempt and returns the state for the next step. The error is either a
 // refusal, whose kinds are listed in gate.Steps, or a fault. A task may run more than once with the
 // same state, because Step Functions may deliver it again. If the attempt is already accepted,
 // every step passes without effect. If it was refused, has failed or is due, every step returns an
 // error.
-func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (State, error) {
+func (s *Service) RunTask(ctx context.Context, name gate.StepName, state State) (State, error) {
 	st, err := s.read(ctx, state.ID())
 	if err != nil {
 		return state, fault(err)
 	}
-	if err := state.fits(&st.Attempt, name); err != nil {
+	if err := state.checkFor(&st.Attempt, name); err != nil {
 		return state, err
 	}
 	switch st.Phase {
 	case Accepted:
-		return state.pass(&st.Attempt, name, s.now()), nil
+		return state.withVerdict(&st.Attempt, name, s.now()), nil
 	case Refused, Failed:
-		return state, over(&st)
+		return state, decidedError(&st)
 	}
 	return s.step(ctx, name, &st, state)
 }
@@ -49,18 +49,18 @@ func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, stat
 	if err != nil {
 		return state, fault(err)
 	}
-	return state.pass(&st.Attempt, name, s.now()), nil
+	return state.withVerdict(&st.Attempt, name, s.now()), nil
 }
 
-func over(st *Status) error {
+func decidedError(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
 }
 
 func (s *Service) due(st *Status) error {
-	if s.now().Before(st.Due) {
+	if s.now().Before(st.DueAt) {
 		return nil
 	}
-	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.Due.Format("15:04:05Z07:00"))
+	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.DueAt.Format("15:04:05Z07:00"))
 }
 
 func (s *Service) consent(ctx context.Context, st *Status) error {
@@ -88,7 +88,7 @@ func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	if err != nil {
 		return err
 	}
-	if err := gate.CheckRate(st.Request.ParentID, w.Taken, s.now(), st.Policy); err != nil {
+	if err := gate.CheckRateLimit(st.Request.ParentID, w.Taken, s.now(), st.Policy); err != nil {
 		return err
 	}
 	m, err := s.manifest(ctx, st.Child)
@@ -102,10 +102,10 @@ func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, error) {
 	detector, err := s.detector(st.Policy)
 	if err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "graduation %s: %s", st.ID, problem.Of(err).Text())
+		return nil, problem.Wrap(problem.Damaged, err, "graduation %s: %s", st.ID, problem.AsError(err).Text())
 	}
 	evidence := gate.Evidence{Child: st.Child, Parent: st.Request.ParentID}
-	if st.Policy.Detector != gate.ByZeros {
+	if st.Policy.Detector != gate.DetectorZeros {
 		if evidence, err = s.Evidence.Collect(ctx, st.Child, st.Request.ParentID); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, er
 	if err != nil {
 		return nil, err
 	}
-	if err := found.Judge(); err != nil {
+	if err := found.CheckCollusion(); err != nil {
 		if problem.Is(err, problem.Collusion) {
 			err = &JudgedError{found, err}
 		}

@@ -23,10 +23,10 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	var m composite.Manifest
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
 	must(t, h.vacants.AddManifest(t.Context(), m))
-	r := composite.Request{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))
-	next := m.Graduated()
+	next := m.AfterGraduation()
 	must(t, next.SignChild(t.Context(), child))
 	// The artefacts are not read before the last step.
 	return graduation.Submission{Request: r, Artefacts: graduation.Artefacts{
@@ -39,16 +39,16 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
-	began, day := 0, graduation.MaxOfParent*time.Second
+	began, day := 0, graduation.MaxAttemptsOfParent*time.Second
 	var first graduation.Submission
-	for began < graduation.MaxOfParent {
+	for began < graduation.MaxAttemptsOfParent {
 		sub := h.elsewhere(t, parent)
 		if began == 0 {
 			first = sub
 		}
 		for range 7 {
 			st, err := h.gate.Submit(t.Context(), sub)
-			if began == graduation.MaxOfParent {
+			if began == graduation.MaxAttemptsOfParent {
 				wantKind(t, "Submit() of the 97th attempt", err, problem.TooMany)
 				continue
 			}
@@ -67,7 +67,7 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	if _, err := h.gate.Begin(t.Context(), h.elsewhere(t, other)); err != nil {
 		t.Errorf("Begin() of another parent's child = %v, want nil", err)
 	}
-	h.clock.Advance(graduation.Day - day)
+	h.clock.Advance(graduation.Period - day)
 	if _, err := h.gate.Begin(t.Context(), first); err != nil {
 		t.Errorf("Begin() when the first attempt is a day old = %v, want nil", err)
 	}
@@ -118,7 +118,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 	parent := h.vacant(t)
 	hosts := []*fixture{h, h.beside(t)}
 	var subs []graduation.Submission
-	for _, child := range h.children(t, parent, graduation.MaxOfParent+10) {
+	for _, child := range h.children(t, parent, graduation.MaxAttemptsOfParent+10) {
 		subs = append(subs, h.request(t, parent, child, "drafts contracts"))
 	}
 	var mu sync.Mutex
@@ -129,7 +129,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 			_, err := hosts[i%2].gate.Begin(t.Context(), sub)
 			word := "begun"
 			if err != nil {
-				word = problem.Of(err).Kind.String()
+				word = problem.AsError(err).Kind.String()
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -137,11 +137,11 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxOfParent, problem.TooMany.String(): 10}, got); diff != "" {
+	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxAttemptsOfParent, problem.TooMany.String(): 10}, got); diff != "" {
 		t.Errorf("Begin() of %d at once (-want +got):\n%s", len(subs), diff)
 	}
-	if n := len(h.attemptWindow(t, parent)); n != graduation.MaxOfParent {
-		t.Errorf("%d tries are counted, want %d", n, graduation.MaxOfParent)
+	if n := len(h.attemptWindow(t, parent)); n != graduation.MaxAttemptsOfParent {
+		t.Errorf("%d tries are counted, want %d", n, graduation.MaxAttemptsOfParent)
 	}
 	h.wantClean(t)
 }
@@ -182,14 +182,14 @@ func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 		ParentID: parent.ID(), ChildID: child, BirthPath: "D1", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
 	}
-	r := composite.Request{ParentID: parent.ID(), ChildID: child, CapabilityText: "drafts contracts"}
+	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child, CapabilityText: "drafts contracts"}
 	must(t, m.SignParent(t.Context(), parent))
 	must(t, r.SignParent(t.Context(), parent))
 	must(t, h.vacants.Sign(t.Context(), child, func(s identity.Signer) error {
 		return errors.Join(m.SignChild(t.Context(), s), r.SignChild(t.Context(), s))
 	}))
 	must(t, h.vacants.StoreManifest(t.Context(), m))
-	next := m.Graduated()
+	next := m.AfterGraduation()
 	must(t, next.SignParent(t.Context(), parent))
 	return graduation.Submission{Request: r}, next.SignatureParent
 }
@@ -209,7 +209,7 @@ func (h *fixture) wantKept(t testing.TB, sub graduation.Submission, want graduat
 }
 
 func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
-	data := `{"format":1,"began":[1` + strings.Repeat(",1", graduation.MaxOfParent) + `]}`
+	data := `{"format":1,"began":[1` + strings.Repeat(",1", graduation.MaxAttemptsOfParent) + `]}`
 	err := graduation.AttemptWindowDocs.Check(store.Doc{Key: graduation.AttemptWindowKey(identity.ID{}), Version: 1, Data: []byte(data)})
 	wantKind(t, "Check()", err, problem.Damaged)
 }

@@ -26,7 +26,7 @@ import (
 type given struct{ controller, substrate, stylo float64 }
 
 func (g given) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) {
-	return gate.FromStrengths(p, e.Parent, g.controller, g.substrate, g.stylo), nil
+	return gate.FindingsFromStrengths(p, e.Parent, g.controller, g.substrate, g.stylo), nil
 }
 
 type manifestVector struct {
@@ -104,7 +104,7 @@ func (h *fixture) adopt(t testing.TB, seed string) identity.ID {
 	t.Helper()
 	key, err := identity.KeyFromSeed(unhex(t, seed))
 	must(t, err)
-	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo", Key: key})
+	r, err := h.vacants.Create(t.Context(), vacants.CreateSpec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo", Key: key})
 	must(t, err)
 	return r.ID
 }
@@ -114,17 +114,17 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			in, s := &v.Input, &v.Input.Signals
 			h := newFixture(t, func(c *graduation.Config) { c.Detector = given{s.Controller, s.Substrate, s.Stylo} })
-			h.clock.Advance(in.Now.Sub(h.clock.Now(0)()))
+			h.clock.Advance(in.Now.Sub(h.clock.NowFunc(0)()))
 			h.adopt(t, in.ParentSeed)
 			h.adopt(t, in.ChildSeed)
 			must(t, h.vacants.StoreManifest(t.Context(), in.Manifest.manifest(t)))
-			sub := graduation.Submission{Request: composite.Request{
+			sub := graduation.Submission{Request: composite.GraduationRequest{
 				ParentID: in.Request.ParentID, ChildID: in.Request.ChildID, CapabilityText: in.Request.Capability,
 				SignatureParent: unhex(t, in.Request.Parent), SignatureChild: unhex(t, in.Request.Child),
 			}}
 			st, err := h.gate.Submit(t.Context(), sub)
 			class, message := outcome(&st, err)
-			if v.Expect.Refused == "" && sub.CheckWords() != nil {
+			if v.Expect.Refused == "" && sub.CheckCapability() != nil {
 				// The reference accepts any text. These texts cannot be in a card.
 				if st.Phase != graduation.Failed || st.Step != gate.Commit || st.Refusal.Kind != problem.Malformed.String() {
 					t.Errorf("Submit() = %+v, %v, want failed at commit", st.View(), err)
@@ -145,7 +145,7 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 func outcome(st *graduation.Status, err error) (class, message string) {
 	switch {
 	case err != nil:
-		return gate.ErrorName(problem.Of(err).Kind), problem.Of(err).Text()
+		return gate.ErrorName(problem.AsError(err).Kind), problem.AsError(err).Text()
 	case st.Refusal != nil:
 		return st.Refusal.Error, st.Refusal.Detail
 	}
@@ -154,7 +154,7 @@ func outcome(st *graduation.Status, err error) (class, message string) {
 
 func (h *fixture) wantGraduated(t *testing.T, v *graduationVector, st *graduation.Status) {
 	t.Helper()
-	got, err := composite.Parse(st.Outcome.Manifest)
+	got, err := composite.ParseManifest(st.Outcome.Manifest)
 	must(t, err)
 	want := v.Expect.Manifest.manifest(t)
 	if v.Input.Manifest.Schema == composite.V1 {
@@ -203,7 +203,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			h := newFixture(t)
-			h.clock.Advance(time.Unix(1_000_000, 0).Sub(h.clock.Now(0)()))
+			h.clock.Advance(time.Unix(1_000_000, 0).Sub(h.clock.NowFunc(0)()))
 			p := gate.DefaultPolicy()
 			p.Limit = v.Input.Limit
 			must(t, h.gate.SetPolicy(t.Context(), "", p))
@@ -211,7 +211,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 			children := h.children(t, parent, len(v.Expect.Steps))
 			for i, step := range v.Expect.Steps {
 				whole, part := math.Modf(step.TS)
-				h.clock.Advance(time.Unix(int64(whole), int64(part*1e9)).Sub(h.clock.Now(0)()))
+				h.clock.Advance(time.Unix(int64(whole), int64(part*1e9)).Sub(h.clock.NowFunc(0)()))
 				sub := h.request(t, parent, children[i], "drafts contracts")
 				if !step.Consent {
 					sub.Request.SignatureChild = nil

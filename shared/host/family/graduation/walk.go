@@ -35,13 +35,13 @@ const maxWalkTries = 3
 // Walk runs all steps of an attempt in this process and records the outcome. A refusal is not an
 // error but part of the status. The run continues even if the caller's context ends.
 func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.Due.Sub(s.now()), 0))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.DueAt.Sub(s.now()), 0))
 	defer cancel()
 	st, state := Status{Attempt: a, Phase: Open}, a.State()
 	for _, step := range gate.Steps() {
 		next, err := s.try(ctx, step.Name, &st, state)
 		if err != nil {
-			return s.Record(context.WithoutCancel(ctx), state, Refuse(step.Name, err))
+			return s.Record(context.WithoutCancel(ctx), state, NewRefusal(step.Name, err))
 		}
 		state = next
 	}

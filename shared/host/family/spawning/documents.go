@@ -7,8 +7,8 @@ import (
 
 // SpawnsDocs contains the accepted requests per parent.
 var SpawnsDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Of: store.OfVacant, Verify: store.Alone},
-	Codec: store.JSON[stored](1),
+	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Owner: store.OfVacant, Verify: store.VerifyParse},
+	Codec: store.JSONCodec[stored](1),
 }
 
 func Key(parent identity.ID) store.Key { return SpawnsDocs.Key(parent.String()) }

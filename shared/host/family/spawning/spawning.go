@@ -3,7 +3,7 @@
 //
 // A request with an invalid signature costs no read. While a request is valid, its nonce belongs to
 // it: the same bytes may be sent again and mean the same child, but another request with this nonce
-// is refused. The limits of a parent, Most requests per hour and MostChildren requested children,
+// is refused. The limits of a parent, Most requests per hour and MaxChildren requested children,
 // apply to all instances together.
 package spawning
 
@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// Skew limits the difference between a request's time and the host's clock.
-	Skew = 300 * time.Second
-	// Most limits the accepted requests of a parent within Window. Window is longer than a request
+	// MaxSkew limits the difference between a request's time and the host's clock.
+	MaxSkew = 300 * time.Second
+	// MaxRequests limits the accepted requests of a parent within Window. Window is longer than a request
 	// is valid.
-	Most   = 10
-	Window = time.Hour
-	// MostChildren limits the children that a parent has requested. Deleted children are detected
+	MaxRequests = 10
+	Window      = time.Hour
+	// MaxChildren limits the children that a parent has requested. Deleted children are detected
 	// at most once per Recount, because the check costs a read per child.
-	MostChildren = 100
-	Recount      = time.Minute
+	MaxChildren     = 100
+	RecountInterval = time.Minute
 )
 
 // Requests accepts requests for children. It is safe for concurrent use if Rand is.
@@ -44,7 +44,7 @@ type Requests struct {
 }
 
 // stored is the form of the document. It contains at most Most requests, each until it is older
-// than Window, and at most MostChildren requested names.
+// than Window, and at most MaxChildren requested names.
 type stored struct {
 	Taken     []taken `json:"taken"`
 	Children  []child `json:"children,omitempty"`
@@ -56,8 +56,8 @@ type child struct {
 	At   int64  `json:"at"` // Unix microseconds
 }
 
-// Gone reports whether the parent has no child with a requested name, or the child was deleted.
-type Gone func(ctx context.Context, name string) (bool, error)
+// IsGone reports whether the parent has no child with a requested name, or the child was deleted.
+type IsGone func(ctx context.Context, name string) (bool, error)
 
 type taken struct {
 	Nonce string        `json:"nonce"`
@@ -67,16 +67,16 @@ type taken struct {
 
 func (q *Requests) Check(r *composite.SpawnRequest) error {
 	now := q.Now()
-	if off := r.Time.Sub(now); off > Skew || off < -Skew {
+	if off := r.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
 		return problem.New(problem.Clock, "ts: expected a time within %d s of the host's, which is %s, got %s",
-			int(Skew.Seconds()), canon.FormatTime(now.UTC().Truncate(time.Second)), canon.FormatTime(r.Time))
+			int(MaxSkew.Seconds()), canon.FormatTime(now.UTC().Truncate(time.Second)), canon.FormatTime(r.Time))
 	}
 	return r.Verify()
 }
 
-// Take accepts a request that passed Check. The same request may be sent again. The error is Replay
+// Accept accepts a request that passed Check. The same request may be sent again. The error is Replay
 // if another request used the nonce, TooMany if a limit is reached, or Unavailable.
-func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gone) error {
+func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, gone IsGone) error {
 	var refusal error // a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -91,8 +91,8 @@ func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gon
 
 func unavailable(err error) error {
 	// A conflict is also temporary, so its kind is Unavailable.
-	var known *problem.Error
-	if err == nil || errors.As(err, &known) {
+	var problemErr *problem.Error
+	if err == nil || errors.As(err, &problemErr) {
 		return err
 	}
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
@@ -101,14 +101,14 @@ func unavailable(err error) error {
 // decide returns the document to store, or nil if it does not change, because r was accepted
 // earlier or is refused. Together with an error it may return a document without the names of
 // deleted children.
-func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone Gone) (*stored, error) {
-	was, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
+func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone IsGone) (*stored, error) {
+	old, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	now, hash := q.Now(), r.Hash()
-	s := stored{Children: was.Children, Recounted: was.Recounted}
-	for _, t := range was.Taken {
+	s := stored{Children: old.Children, Recounted: old.Recounted}
+	for _, t := range old.Taken {
 		switch {
 		case now.Sub(time.UnixMicro(t.At)) >= Window:
 			continue
@@ -119,31 +119,31 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 		}
 		s.Taken = append(s.Taken, t)
 	}
-	if len(s.Taken) >= Most {
-		return nil, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), Most)
+	if len(s.Taken) >= MaxRequests {
+		return nil, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), MaxRequests)
 	}
 	counted, err := s.count(ctx, now, r.Name, gone)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(s.Children) > MostChildren:
-		full := problem.New(problem.TooMany, "parent %s has %d children that it requested itself, which is the limit; the operator may delete some", r.ParentID.Short(), MostChildren)
+	case len(s.Children) > MaxChildren:
+		full := problem.New(problem.TooMany, "parent %s has %d children that it requested itself, which is the limit; the operator may delete some", r.ParentID.Short(), MaxChildren)
 		if !counted {
 			return nil, full
 		}
-		s.Children = s.Children[:MostChildren]
+		s.Children = s.Children[:MaxChildren]
 		return &s, full
 	}
 	s.Taken = append(s.Taken, taken{r.Nonce, hash, now.UnixMicro()})
 	return &s, nil
 }
 
-func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
+func (s *stored) count(ctx context.Context, now time.Time, name string, gone IsGone) (counted bool, err error) {
 	// If there are too many names that were not checked within Recount, the names of deleted
 	// children are removed first. Names that were requested within Window are kept, because their
 	// children may not be created yet.
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
-	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount
+	counted = len(others) >= MaxChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= RecountInterval
 	if counted {
 		s.Recounted = now.UnixMicro()
 		kept := others[:0]

@@ -59,10 +59,10 @@ func TestARequestIsOfNowAndOfItsParent(t *testing.T) {
 		ok   bool
 	}{
 		"now":               {asked(t, parent, 1, "child", start), 0, true},
-		"300 s ago":         {asked(t, parent, 1, "child", start.Add(-spawning.Skew)), 0, true},
-		"in 300 s":          {asked(t, parent, 1, "child", start.Add(spawning.Skew)), 0, true},
-		"longer ago":        {asked(t, parent, 1, "child", start.Add(-spawning.Skew-time.Microsecond)), problem.Clock, false},
-		"later":             {asked(t, parent, 1, "child", start.Add(spawning.Skew+time.Microsecond)), problem.Clock, false},
+		"300 s ago":         {asked(t, parent, 1, "child", start.Add(-spawning.MaxSkew)), 0, true},
+		"in 300 s":          {asked(t, parent, 1, "child", start.Add(spawning.MaxSkew)), 0, true},
+		"longer ago":        {asked(t, parent, 1, "child", start.Add(-spawning.MaxSkew-time.Microsecond)), problem.Clock, false},
+		"later":             {asked(t, parent, 1, "child", start.Add(spawning.MaxSkew+time.Microsecond)), problem.Clock, false},
 		"of somebody else":  {forged, problem.BadSignature, false},
 		"signed for others": {changed, problem.BadSignature, false},
 	} {
@@ -76,21 +76,21 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 	q, now := desk(memory.New())
 	parent := keyOf(t, 1)
 	r := asked(t, parent, 1, "child", start)
-	for range spawning.Most + 2 { // repeated, it does not count again
-		if err := q.Take(t.Context(), r, nobody); err != nil {
+	for range spawning.MaxRequests + 2 { // repeated, it does not count again
+		if err := q.Accept(t.Context(), r, nobody); err != nil {
 			t.Fatalf("Take() = %v, want nil", err)
 		}
 	}
-	if err := q.Take(t.Context(), asked(t, parent, 1, "another", start), nobody); !problem.Is(err, problem.Replay) {
+	if err := q.Accept(t.Context(), asked(t, parent, 1, "another", start), nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce = %v, want Replay", err)
 	}
 	// A request passes Check for a shorter time than its nonce is stored.
-	*now = start.Add(2*spawning.Skew - time.Second)
+	*now = start.Add(2*spawning.MaxSkew - time.Second)
 	late := asked(t, parent, 1, "another", *now)
-	if err := q.Take(t.Context(), late, nobody); !problem.Is(err, problem.Replay) {
+	if err := q.Accept(t.Context(), late, nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce, later = %v, want Replay", err)
 	}
-	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 1, "child", *now), nobody); err != nil {
+	if err := q.Accept(t.Context(), asked(t, keyOf(t, 2), 1, "child", *now), nobody); err != nil {
 		t.Errorf("Take() of another parent's = %v, want nil", err)
 	}
 }
@@ -98,17 +98,17 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 func TestAParentAsksForTenChildrenAnHour(t *testing.T) {
 	q, now := desk(memory.New())
 	parent := keyOf(t, 1)
-	for i := range spawning.Most {
-		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), start), nobody); err != nil {
+	for i := range spawning.MaxRequests {
+		if err := q.Accept(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), start), nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eleventh := asked(t, parent, spawning.Most, "more", start)
-	if err := q.Take(t.Context(), eleventh, nobody); !problem.Is(err, problem.TooMany) {
+	eleventh := asked(t, parent, spawning.MaxRequests, "more", start)
+	if err := q.Accept(t.Context(), eleventh, nobody); !problem.Is(err, problem.TooMany) {
 		t.Errorf("Take() of the eleventh = %v, want TooMany", err)
 	}
 	*now = start.Add(spawning.Window)
-	if err := q.Take(t.Context(), asked(t, parent, spawning.Most, "more", *now), nobody); err != nil {
+	if err := q.Accept(t.Context(), asked(t, parent, spawning.MaxRequests, "more", *now), nobody); err != nil {
 		t.Errorf("Take() an hour later = %v, want nil", err)
 	}
 }
@@ -118,10 +118,10 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 	q.Wait = nil
 	parent := keyOf(t, 1)
 	var group sync.WaitGroup
-	errs := make([]error, 2*spawning.Most)
+	errs := make([]error, 2*spawning.MaxRequests)
 	for i := range errs {
 		r := asked(t, parent, i, fmt.Sprint("child", i), start)
-		group.Go(func() { errs[i] = q.Take(t.Context(), r, nobody) })
+		group.Go(func() { errs[i] = q.Accept(t.Context(), r, nobody) })
 	}
 	group.Wait()
 	taken := 0
@@ -133,8 +133,8 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 			t.Errorf("Take() = %v, want nil or TooMany", err)
 		}
 	}
-	if taken != spawning.Most {
-		t.Errorf("Take() took %d of %d, want %d", taken, len(errs), spawning.Most)
+	if taken != spawning.MaxRequests {
+		t.Errorf("Take() took %d of %d, want %d", taken, len(errs), spawning.MaxRequests)
 	}
 }
 
@@ -146,10 +146,10 @@ func nobody(context.Context, string) (bool, error) { return false, nil }
 func fill(t *testing.T, q *spawning.Requests, now *time.Time, parent *identity.Key, n int) {
 	t.Helper()
 	for i := range n {
-		if i%spawning.Most == 0 {
+		if i%spawning.MaxRequests == 0 {
 			*now = now.Add(spawning.Window)
 		}
-		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
+		if err := q.Accept(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,33 +159,33 @@ func fill(t *testing.T, q *spawning.Requests, now *time.Time, parent *identity.K
 func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 	q, now := desk(memory.New())
 	parent, looks := keyOf(t, 1), 0
-	fill(t, q, now, parent, spawning.MostChildren)
+	fill(t, q, now, parent, spawning.MaxChildren)
 	over := ""
 	gone := func(_ context.Context, name string) (bool, error) {
 		looks++
 		return name == over, nil
 	}
-	ask := func(n int, name string) error { return q.Take(t.Context(), asked(t, parent, n, name, *now), gone) }
+	ask := func(n int, name string) error { return q.Accept(t.Context(), asked(t, parent, n, name, *now), gone) }
 	for range 3 {
 		if err := ask(200, "more"); !problem.Is(err, problem.TooMany) {
 			t.Errorf("Take() of one too many = %v, want TooMany", err)
 		}
 	}
-	if looks != spawning.MostChildren {
-		t.Errorf("Take() looked for %d children within a minute, want %d", looks, spawning.MostChildren)
+	if looks != spawning.MaxChildren {
+		t.Errorf("Take() looked for %d children within a minute, want %d", looks, spawning.MaxChildren)
 	}
 	if err := ask(201, "child7"); err != nil {
 		t.Errorf("Take() of one that there is = %v, want nil", err)
 	}
-	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 200, "more", *now), nobody); err != nil {
+	if err := q.Accept(t.Context(), asked(t, keyOf(t, 2), 200, "more", *now), nobody); err != nil {
 		t.Errorf("Take() of another parent's = %v, want nil", err)
 	}
 	// The operator deletes one child, which frees one place.
-	over, *now = "child5", now.Add(spawning.Recount)
+	over, *now = "child5", now.Add(spawning.RecountInterval)
 	if err := ask(202, "more"); err != nil {
 		t.Errorf("Take() in the place of one that is gone = %v, want nil", err)
 	}
-	*now = now.Add(spawning.Recount)
+	*now = now.Add(spawning.RecountInterval)
 	if err := ask(203, "another"); !problem.Is(err, problem.TooMany) {
 		t.Errorf("Take() of one too many again = %v, want TooMany", err)
 	}
@@ -195,14 +195,14 @@ func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
 	q, now := desk(memory.New())
 	parent, looks := keyOf(t, 1), 0
-	const old = spawning.MostChildren - spawning.Most + 1
+	const old = spawning.MaxChildren - spawning.MaxRequests + 1
 	fill(t, q, now, parent, old)
-	for i := old; i < spawning.MostChildren; i++ {
-		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
+	for i := old; i < spawning.MaxChildren; i++ {
+		if err := q.Accept(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := q.Take(t.Context(), asked(t, parent, 200, "more", *now), func(context.Context, string) (bool, error) {
+	err := q.Accept(t.Context(), asked(t, parent, 200, "more", *now), func(context.Context, string) (bool, error) {
 		looks++
 		return false, nil
 	})
@@ -214,12 +214,12 @@ func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
 func TestUnknownStateOfAChildKeepsItsPlace(t *testing.T) {
 	q, now := desk(memory.New())
 	parent, away := keyOf(t, 1), problem.New(problem.Unavailable, "away")
-	fill(t, q, now, parent, spawning.MostChildren)
+	fill(t, q, now, parent, spawning.MaxChildren)
 	more := asked(t, parent, 200, "more", *now)
-	if err := q.Take(t.Context(), more, func(context.Context, string) (bool, error) { return true, away }); !problem.Is(err, problem.Unavailable) {
+	if err := q.Accept(t.Context(), more, func(context.Context, string) (bool, error) { return true, away }); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Take() = %v, want Unavailable", err)
 	}
-	if err := q.Take(t.Context(), more, func(context.Context, string) (bool, error) { return true, nil }); err != nil {
+	if err := q.Accept(t.Context(), more, func(context.Context, string) (bool, error) { return true, nil }); err != nil {
 		t.Errorf("Take() of the same later = %v, want nil", err)
 	}
 }
@@ -247,7 +247,7 @@ func TestAFaultIsNoRefusal(t *testing.T) {
 		"a later format": {broken{doc: store.Doc{Version: 1, Data: []byte(`{"format":2}`)}}, problem.Damaged},
 	} {
 		q, _ := desk(c.store)
-		if err := q.Take(t.Context(), r, nobody); !problem.Is(err, c.want) {
+		if err := q.Accept(t.Context(), r, nobody); !problem.Is(err, c.want) {
 			t.Errorf("%s: Take() = %v, want %v", name, err, c.want)
 		}
 	}

@@ -19,7 +19,7 @@ const Kind = "can"
 func Stream() store.Stream { return store.StreamOf(Kind, identity.ID{}) }
 
 func Write(ctx context.Context, s store.Store, now time.Time, rand io.Reader) error {
-	return store.Problem(store.Updater{Store: s, Rand: rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(store.Updater{Store: s, Rand: rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		tip, err := s.Tip(ctx, Stream())
 		if err == nil {
 			tx.Append(Stream(), tip.Position+1, binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli())))

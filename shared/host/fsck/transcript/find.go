@@ -66,9 +66,9 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
-// Own returns own, which is the id of the reader's identity with the name word. If own is empty, it
+// ResolveOwn returns own, which is the id of the reader's identity with the name word. If own is empty, it
 // returns word. It returns an error if word may also mean another vacant on this host.
-func Own(ctx context.Context, v store.View, word, own string) (string, error) {
+func ResolveOwn(ctx context.Context, v store.View, word, own string) (string, error) {
 	if own == "" {
 		return word, nil
 	}
@@ -102,8 +102,8 @@ func Own(ctx context.Context, v store.View, word, own string) (string, error) {
 	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
 }
 
-// mostPairs is the maximum number of pairs that the error lists if several pairs match.
-const mostPairs = 4
+// maxPairs is the maximum number of pairs that the error lists if several pairs match.
+const maxPairs = 4
 
 func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
 	// Two complete ids are looked up directly, because listing the streams of a table reads the
@@ -127,7 +127,7 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 		if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports streams with other names
 			found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
 		}
-		if len(found) == mostPairs {
+		if len(found) == maxPairs {
 			return found, nil
 		}
 	}

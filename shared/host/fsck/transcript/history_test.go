@@ -25,7 +25,7 @@ func said(t transcript.Text) string {
 	case t.Damaged:
 		return "(damaged)"
 	}
-	return t.Said
+	return t.Content
 }
 
 func line(e transcript.Entry) string {
@@ -49,8 +49,8 @@ func tell(t *testing.T, a *hosttest.Caller, last uint64) []string {
 	a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
 		texts := textkeys.NewReader(v, a.Vault, a.Now, hosttest.Retention)
 		return transcript.Read(a.Ctx, v, texts, a.Pair(), last, func(e transcript.Entry) error {
-			if e.Fate == transcript.Answered && e.Decision.Text.Said != "" && !strings.HasSuffix(e.Decision.Text.Said, ": "+e.Text.Said) {
-				t.Errorf("row %d said %q, the answer beside it is %q", e.Position, e.Text.Said, e.Decision.Text.Said)
+			if e.Fate == transcript.Answered && e.Decision.Text.Content != "" && !strings.HasSuffix(e.Decision.Text.Content, ": "+e.Text.Content) {
+				t.Errorf("row %d said %q, the answer beside it is %q", e.Position, e.Text.Content, e.Decision.Text.Content)
 			}
 			lines = append(lines, line(e))
 			return nil
@@ -189,7 +189,7 @@ func TestANameOfAnOwnIdentityIsRefusedIfAVacantHereHasItToo(t *testing.T) {
 		{word: "alice", own: own[:9], kind: problem.Malformed},
 	} {
 		a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
-			got, err := transcript.Own(a.Ctx, v, tc.word, tc.own)
+			got, err := transcript.ResolveOwn(a.Ctx, v, tc.word, tc.own)
 			if got != tc.want || (tc.want == "") != problem.Is(err, tc.kind) {
 				t.Errorf("Own(%.9s, %.9s) = %.9s, %v, want %.9s, %v", tc.word, tc.own, got, err, tc.want, tc.kind)
 			}

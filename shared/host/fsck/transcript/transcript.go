@@ -18,20 +18,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Fate is the outcome of a call.
-type Fate string
+// Outcome is the outcome of a call.
+type Outcome string
 
 // A reset has no fate.
 const (
-	Answered Fate = "answered"
-	Void     Fate = "void"    // decided: the call is never answered
-	Closed   Fate = "closed"  // a free call that is never answered because a newer epoch has answers; a paid call remains Pending until it is decided
-	Pending  Fate = "pending" // not decided yet
+	Answered Outcome = "answered"
+	Void     Outcome = "void"    // decided: the call is never answered
+	Closed   Outcome = "closed"  // a free call that is never answered because a newer epoch has answers; a paid call remains Pending until it is decided
+	Pending  Outcome = "pending" // not decided yet
 )
 
 // Text is the text of a message, or the reason why it cannot be read.
 type Text struct {
-	Said    string
+	Content string
 	Sealed  bool // the key of its day was destroyed
 	Damaged bool // the text does not open or cannot be decoded
 	// Signed is the complete signed message, or nil if the text cannot be read.
@@ -48,7 +48,7 @@ type Entry struct {
 	Hash     identity.Hash
 	Prev     identity.Hash // value in the signed message
 	Text     Text
-	Fate     Fate
+	Fate     Outcome
 	Decision Decision // decision of an answered or void call
 }
 
@@ -60,9 +60,9 @@ type Decision struct {
 	Hash     identity.Hash
 	Prev     identity.Hash
 	Text     Text
-	Took     time.Duration // in whole milliseconds
-	Usage    *call.Usage   // nil if the agent did not report it
-	Cut      call.Cut      // reason why the answer is incomplete, or ""
+	Took     time.Duration  // in whole milliseconds
+	Usage    *call.Usage    // nil if the agent did not report it
+	Cut      call.CutReason // reason why the answer is incomplete, or ""
 	// Cause is the reason why a call is void. It is nil if it is unknown or can no longer be read.
 	Cause *call.Cause
 }
@@ -140,7 +140,7 @@ func (r *reader) decide(ctx context.Context) error {
 
 func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err error) {
 	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash, Prev: q.Prev}
-	text, boundTo := q.Sealed(r.pair)
+	text, boundTo := q.SealedText(r.pair)
 	e.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
 	if err != nil {
 		return e, err
@@ -150,9 +150,9 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 		return e, nil
 	}
 	e.Seq = q.Seq
-	switch at := r.decisions[q.Position-r.first]; {
-	case at > 0:
-		return e, r.setDecision(ctx, &e, at)
+	switch position := r.decisions[q.Position-r.first]; {
+	case position > 0:
+		return e, r.setDecision(ctx, &e, position)
 	case r.epoch > q.Epoch && q.Price == 0:
 		e.Fate = Closed
 	default:
@@ -161,19 +161,19 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 	return e, nil
 }
 
-func (r *reader) setDecision(ctx context.Context, e *Entry, at uint64) error {
-	a, err := r.decision(ctx, at)
+func (r *reader) setDecision(ctx context.Context, e *Entry, position uint64) error {
+	a, err := r.decision(ctx, position)
 	if err != nil {
 		return err
 	}
-	e.Decision.Position, e.Decision.Usage, e.Fate = at, a.Usage, Void
+	e.Decision.Position, e.Decision.Usage, e.Fate = position, a.Usage, Void
 	if a.Kind != call.RowAnswer {
 		e.Decision.Cause, err = r.cause(ctx, a)
 		return err
 	}
 	e.Fate = Answered
-	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Prev: a.Prev, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
-	text, boundTo := a.Sealed(r.pair)
+	e.Decision = Decision{Position: position, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Prev: a.Prev, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
+	text, boundTo := a.SealedText(r.pair)
 	e.Decision.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err
 }
@@ -184,7 +184,7 @@ func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, e
 		return nil, nil
 	}
 	plain, err := r.texts.Open(ctx, boundTo, s)
-	if errors.Is(err, textkeys.ErrGone) || problem.Is(err, problem.Damaged) {
+	if errors.Is(err, textkeys.ErrDestroyed) || problem.Is(err, problem.Damaged) {
 		return nil, nil // verify reports damage
 	}
 	if err != nil {
@@ -197,11 +197,11 @@ func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, e
 	return &c, nil
 }
 
-func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, error) {
+func (r *reader) decision(ctx context.Context, position uint64) (*call.ResponseRow, error) {
 	// Decisions are almost in the order of the calls, so the response is usually in the page.
-	if n := uint64(len(r.page)); n == 0 || at < r.page[0].Position || at >= r.page[0].Position+n {
+	if n := uint64(len(r.page)); n == 0 || position < r.page[0].Position || position >= r.page[0].Position+n {
 		r.page = r.page[:0]
-		err := each(ctx, r.view, r.pair.Responses(), at, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
+		err := each(ctx, r.view, r.pair.Responses(), position, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
 			r.page = append(r.page, *a)
 			return len(r.page) == pageRows, nil
 		})
@@ -209,16 +209,16 @@ func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, er
 			return nil, err
 		}
 	}
-	if len(r.page) == 0 || r.page[0].Position > at {
-		return nil, problem.New(problem.Damaged, "row %d of %s is gone; run verify", at, r.pair.Responses())
+	if len(r.page) == 0 || r.page[0].Position > position {
+		return nil, problem.New(problem.Damaged, "row %d of %s is gone; run verify", position, r.pair.Responses())
 	}
-	return &r.page[at-r.page[0].Position], nil
+	return &r.page[position-r.page[0].Position], nil
 }
 
 func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read func([]byte) (envelope.Envelope, error)) (Text, error) {
 	plain, err := r.texts.Open(ctx, bound, s)
 	switch {
-	case errors.Is(err, textkeys.ErrGone):
+	case errors.Is(err, textkeys.ErrDestroyed):
 		return Text{Sealed: true}, nil
 	case problem.Is(err, problem.Damaged):
 		return Text{Damaged: true}, nil
@@ -229,7 +229,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	if err != nil {
 		return Text{Damaged: true}, nil
 	}
-	return Text{Said: e.Payload.Text(), Signed: &e}, nil
+	return Text{Content: e.Payload.Text(), Signed: &e}, nil
 }
 
 // each calls fn for the rows of a stream from a position until fn returns enough.

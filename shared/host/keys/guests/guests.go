@@ -82,8 +82,8 @@ func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, erro
 	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], tag(secret, vacant, b[:])...)), nil
 }
 
-// Own reports whether NewContext created a context id for a vacant.
-func (k *Keys) Own(ctx context.Context, vacant identity.ID, conversation string) (bool, error) {
+// IsOwnContext reports whether NewContext created a context id for a vacant.
+func (k *Keys) IsOwnContext(ctx context.Context, vacant identity.ID, conversation string) (bool, error) {
 	text, ok := strings.CutPrefix(conversation, contextPrefix)
 	if !ok {
 		return false, nil
@@ -115,7 +115,7 @@ func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	}
 	box, d, err := SecretDocs.Get(ctx, k.updater.Store, SecretKey())
 	if err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		if box, err = k.create(ctx); err != nil {
@@ -152,5 +152,5 @@ func (k *Keys) create(ctx context.Context) (box []byte, err error) {
 		}
 		return err
 	})
-	return box, store.Problem(err)
+	return box, store.AsProblem(err)
 }

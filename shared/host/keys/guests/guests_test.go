@@ -58,7 +58,7 @@ func TestOnlyTheHostMakesItsContexts(t *testing.T) {
 	if made == again {
 		t.Fatal("two contexts are the same")
 	}
-	if ok, err := keysOver(t, s, "5a").Own(t.Context(), vacant, made); !ok || err != nil {
+	if ok, err := keysOver(t, s, "5a").IsOwnContext(t.Context(), vacant, made); !ok || err != nil {
 		t.Errorf("Own(%q) on another instance = %v, %v", made, ok, err)
 	}
 	flipped := []byte(made)
@@ -67,11 +67,11 @@ func TestOnlyTheHostMakesItsContexts(t *testing.T) {
 		"none": "", "a chosen one": "my-chat", "a changed one": string(flipped), "a short one": made[:len(made)-2],
 		"another prefix": "CTX-" + made[4:], "a spelling of the same": made + "=", "a long one": made + "AAAA",
 	} {
-		if ok, err := k.Own(t.Context(), vacant, c); ok || err != nil {
+		if ok, err := k.IsOwnContext(t.Context(), vacant, c); ok || err != nil {
 			t.Errorf("%s: Own(%q) = %v, %v", name, c, ok, err)
 		}
 	}
-	if ok, _ := k.Own(t.Context(), identity.ID{2}, made); ok {
+	if ok, _ := k.IsOwnContext(t.Context(), identity.ID{2}, made); ok {
 		t.Error("a context of one vacant is one of another's")
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 // KeyDocs contains the document with the hash of the operator key.
 var KeyDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.Unread},
-	Codec: store.JSON[stored](1),
-	Valid: func(_ store.Doc, s stored) error {
+	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.VerifyNot},
+	Codec: store.JSONCodec[stored](1),
+	CheckValue: func(_ store.Doc, s stored) error {
 		if s.Hash.IsZero() {
 			return errors.New("it has no SHA-256")
 		}

@@ -59,14 +59,14 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 // error is Unavailable. The comparison takes constant time.
 func (k Keys) Check(ctx context.Context, key string) error {
 	if !wellFormed(key) {
-		return refused()
+		return unauthorized()
 	}
 	d, err := k.Store.Doc(ctx, Key())
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the operator key cannot be checked now")
 	}
 	if d.Version == 0 {
-		return refused() // no key was created
+		return unauthorized() // no key was created
 	}
 	want, err := KeyDocs.Parse(d)
 	if err != nil {
@@ -74,12 +74,12 @@ func (k Keys) Check(ctx context.Context, key string) error {
 	}
 	got := sha256.Sum256([]byte(key))
 	if subtle.ConstantTimeCompare(want.Hash[:], got[:]) != 1 {
-		return refused()
+		return unauthorized()
 	}
 	return nil
 }
 
-func refused() error {
+func unauthorized() error {
 	return problem.New(problem.Unauthorized, "this is not the operator key of this host")
 }
 

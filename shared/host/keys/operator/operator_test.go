@@ -79,7 +79,7 @@ func TestTheKeyItselfIsNotStored(t *testing.T) {
 func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 	s := memory.New()
 	key := rotate(t, keys(s))
-	away := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fate { return storetest.Lost }}
+	away := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	if err := keys(away).Check(t.Context(), key); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Check() while the store is away = %v, want unavailable", err)
 	}
@@ -114,11 +114,11 @@ func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 			t.Run(fmt.Sprintf("call %d %s", at, fate), func(t *testing.T) {
 				s := memory.New()
 				n := -1
-				lossy := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fate {
+				lossy := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault {
 					if n++; n == at {
 						return fate
 					}
-					return storetest.Fine
+					return storetest.NoFault
 				}}
 				key, err := keys(lossy).Rotate(t.Context())
 				lossy.AwaitPending(t.Context())

@@ -33,8 +33,8 @@ const (
 	MaxHosts = 16
 	maxName  = 64  // bytes
 	maxHost  = 255 // bytes
-	// Fresh is the maximum time for which Use returns a cached value.
-	Fresh = 10 * time.Second
+	// MaxCacheAge is the maximum time for which Use returns a cached value.
+	MaxCacheAge = 10 * time.Second
 )
 
 // Kind describes a kind of secrets.
@@ -100,10 +100,10 @@ type opened struct {
 
 func (k Kind) Docs() store.Kind[document] {
 	return store.Kind[document]{
-		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
-		Codec: store.JSON[document](1),
-		Valid: func(d store.Doc, one document) error {
-			if one.Name != d.Key.Sort || one.Version < 1 || !one.Deleted && len(one.Hosts) == 0 {
+		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Owner: store.OfTenant, Verify: store.VerifyNot},
+		Codec: store.JSONCodec[document](1),
+		CheckValue: func(d store.Doc, secret document) error {
+			if secret.Name != d.Key.Sort || secret.Version < 1 || !secret.Deleted && len(secret.Hosts) == 0 {
 				return errors.New("it has another name, no version or no hosts")
 			}
 			return nil
@@ -113,7 +113,9 @@ func (k Kind) Docs() store.Kind[document] {
 
 func (s *Secrets) keyOf(tenant, name string) store.Key { return s.docs.Key(tenant, name) }
 
-func (s *Secrets) bound(tenant, name string) string { return s.kind.Word + ":" + tenant + ":" + name }
+func (s *Secrets) vaultContext(tenant, name string) string {
+	return s.kind.Word + ":" + tenant + ":" + name
+}
 
 // Set writes the next version of a tenant's secret. An empty tenant means the host itself. If hosts
 // is nil, the secret keeps its hosts, and a new secret is bound to the default host of its name. An
@@ -133,7 +135,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 	if err != nil {
 		return info, err
 	}
-	box, err := s.vault.Seal(ctx, s.bound(tenant, name), value)
+	box, err := s.vault.Seal(ctx, s.vaultContext(tenant, name), value)
 	if err != nil {
 		return info, err
 	}
@@ -142,7 +144,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if err != nil {
 			return err
 		}
-		if before.absent() && name[0] == '-' { // a command would parse the name as a flag
+		if before.isAbsent() && name[0] == '-' { // a command would parse the name as a flag
 			return problem.Invalid("secret", "a name that does not begin with -, for example openai", fmt.Sprintf("%.80q", name))
 		}
 		next := document{Info: info, Box: box}
@@ -159,7 +161,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		return nil
 	})
 	s.cache.Remove(s.keyOf(tenant, name))
-	return info, store.Problem(err)
+	return info, store.AsProblem(err)
 }
 
 func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) Info {
@@ -168,19 +170,19 @@ func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) Inf
 	return next.Info
 }
 
-func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error) {
+func (s *Secrets) List(ctx context.Context, owner string) (infos []Info, err error) {
 	if err := tenant.Check(owner); err != nil {
 		return nil, err
 	}
-	for one, err := range s.docs.Each(ctx, s.store.Store, s.docs.All(owner)) {
+	for secret, err := range s.docs.Each(ctx, s.store.Store, s.docs.Range(owner)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
-		if !one.Deleted {
-			all = append(all, one.Info)
+		if !secret.Deleted {
+			infos = append(infos, secret.Info)
 		}
 	}
-	return all, nil
+	return infos, nil
 }
 
 func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
@@ -189,8 +191,8 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		before, d, err := s.docs.Get(ctx, tx, s.keyOf(tenant, name))
-		if err == nil && before.absent() {
-			err = missing(tenant, name)
+		if err == nil && before.isAbsent() {
+			err = missingError(tenant, name)
 		}
 		if err == nil {
 			s.put(tx, d.Key, before.Version, document{Info: Info{Name: name}, Deleted: true})
@@ -198,17 +200,17 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 		return err
 	})
 	s.cache.Remove(s.keyOf(tenant, name))
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 // Check returns an error unless the secret may be sent to all urls. The error is NotFound if the
 // secret does not exist, and Forbidden if it is not bound to the host of a URL.
 func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string) error {
-	one, err := s.read(ctx, tenant, name)
+	secret, err := s.read(ctx, tenant, name)
 	if err != nil {
 		return err
 	}
-	return permitted(name, one.Hosts, urls)
+	return checkPermitted(name, secret.Hosts, urls)
 }
 
 // Use returns the value of a secret for requests to urls. No URL is needed for a value that is
@@ -224,13 +226,13 @@ func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) 
 		}
 		s.cache.Add(key, o)
 	}
-	if err := permitted(name, o.hosts, urls); err != nil {
+	if err := checkPermitted(name, o.hosts, urls); err != nil {
 		return "", err
 	}
 	return o.value, nil
 }
 
-func permitted(name string, hosts, urls []string) error {
+func checkPermitted(name string, hosts, urls []string) error {
 	// Plain HTTP is permitted only to this machine.
 	for _, target := range urls {
 		u, err := url.Parse(target)
@@ -251,17 +253,17 @@ func permitted(name string, hosts, urls []string) error {
 func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) (o opened, err error) {
 	// The vault is called only if the box has changed, because each request to a key service costs
 	// money and time.
-	o.expires = s.now().Add(Fresh) // starts before the read, so that a slow read does not extend it
-	one, err := s.read(ctx, tenant, name)
+	o.expires = s.now().Add(MaxCacheAge) // starts before the read, so that a slow read does not extend it
+	secret, err := s.read(ctx, tenant, name)
 	if err != nil {
 		return o, err
 	}
-	o.hosts, o.box = one.Hosts, one.Box
-	if before.value != "" && bytes.Equal(before.box, one.Box) {
+	o.hosts, o.box = secret.Hosts, secret.Box
+	if before.value != "" && bytes.Equal(before.box, secret.Box) {
 		o.value = before.value
 		return o, nil
 	}
-	value, err := s.vault.Open(ctx, s.bound(tenant, name), one.Box)
+	value, err := s.vault.Open(ctx, s.vaultContext(tenant, name), secret.Box)
 	if err != nil {
 		return o, err
 	}
@@ -271,26 +273,26 @@ func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) 
 }
 
 func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
-	one, err := s.read(ctx, tenant, name)
-	return one.Info, err
+	secret, err := s.read(ctx, tenant, name)
+	return secret.Info, err
 }
 
 func (s *Secrets) read(ctx context.Context, tenant, name string) (document, error) {
-	one, _, err := s.docs.Get(ctx, s.store.Store, s.keyOf(tenant, name))
-	if err == nil && one.absent() {
-		err = missing(tenant, name)
+	secret, _, err := s.docs.Get(ctx, s.store.Store, s.keyOf(tenant, name))
+	if err == nil && secret.isAbsent() {
+		err = missingError(tenant, name)
 	}
-	return one, store.Problem(err)
+	return secret, store.AsProblem(err)
 }
 
-func (d *document) absent() bool { return d.Version == 0 || d.Deleted }
+func (d *document) isAbsent() bool { return d.Version == 0 || d.Deleted }
 
-func missing(tenant, name string) error {
-	of := "the host"
+func missingError(tenant, name string) error {
+	owner := "the host"
 	if tenant != "" {
-		of = "tenant " + tenant
+		owner = "tenant " + tenant
 	}
-	return problem.New(problem.NotFound, "%s has no secret %.80q", of, name)
+	return problem.New(problem.NotFound, "%s has no secret %.80q", owner, name)
 }
 
 func check(owner, name string) error {
@@ -319,7 +321,7 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-func normalHosts(hosts []string) (all []string, err error) {
+func normalHosts(hosts []string) (hostPorts []string, err error) {
 	if len(hosts) > MaxHosts {
 		return nil, problem.Invalid("hosts", fmt.Sprintf("at most %d", MaxHosts), strconv.Itoa(len(hosts)))
 	}
@@ -328,15 +330,15 @@ func normalHosts(hosts []string) (all []string, err error) {
 		if err != nil || u.Host != h || u.Hostname() == "" || len(h) > maxHost || strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' }) {
 			return nil, problem.Invalid(fmt.Sprintf("hosts[%d]", i), "HOST or HOST:PORT, as api.example.com", fmt.Sprintf("%.80q", h))
 		}
-		all = append(all, hostPort(u))
+		hostPorts = append(hostPorts, hostPort(u))
 	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
+	slices.Sort(hostPorts)
+	return slices.Compact(hostPorts), nil
 }
 
 func hostPort(u *url.URL) string {
 	// The port is omitted if it is the default of the scheme.
-	name, port := outbound.NormalHost(u.Hostname()), u.Port()
+	name, port := outbound.NormalizeHost(u.Hostname()), u.Port()
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		return net.JoinHostPort(name, port)
 	}

@@ -156,11 +156,11 @@ func TestUseReturnsReplacedAndDeletedValuesForAtMostFresh(t *testing.T) {
 	if err := other.Delete(t.Context(), "", "key"); err != nil {
 		t.Fatal(err)
 	}
-	b.time = b.time.Add(secrets.Fresh - 1)
+	b.time = b.time.Add(secrets.MaxCacheAge - 1)
 	use("two")
 	b.time = b.time.Add(1)
 	use("")
-	if _, err := b.Set(t.Context(), "", "key", nil, []byte("three")); problem.Of(err).Field != "hosts" {
+	if _, err := b.Set(t.Context(), "", "key", nil, []byte("three")); problem.AsError(err).Field != "hosts" {
 		t.Errorf("Set() of a deleted secret without hosts = %v, want the field hosts", err)
 	}
 	if err := other.Delete(t.Context(), "", "key"); !problem.Is(err, problem.NotFound) {
@@ -201,7 +201,7 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 			if got, err := b.Use(t.Context(), "", "key", api); got != value || err != nil {
 				t.Errorf("Use() = %q, %v; want %q", got, err, value)
 			}
-			b.time = b.time.Add(secrets.Fresh)
+			b.time = b.time.Add(secrets.MaxCacheAge)
 		}
 		if c.opened != i+1 {
 			t.Errorf("%d boxes were opened for %d versions", c.opened, i+1)
@@ -218,12 +218,12 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 func TestALateRetryDoesNotRestoreADeletedSecret(t *testing.T) {
 	b := newBench(t)
 	late := true
-	lossy := &storetest.Lossy{Store: b.store.Store, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: b.store.Store, Decide: func(op string, _ []store.Write) storetest.Fault {
 		if op == "Commit" && late {
 			late = false
-			return storetest.Late
+			return storetest.Delayed
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}
 	b.store.Store = lossy
 	b.set(t, "", "key", canary, "api.example.com") // the second delivery is applied first
@@ -243,7 +243,7 @@ func TestUseFailsIfTheStoreCannotBeRead(t *testing.T) {
 	if _, err := b.Use(t.Context(), "", "key", api); err != nil {
 		t.Fatal(err)
 	}
-	b.time, b.store.err = b.time.Add(secrets.Fresh), errors.New("the disk is gone")
+	b.time, b.store.err = b.time.Add(secrets.MaxCacheAge), errors.New("the disk is gone")
 	if value, err := b.Use(t.Context(), "", "key", api); value != "" || !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Use() = %q, %v; want unavailable", value, err)
 	}
@@ -255,7 +255,7 @@ func TestUseFailsIfTheStoreCannotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.store.Commit(t.Context(), store.Put{Key: key, If: d.Version, Data: []byte(data), WriteID: store.WriteID([]byte(rand.Text()[:16]))}); err != nil {
+		if err := b.store.Commit(t.Context(), store.Put{Key: key, IfVersion: d.Version, Data: []byte(data), WriteID: store.WriteID([]byte(rand.Text()[:16]))}); err != nil {
 			t.Fatal(err)
 		}
 		if value, err := b.Use(t.Context(), "", "key", api); value != "" || !problem.Is(err, problem.Damaged) {
@@ -289,7 +289,7 @@ func TestSetNamesTheInvalidFieldAndHidesTheValue(t *testing.T) {
 		"many hosts":        {"", "key", canary, "hosts", slices.Repeat([]string{"a.example"}, secrets.MaxHosts+1)},
 	} {
 		_, err := b.Set(t.Context(), tt.tenant, tt.name, tt.hosts, []byte(tt.value))
-		p := problem.Of(err)
+		p := problem.AsError(err)
 		if err == nil || p.Kind != problem.Malformed || p.Field != tt.field {
 			t.Errorf("%s: Set() = %v, want malformed of %s", name, err, tt.field)
 		}
@@ -371,19 +371,19 @@ func TestSecretsAreListedByPages(t *testing.T) {
 // Set makes one commit. After a failure the secret has either the old or the new value, and Set may
 // be repeated.
 func TestAFailedSetLeavesTheOldOrTheNewValue(t *testing.T) {
-	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Twice} {
+	for _, fate := range []storetest.Fault{storetest.Lost, storetest.Unacknowledged, storetest.Twice} {
 		for _, op := range []string{"Doc", "Commit"} {
 			t.Run(fmt.Sprint(op, " ", fate), func(t *testing.T) {
 				b := newBench(t)
 				b.set(t, "", "key", "one", "api.example.com")
 				calls := 0
-				b.store.Store = &storetest.Lossy{Store: b.store.Store, Decide: func(called string, _ []store.Write) storetest.Fate {
+				b.store.Store = &storetest.Lossy{Store: b.store.Store, Decide: func(called string, _ []store.Write) storetest.Fault {
 					if called == op {
 						if calls++; calls == 1 {
 							return fate
 						}
 					}
-					return storetest.Fine
+					return storetest.NoFault
 				}}
 				_, err := b.Set(t.Context(), "", "key", nil, []byte("two"))
 				if value, useErr := b.Use(t.Context(), "", "key", api); useErr != nil || err == nil && value != "two" || value != "one" && value != "two" {

@@ -4,6 +4,6 @@ import "github.com/vacancy-host/vacancy/shared/store"
 
 // KeyDocs contains the document with all signing keys.
 var KeyDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "set of signing keys", Partition: "signkey", Sort: "keys", Verify: store.Joined},
-	Codec: store.JSON[stored](1),
+	Shape: store.Shape{Name: "set of signing keys", Partition: "signkey", Sort: "keys", Verify: store.VerifyWithRows},
+	Codec: store.JSONCodec[stored](1),
 }

@@ -29,9 +29,9 @@ const (
 	// Lifetime is the validity of a certificate. It limits the damage by a stolen key. The next key
 	// is created halfway through.
 	Lifetime = 30 * 24 * time.Hour
-	// ahead is the time between the creation of a key and its first use. It is longer than
+	// activationDelay is the time between the creation of a key and its first use. It is longer than
 	// cacheTime, so that all processes know the key when it is first used.
-	ahead = 24 * time.Hour
+	activationDelay = 24 * time.Hour
 	// cacheTime is the time for which a process caches the document and an opened key.
 	cacheTime = 10 * time.Minute
 )
@@ -46,8 +46,8 @@ type sealedKey struct {
 	Seed        []byte                  `json:"seed"`
 }
 
-// at returns the newest key whose certificate covers t.
-func (s *stored) at(t time.Time) (sealedKey, bool) {
+// keyAt returns the newest key whose certificate covers t.
+func (s *stored) keyAt(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
 			return k, true
@@ -65,8 +65,8 @@ const maxKeys = 4
 func (s *stored) drop(now time.Time) {
 	kept := s.Keys[:0:0]
 	for i, k := range s.Keys {
-		_, until, err := k.Certificate.Times()
-		ended := err != nil || until.Before(now.Add(-ahead))
+		_, until, err := k.Certificate.Validity()
+		ended := err != nil || until.Before(now.Add(-activationDelay))
 		if room := len(kept)+len(s.Keys)-i < maxKeys; !ended || room {
 			kept = append(kept, k)
 		}
@@ -74,16 +74,16 @@ func (s *stored) drop(now time.Time) {
 	s.Keys = kept
 }
 
-func (s *stored) due(now time.Time) bool {
-	_, current := s.at(now)
-	_, next := s.at(now.Add(Lifetime / 2))
+func (s *stored) isDue(now time.Time) bool {
+	_, current := s.keyAt(now)
+	_, next := s.keyAt(now.Add(Lifetime / 2))
 	return !current || !next
 }
 
-func (s *stored) begin(now time.Time) time.Time {
-	if k, ok := s.at(now); ok {
-		_, until, _ := k.Certificate.Times()
-		if from := now.Add(ahead); from.Before(until) {
+func (s *stored) nextStart(now time.Time) time.Time {
+	if k, ok := s.keyAt(now); ok {
+		_, until, _ := k.Certificate.Validity()
+		if from := now.Add(activationDelay); from.Before(until) {
 			return from
 		}
 		return until
@@ -91,9 +91,9 @@ func (s *stored) begin(now time.Time) time.Time {
 	// A booking that waited for a key may have an earlier time, so the first key is valid from
 	// before now. It does not start before the end of an earlier key, which may have signed
 	// statements of that time.
-	from := now.Add(-ahead)
+	from := now.Add(-activationDelay)
 	for _, k := range s.Keys {
-		if _, until, err := k.Certificate.Times(); err == nil && until.After(from) && !until.After(now) {
+		if _, until, err := k.Certificate.Validity(); err == nil && until.After(from) && !until.After(now) {
 			from = until
 		}
 	}
@@ -131,44 +131,44 @@ func (k *Keys) Sweep() { k.signers.Sweep() }
 
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key that signs statements of time at. If the host has no such key, the error
+// Signer returns the key that signs statements of time signedAt. If the host has no such key, the error
 // is Unavailable.
-func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
-	s, err := k.load(ctx, at)
+func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Signer, error) {
+	s, err := k.load(ctx, signedAt)
 	if err != nil {
 		return certificate.Signer{}, err
 	}
-	if k.config.Identity != nil && s.due(k.config.Now()) {
+	if k.config.Identity != nil && s.isDue(k.config.Now()) {
 		next, err := k.renew(ctx)
-		if _, ok := s.at(at); err != nil && !ok {
+		if _, ok := s.keyAt(signedAt); err != nil && !ok {
 			return certificate.Signer{}, err
 		}
 		if err == nil {
 			s = next
 		} // on an error, the current key continues to sign, and the next call tries again
 	}
-	one, ok := s.at(at)
+	entry, ok := s.keyAt(signedAt)
 	if !ok {
 		return certificate.Signer{}, problem.New(problem.Unavailable, "the host has no key yet that signs receipts and bookings; it makes one within minutes: send the same request again then")
 	}
-	if err := one.Certificate.Verify(one.Certificate.Host, at); err != nil {
-		return certificate.Signer{}, problem.Within(problem.Damaged, "the key that signs receipts", err)
+	if err := entry.Certificate.Verify(entry.Certificate.Host, signedAt); err != nil {
+		return certificate.Signer{}, problem.WithPlace(problem.Damaged, "the key that signs receipts", err)
 	}
-	signer, err := k.signers.Signer(ctx, one.Certificate.Key, one.Seed)
-	return certificate.Signer{Signer: signer, Certificate: one.Certificate}, err
+	signer, err := k.signers.Signer(ctx, entry.Certificate.Key, entry.Seed)
+	return certificate.Signer{Signer: signer, Certificate: entry.Certificate}, err
 }
 
-func (k *Keys) load(ctx context.Context, at time.Time) (stored, error) {
+func (k *Keys) load(ctx context.Context, signedAt time.Time) (stored, error) {
 	k.mu.Lock()
 	s, read := k.known, k.read
 	k.mu.Unlock()
 	now := k.config.Now()
-	if _, ok := s.at(at); ok && now.Sub(read).Abs() < cacheTime {
+	if _, ok := s.keyAt(signedAt); ok && now.Sub(read).Abs() < cacheTime {
 		return s, nil
 	}
 	s, _, err := KeyDocs.Get(ctx, k.config.Store, Key())
 	if err != nil {
-		return s, store.Problem(err)
+		return s, store.AsProblem(err)
 	}
 	k.keep(s, now)
 	return s, nil
@@ -180,9 +180,9 @@ func (k *Keys) keep(s stored, read time.Time) {
 	k.known, k.read = s, read
 }
 
-// Renew creates the next key if it is due. A process with the host's identity calls it at
+// RenewIfDue creates the next key if it is due. A process with the host's identity calls it at
 // intervals. If several processes call it concurrently, only one stores its key.
-func (k *Keys) Renew(ctx context.Context) error {
+func (k *Keys) RenewIfDue(ctx context.Context) error {
 	_, err := k.renew(ctx)
 	return err
 }
@@ -200,37 +200,37 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 		}
 		// If the documents were copied from another host, their certificates are not valid on this
 		// host.
-		s.Keys = slices.DeleteFunc(s.Keys, func(one sealedKey) bool { return one.Certificate.Host != host.ID() })
-		if !s.due(now) {
+		s.Keys = slices.DeleteFunc(s.Keys, func(entry sealedKey) bool { return entry.Certificate.Host != host.ID() })
+		if !s.isDue(now) {
 			return nil
 		}
-		one, err := k.create(ctx, host, s.begin(now))
+		entry, err := k.create(ctx, host, s.nextStart(now))
 		if err != nil {
 			return err
 		}
 		s.drop(now)
-		s.Keys = append(s.Keys, one)
+		s.Keys = append(s.Keys, entry)
 		KeyDocs.Put(tx, d, s)
 		return nil
 	})
 	if err != nil {
-		return s, store.Problem(err)
+		return s, store.AsProblem(err)
 	}
 	k.keep(s, now)
 	return s, nil
 }
 
-func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time) (one sealedKey, err error) {
+func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time) (entry sealedKey, err error) {
 	key, err := identity.NewKey(k.config.Rand)
 	if err != nil {
-		return one, err
+		return entry, err
 	}
 	defer key.Wipe()
-	if one.Certificate, err = certificate.New(ctx, host, key.ID(), from, from.Add(Lifetime)); err != nil {
-		return one, err
+	if entry.Certificate, err = certificate.New(ctx, host, key.ID(), from, from.Add(Lifetime)); err != nil {
+		return entry, err
 	}
-	one.Seed, err = sealed.SigningKey.Seal(ctx, k.config.Vault, key)
-	return one, err
+	entry.Seed, err = sealed.SigningKey.Seal(ctx, k.config.Vault, key)
+	return entry, err
 }
 
 // CheckCertificates verifies the certificates in d for a host. If host is the zero ID, all
@@ -240,16 +240,16 @@ func CheckCertificates(d store.Doc, host identity.ID) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range s.Keys {
+	for _, entry := range s.Keys {
 		if host.IsZero() {
-			host = one.Certificate.Host
+			host = entry.Certificate.Host
 		}
-		from, _, err := one.Certificate.Times()
+		from, _, err := entry.Certificate.Validity()
 		if err == nil {
-			err = one.Certificate.Verify(host, from)
+			err = entry.Certificate.Verify(host, from)
 		}
 		if err != nil {
-			return problem.Within(problem.Damaged, "the key that signs receipts", err)
+			return problem.WithPlace(problem.Damaged, "the key that signs receipts", err)
 		}
 	}
 	return nil
@@ -257,8 +257,8 @@ func CheckCertificates(d store.Doc, host identity.ID) error {
 
 func CheckKeys(ctx context.Context, d store.Doc, v custody.Vault) error {
 	s, err := KeyDocs.Parse(d)
-	for _, one := range s.Keys {
-		key, err := sealed.SigningKey.Open(ctx, v, one.Certificate.Key, one.Seed)
+	for _, entry := range s.Keys {
+		key, err := sealed.SigningKey.Open(ctx, v, entry.Certificate.Key, entry.Seed)
 		if err != nil {
 			return err
 		}

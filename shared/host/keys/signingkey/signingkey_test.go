@@ -70,7 +70,7 @@ func (w *world) maker(s store.Store) *signingkey.Keys {
 
 func (w *world) renew() {
 	w.Helper()
-	if err := w.maker(w.store).Renew(w.Context()); err != nil {
+	if err := w.maker(w.store).RenewIfDue(w.Context()); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -168,7 +168,7 @@ func TestAKeyThatComesLateLeavesNoGapAndNoOverlap(t *testing.T) {
 			w := newWorld(t)
 			w.renew()
 			first := w.signer(w.reader(), w.now)
-			_, until, _ := first.Times()
+			_, until, _ := first.Validity()
 			w.pass(tt.after)
 			w.renew()
 			if w.now.Before(until) {
@@ -178,7 +178,7 @@ func TestAKeyThatComesLateLeavesNoGapAndNoOverlap(t *testing.T) {
 				w.pass(until.Sub(w.now))
 			}
 			second := w.signer(w.reader(), w.now)
-			from, _, _ := second.Times()
+			from, _, _ := second.Validity()
 			if second == first || from.Before(until) || from.After(w.now) {
 				t.Errorf("the next key is %s from %s, want another from %s on", second.Key.Short(), from, until)
 			}
@@ -234,7 +234,7 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 							w.pass(signingkey.Lifetime * 3 / 4)
 						}
 						calls := 0
-						lossy := &storetest.Lossy{Store: w.store, Decide: func(got string, _ []store.Write) storetest.Fate {
+						lossy := &storetest.Lossy{Store: w.store, Decide: func(got string, _ []store.Write) storetest.Fault {
 							calls++
 							switch {
 							case calls-1 == at && got == op:
@@ -242,9 +242,9 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 							case calls-1 > at && crash:
 								return storetest.Lost
 							}
-							return storetest.Fine
+							return storetest.NoFault
 						}}
-						if err := w.maker(lossy).Renew(t.Context()); err != nil && !problem.Is(err, problem.Unavailable) {
+						if err := w.maker(lossy).RenewIfDue(t.Context()); err != nil && !problem.Is(err, problem.Unavailable) {
 							t.Fatalf("Renew() = %v, want nothing or unavailable", err)
 						}
 						var before certificate.Certificate

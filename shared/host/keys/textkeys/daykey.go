@@ -21,8 +21,8 @@ const (
 	lastDay = 2932896 // 9999-12-31, the last date with a four-digit year
 )
 
-// errAbsent is returned if the day has no document. For readers it is an ErrGone.
-var errAbsent = fmt.Errorf("%w: it was never made", ErrGone)
+// errAbsent is returned if the day has no document. For readers it is an ErrDestroyed.
+var errAbsent = fmt.Errorf("%w: it was never made", ErrDestroyed)
 
 func dayOf(t time.Time) (uint32, error) {
 	const seconds = 24 * 60 * 60
@@ -37,11 +37,11 @@ func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UT
 
 func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 
-// bound returns the vault context of a day's key. A box that is copied to another day's document
+// vaultContext returns the vault context of a day's key. A box that is copied to another day's document
 // does not open.
-func bound(day uint32) string { return partition + ":" + sortOf(day) }
+func vaultContext(day uint32) string { return partition + ":" + sortOf(day) }
 
-func IsBound(to string) bool {
+func IsVaultContext(to string) bool {
 	day, ok := strings.CutPrefix(to, partition+":")
 	t, err := time.Parse(time.DateOnly, day)
 	return ok && err == nil && t.Format(time.DateOnly) == day
@@ -55,9 +55,9 @@ func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
 	case d.Version == 0:
 		return nil, errAbsent
 	case sealed.destroyed:
-		return nil, ErrGone
+		return nil, ErrDestroyed
 	}
-	key, err := k.vault.Open(ctx, bound(day), sealed.box)
+	key, err := k.vault.Open(ctx, vaultContext(day), sealed.box)
 	if err != nil {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
@@ -75,13 +75,13 @@ func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := k.vault.Seal(ctx, bound(day), key)
+	box, err := k.vault.Seal(ctx, vaultContext(day), key)
 	if err != nil {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
 	data, err := KeyDocs.Encode(sealedKey{box: box})
 	if err == nil {
-		err = k.store.Commit(ctx, store.Put{Key: Key(day), If: 0, WriteID: writeID, Data: data})
+		err = k.store.Commit(ctx, store.Put{Key: Key(day), IfVersion: 0, WriteID: writeID, Data: data})
 	}
 	var conflict *store.ConflictError
 	switch {
@@ -93,7 +93,7 @@ func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
+func (k *Keys) destroy(ctx context.Context, d store.Doc) (bool, error) {
 	// A conflict means that another host is destroying the key.
 	writeID, err := k.random(nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 	}
 	data, err := KeyDocs.Encode(sealedKey{destroyed: true})
 	if err == nil {
-		err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data})
+		err = k.store.Commit(ctx, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: data})
 	}
 	var conflict *store.ConflictError
 	switch {

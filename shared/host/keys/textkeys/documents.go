@@ -12,7 +12,7 @@ const partition = "textkey"
 
 // KeyDocs contains the keys of the days. A destroyed key leaves a tombstone.
 var KeyDocs = store.Kind[sealedKey]{
-	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.Joined},
+	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.VerifyWithRows},
 	Codec: store.Codec[sealedKey]{
 		Decode: func(d store.Doc) (sealedKey, error) {
 			if len(d.Data) < 2 || d.Data[1] != live && d.Data[1] != destroyed {

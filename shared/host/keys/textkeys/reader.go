@@ -15,9 +15,9 @@ import (
 // has a document. The error is of kind problem.Damaged.
 var ErrNoKey error = problem.New(problem.Damaged, "there never was a text key of that day")
 
-// ErrKey is returned if the document of a day's key is damaged or does not open. The texts of the
+// ErrKeyDamaged is returned if the document of a day's key is damaged or does not open. The texts of the
 // day may be intact.
-var ErrKey = errors.New("the text key of that day is damaged")
+var ErrKeyDamaged = errors.New("the text key of that day is damaged")
 
 // Reader opens texts for fsck and transcripts and never changes keys. It reads keys from the same
 // view as the rows. It must not be used concurrently.
@@ -31,41 +31,41 @@ func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention 
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
-// Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKey for a
+// Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKeyDamaged for a
 // damaged key.
 func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged
 	}
-	known, ok := r.days[s.Day]
+	keyErr, ok := r.days[s.Day]
 	if !ok {
 		d, err := r.docs.Doc(ctx, Key(s.Day))
 		switch {
 		case problem.Is(err, problem.Damaged):
-			known = fmt.Errorf("%w: %w", ErrKey, err)
+			keyErr = fmt.Errorf("%w: %w", ErrKeyDamaged, err)
 		case err != nil:
 			return nil, err
 		case d.Version == 0:
-			known = ErrNoKey
+			keyErr = ErrNoKey
 		}
-		r.note(s.Day, known)
+		r.recordDay(s.Day, keyErr)
 	}
-	if known != nil {
-		return nil, known
+	if keyErr != nil {
+		return nil, keyErr
 	}
 	plain, err := r.keys.Open(ctx, aad, s)
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, ErrDamaged) {
-		err = fmt.Errorf("%w: %w", ErrKey, err)
-		r.note(s.Day, err)
+		err = fmt.Errorf("%w: %w", ErrKeyDamaged, err)
+		r.recordDay(s.Day, err)
 	}
 	return plain, err
 }
 
-// mostDays limits a reader's memory, because damaged rows may name arbitrary days.
-const mostDays = 4096
+// maxDays limits a reader's memory, because damaged rows may name arbitrary days.
+const maxDays = 4096
 
-func (r *Reader) note(day uint32, verdict error) {
-	if len(r.days) >= mostDays {
+func (r *Reader) recordDay(day uint32, verdict error) {
+	if len(r.days) >= maxDays {
 		clear(r.days)
 	}
 	r.days[day] = verdict

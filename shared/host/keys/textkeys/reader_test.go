@@ -37,7 +37,7 @@ func TestAReaderOpensWhatItsKeysOpenAndMakesNone(t *testing.T) {
 	}
 
 	c.set(at.AddDate(0, 0, 3))
-	if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrGone) {
+	if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) {
 		t.Errorf("Open(after the retention) = %v, want ErrGone", err)
 	}
 	if err := k.Warm(t.Context()); err != nil {
@@ -47,7 +47,7 @@ func TestAReaderOpensWhatItsKeysOpenAndMakesNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.set(at)
-	if _, err := NewReader(w.store, w.vault, c.now, 0).Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrGone) {
+	if _, err := NewReader(w.store, w.vault, c.now, 0).Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) {
 		t.Errorf("Open(destroyed) = %v, want ErrGone", err)
 	}
 }
@@ -58,12 +58,12 @@ func TestADamagedKeyIsNoDamagedText(t *testing.T) {
 	s := w.sealed(k, "hello")
 	d := w.doc("2026-05-06")
 	d.Data[len(d.Data)-1] ^= 1
-	if err := w.store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: d.Data}); err != nil {
+	if err := w.store.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: d.Data}); err != nil {
 		t.Fatal(err)
 	}
 	r := NewReader(w.store, w.vault, c.now, 0)
 	for range 2 { // the second time from memory
-		if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrKey) || errors.Is(err, ErrDamaged) {
+		if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrKeyDamaged) || errors.Is(err, ErrDamaged) {
 			t.Errorf("Open() = %v, want ErrKey", err)
 		}
 	}

@@ -24,13 +24,13 @@ import (
 // MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// mostCached limits the keys in memory. If the retention has more days, a host reads older keys
+// maxCached limits the keys in memory. If the retention has more days, a host reads older keys
 // repeatedly.
-const mostCached = 64
+const maxCached = 64
 
-// ErrGone is returned if the key of the day was destroyed or never existed. The text cannot be
+// ErrDestroyed is returned if the key of the day was destroyed or never existed. The text cannot be
 // read, but its row is not damaged.
-var ErrGone = errors.New("the key of that day is destroyed")
+var ErrDestroyed = errors.New("the key of that day is destroyed")
 
 // ErrDamaged is returned if the text does not open under its key and its additional data. The error
 // is of kind problem.Damaged.
@@ -112,7 +112,7 @@ func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err
 	return sum, nil
 }
 
-// Open opens a text that was sealed with the same aad. The error is ErrGone if the key was
+// Open opens a text that was sealed with the same aad. The error is ErrDestroyed if the key was
 // destroyed or never existed, ErrDamaged if the text does not open, and store.ErrUnavailable if the
 // key cannot be read.
 func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
@@ -130,27 +130,27 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	return plain, nil
 }
 
-// LeapError is returned by Sweep if the newest key is older than yesterday. Either the clock is
+// ClockLeapError is returned by Sweep if the newest key is older than yesterday. Either the clock is
 // wrong, or the host had no calls since that day. The next call creates a key, and Sweep works
 // again.
-type LeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
+type ClockLeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
 
-func (e *LeapError) Error() string {
+func (e *ClockLeapError) Error() string {
 	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed before a call is taken, because the clock may be wrong"
 }
 
 // Sweep destroys the keys whose retention has passed and returns their number. Their documents
 // remain as tombstones. The newest key is never destroyed. If it is older than yesterday, Sweep
-// destroys no key and returns a *LeapError, because the clock may be wrong. Several hosts may sweep
+// destroys no key and returns a *ClockLeapError, because the clock may be wrong. Several hosts may sweep
 // concurrently, and a failed sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
-	at := k.now()
-	k.forget(at)
-	first, err := dayOf(at.Add(-k.retention)) // first day whose key is not destroyed
+	now := k.now()
+	k.forget(now)
+	first, err := dayOf(now.Add(-k.retention)) // first day whose key is not destroyed
 	if err != nil {
 		return 0, err
 	}
-	today, err := dayOf(at)
+	today, err := dayOf(now)
 	if err != nil {
 		return 0, err
 	}
@@ -165,10 +165,10 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 		return 0, err
 	}
 	if newest != "" && today > 0 && newest < sortOf(today-1) {
-		return 0, &LeapError{Newest: newest, Today: sortOf(today)}
+		return 0, &ClockLeapError{Newest: newest, Today: sortOf(today)}
 	}
 	for _, d := range expired {
-		done, err := k.bury(ctx, d)
+		done, err := k.destroy(ctx, d)
 		if err != nil {
 			return destroyed, err
 		}
@@ -180,12 +180,12 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 }
 
 func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
-	for d, err := range store.All(ctx, k.store, KeyDocs.All()) {
+	for d, err := range store.Documents(ctx, k.store, KeyDocs.Range()) {
 		if err != nil {
 			return fmt.Errorf("text keys: %w", err)
 		}
 		// A damaged document is skipped, so that it does not prevent the sweep of other keys.
-		if one, err := KeyDocs.Parse(d); err == nil && !one.destroyed && !fn(d) {
+		if key, err := KeyDocs.Parse(d); err == nil && !key.destroyed && !fn(d) {
 			return nil
 		}
 	}
@@ -199,30 +199,30 @@ const aheadTime = 6 * time.Hour
 // aheadRetry is the minimum time between two attempts of Ahead.
 const aheadRetry = time.Minute
 
-// Ahead creates the key of the next day if that day starts within aheadTime. A host calls it at
+// CreateNext creates the key of the next day if that day starts within aheadTime. A host calls it at
 // intervals or after each call. It accesses the store at most once per aheadRetry, and not at all
 // once the key is in memory.
-func (k *Keys) Ahead(ctx context.Context) error {
-	at := k.now()
-	day, err := dayOf(at)
-	if err != nil || startOf(day+1).Sub(at) > aheadTime || !k.mayTry(day+1, at) {
+func (k *Keys) CreateNext(ctx context.Context) error {
+	now := k.now()
+	day, err := dayOf(now)
+	if err != nil || startOf(day+1).Sub(now) > aheadTime || !k.mayTry(day+1, now) {
 		return err
 	}
-	_, err = k.key(ctx, day+1, at, true)
+	_, err = k.key(ctx, day+1, now, true)
 	return err
 }
 
-func (k *Keys) mayTry(day uint32, at time.Time) bool {
+func (k *Keys) mayTry(day uint32, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys[day] != nil || at.Before(k.nextAhead) {
+	if k.keys[day] != nil || now.Before(k.nextAhead) {
 		return false
 	}
-	k.nextAhead = at.Add(aheadRetry)
+	k.nextAhead = now.Add(aheadRetry)
 	return true
 }
 
-func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
+func (k *Keys) NextExpiry(ctx context.Context) (end time.Time, err error) {
 	// The first key is the oldest, so its end is the next. If no key is live, end stays zero.
 	err = k.eachLive(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
@@ -235,27 +235,27 @@ func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
 }
 
 func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
-	at := k.now()
-	day, err := dayOf(at)
+	now := k.now()
+	day, err := dayOf(now)
 	if err != nil {
 		return 0, nil, err
 	}
-	aead, err := k.key(ctx, day, at, true)
-	if errors.Is(err, ErrGone) {
+	aead, err := k.key(ctx, day, now, true)
+	if errors.Is(err, ErrDestroyed) {
 		// Another key would revive a day whose texts were promised to be unreadable.
 		return 0, nil, problem.Wrap(problem.Unavailable, err, "the text key of today, %s, is destroyed: a clock is wrong, here or on another host", sortOf(day))
 	}
 	return day, aead, err
 }
 
-func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool) (*dayKey, error) {
-	if k.expired(day, at) {
+func (k *Keys) key(ctx context.Context, day uint32, now time.Time, mayCreate bool) (*dayKey, error) {
+	if k.isExpired(day, now) {
 		// A key expires by the clock and not by the progress of the sweeper. Otherwise a cached key
 		// could be used after its document was destroyed.
-		k.forget(at)
-		return nil, ErrGone
+		k.forget(now)
+		return nil, ErrDestroyed
 	}
-	if aead := k.cached(day); aead != nil {
+	if aead := k.cachedKey(day); aead != nil {
 		return aead, nil
 	}
 	select {
@@ -264,7 +264,7 @@ func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool
 	case <-ctx.Done():
 		return nil, store.NotApplied(ctx.Err())
 	}
-	if aead := k.cached(day); aead != nil {
+	if aead := k.cachedKey(day); aead != nil {
 		return aead, nil
 	}
 	aead, err := k.load(ctx, day)
@@ -278,7 +278,7 @@ func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool
 	return aead, nil
 }
 
-func (k *Keys) cached(day uint32) *dayKey {
+func (k *Keys) cachedKey(day uint32) *dayKey {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.keys[day]
@@ -287,14 +287,14 @@ func (k *Keys) cached(day uint32) *dayKey {
 func (k *Keys) remember(day uint32, aead *dayKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.keys) >= mostCached {
+	if len(k.keys) >= maxCached {
 		oldest := day
 		for d := range k.keys {
 			oldest = min(oldest, d)
 		}
 		delete(k.keys, oldest) // no effect if the new key is the oldest
 	}
-	if len(k.keys) < mostCached {
+	if len(k.keys) < maxCached {
 		k.keys[day] = aead
 	}
 }
@@ -307,18 +307,18 @@ func (k *Keys) Forget() {
 	clear(k.keys)
 }
 
-func (k *Keys) forget(at time.Time) {
+func (k *Keys) forget(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for day := range k.keys {
-		if k.expired(day, at) {
+		if k.isExpired(day, now) {
 			delete(k.keys, day)
 		}
 	}
 }
 
-func (k *Keys) expired(day uint32, at time.Time) bool {
-	return !at.Before(startOf(day + 1).Add(k.retention))
+func (k *Keys) isExpired(day uint32, now time.Time) bool {
+	return !now.Before(startOf(day + 1).Add(k.retention))
 }
 
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "texts.Keys") }

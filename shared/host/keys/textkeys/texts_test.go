@@ -125,7 +125,7 @@ func (w *fixture) opens(k *Keys, s Sealed, want string) {
 
 func (w *fixture) gone(k *Keys, s Sealed) {
 	w.t.Helper()
-	if got, err := k.Open(w.t.Context(), []byte("aad"), s); !errors.Is(err, ErrGone) || got != nil {
+	if got, err := k.Open(w.t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) || got != nil {
 		w.t.Errorf("Open(day %d) = %q, %v, want ErrGone", s.Day, got, err)
 	}
 }
@@ -423,8 +423,8 @@ func TestSweepersAtOnceDestroyEachKeyOnce(t *testing.T) {
 	if want := int64(days - 2); total.Load() != want { // today's and yesterday's are still there
 		t.Errorf("destroyed %d keys, want %d", total.Load(), want)
 	}
-	if len(k.keys) > mostCached {
-		t.Errorf("%d keys in memory, want at most %d", len(k.keys), mostCached)
+	if len(k.keys) > maxCached {
+		t.Errorf("%d keys in memory, want at most %d", len(k.keys), maxCached)
 	}
 }
 
@@ -484,7 +484,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	c := newClock(noon)
 	k := New(w.store, w.vault, c.now, rand.Reader, 1000*24*hour)
 	var texts []Sealed
-	for i := range mostCached + 10 {
+	for i := range maxCached + 10 {
 		c.set(noon.Add(time.Duration(i) * 24 * hour))
 		texts = append(texts, w.sealed(k, fmt.Sprint(i)))
 	}
@@ -493,8 +493,8 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	}
 	reads := w.store.docs.Load()
 	w.opens(k, w.sealed(k, "today"), "today")
-	if len(k.keys) > mostCached || w.store.docs.Load() != reads {
-		t.Errorf("%d keys in memory, want at most %d with today's among them", len(k.keys), mostCached)
+	if len(k.keys) > maxCached || w.store.docs.Load() != reads {
+		t.Errorf("%d keys in memory, want at most %d with today's among them", len(k.keys), maxCached)
 	}
 }
 
@@ -541,14 +541,14 @@ func TestADocumentThatIsDamagedIsNeitherAKeyNorReplaced(t *testing.T) {
 			s := w.sealed(first, "x")
 			d := w.doc("2026-05-06")
 			data := damage(w, d.Data)
-			if err := w.store.Store.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
+			if err := w.store.Store.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
 				t.Fatal(err)
 			}
 			k, _ := w.host()
 			if err := k.Warm(t.Context()); !problem.Is(err, problem.Damaged) {
 				t.Errorf("Warm() = %v, want damaged", err)
 			}
-			if _, err := k.Open(t.Context(), []byte("aad"), s); !problem.Is(err, problem.Damaged) || errors.Is(err, ErrGone) {
+			if _, err := k.Open(t.Context(), []byte("aad"), s); !problem.Is(err, problem.Damaged) || errors.Is(err, ErrDestroyed) {
 				t.Errorf("Open() = %v, want damaged", err)
 			}
 			if now := w.doc("2026-05-06"); now.Version != 2 || !bytes.Equal(now.Data, data) {
@@ -583,7 +583,7 @@ func TestAStoreOutOfReachIsSaidAsSuch(t *testing.T) {
 		"Open":  func() error { _, err := cold.Open(t.Context(), []byte("aad"), s); return err },
 		"Sweep": func() error { _, err := k.Sweep(t.Context()); return err },
 	} {
-		if err := op(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrGone) {
+		if err := op(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrDestroyed) {
 			t.Errorf("%s() = %v, want store.ErrUnavailable", name, err)
 		}
 	}
@@ -776,7 +776,7 @@ func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
 	for _, by := range []time.Duration{48 * hour, 72 * hour, 24 * 365 * hour} {
 		ac.set(c.now().Add(by))
 		n, err := ahead.Sweep(t.Context())
-		var leap *LeapError
+		var leap *ClockLeapError
 		if n != 0 || !errors.As(err, &leap) || leap.Newest != "2026-05-07" {
 			t.Errorf("Sweep() by a clock %v ahead = %d, %v; want a refusal", by, n, err)
 		}
@@ -816,7 +816,7 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 		{midnight.Add(-hour), 1},
 	} {
 		c.set(tt.at)
-		if err := k.Ahead(t.Context()); err != nil || commits()-before != tt.want {
+		if err := k.CreateNext(t.Context()); err != nil || commits()-before != tt.want {
 			t.Errorf("Ahead() at %v = %v, %d keys made, want %d", tt.at, err, commits()-before, tt.want)
 		}
 	}
@@ -829,7 +829,7 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 	count := tries()
 	for i, want := range []int64{1, 1, 2} {
 		oc.set(midnight.Add(18*hour + time.Duration(i)*40*time.Second))
-		_ = other.Ahead(t.Context())
+		_ = other.CreateNext(t.Context())
 		if got := tries() - count; got != want {
 			t.Errorf("try %d: the store was read %d times, want %d", i+1, got, want)
 		}

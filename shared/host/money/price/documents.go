@@ -12,9 +12,9 @@ import (
 // VersionDocs contains all versions of the vacants' prices. A key is the vacant's id and the
 // version.
 var VersionDocs = store.Kind[Price]{
-	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Of: store.OfVacant, Verify: store.Alone},
-	Codec: store.JSON[Price](1),
-	Valid: func(d store.Doc, p Price) error {
+	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyParse},
+	Codec: store.JSONCodec[Price](1),
+	CheckValue: func(d store.Doc, p Price) error {
 		if sortOf(p.Version) != d.Key.Sort {
 			return errors.New("it is another version")
 		}
@@ -30,6 +30,6 @@ func Key(vacant identity.ID, version uint64) store.Key {
 
 // Get reads one version of a vacant's price. If the version does not exist, the error is Damaged.
 func Get(ctx context.Context, from store.Reader, vacant identity.ID, version uint64) (Price, error) {
-	p, _, err := VersionDocs.Need(ctx, from, Key(vacant, version))
+	p, _, err := VersionDocs.Require(ctx, from, Key(vacant, version))
 	return p, err
 }

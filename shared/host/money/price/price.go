@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	Max     = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
-	maxRate = 1000 * money.Dollar      // limit for a million tokens
-	MaxFree = 1_000_000_000            // limit of free calls per day
-	MaxFee  = 10_000                   // limit in basis points, 100 %
-	million = 1_000_000
+	MaxPrice = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
+	maxRate  = 1000 * money.Dollar      // limit for a million tokens
+	MaxFree  = 1_000_000_000            // limit of free calls per day
+	MaxFee   = 10_000                   // limit in basis points, 100 %
+	million  = 1_000_000
 
 	// MaxBooking limits the price of a booking, which must be in whole cents.
 	MaxBooking = 1000 * money.Dollar
@@ -38,9 +38,9 @@ type Price struct {
 	// In and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
 	// estimated if an answer ends early. Most is the maximum charge for a call if tokens have a
 	// price. It is held until the answer is complete.
-	In   money.Amount `json:"in,omitempty"`
-	Out  money.Amount `json:"out,omitempty"`
-	Most money.Amount `json:"most,omitempty"`
+	In        money.Amount `json:"in,omitempty"`
+	Out       money.Amount `json:"out,omitempty"`
+	MaxCharge money.Amount `json:"most,omitempty"`
 	// Free limits the free calls per UTC day for each signing caller, FreeAddress for each address,
 	// and FreeAll for all callers together. They apply only to callers without an account. If Free
 	// is zero, signers have no free calls. If FreeAddress is zero, guests have no free calls, and
@@ -48,20 +48,20 @@ type Price struct {
 	Free        int64 `json:"free,omitempty"`
 	FreeAddress int64 `json:"free_address,omitempty"`
 	FreeAll     int64 `json:"free_all,omitempty"`
-	// Fee is the host's share in basis points when this version was created.
-	Fee int64     `json:"fee,omitempty"`
-	Set time.Time `json:"set"`
+	// FeeBasisPoints is the host's share in basis points when this version was created.
+	FeeBasisPoints int64     `json:"fee,omitempty"`
+	SetAt          time.Time `json:"set"`
 }
 
-// BoundFree derives FreeAddress and FreeAll from Free unless the caller has set them, as address
-// and all say: an address gets three times as many free calls, and all callers together a hundred
+// SetDefaultFreeLimits derives FreeAddress and FreeAll from Free unless the caller has set them, as address
+// and hasAll say: an address gets three times as many free calls, and all callers together a hundred
 // times as many. A caller can create keys at no cost, so without these limits one sender would have
 // unlimited free calls.
-func (p *Price) BoundFree(address, all bool) {
+func (p *Price) SetDefaultFreeLimits(address, hasAll bool) {
 	if !address {
 		p.FreeAddress = min(3*p.Free, MaxFree)
 	}
-	if !all {
+	if !hasAll {
 		p.FreeAll = min(100*p.Free, MaxFree)
 	}
 }
@@ -76,13 +76,13 @@ func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.Free > 0 }
 
 // Hold returns the maximum charge for a call. It is reserved when the call is accepted.
 func (p *Price) Hold() money.Amount {
-	if p.ByTokens() {
-		return p.Most
+	if p.HasTokenPrice() {
+		return p.MaxCharge
 	}
 	return p.Flat
 }
 
-func (p *Price) ByTokens() bool { return p != nil && (p.In > 0 || p.Out > 0) }
+func (p *Price) HasTokenPrice() bool { return p != nil && (p.In > 0 || p.Out > 0) }
 
 // Charge returns the price of a call that used the given tokens. It is rounded up to a micro-dollar
 // and never exceeds Hold.
@@ -94,42 +94,42 @@ func (p *Price) Charge(in, out uint64) money.Amount {
 func (p *Price) HostFee(charge money.Amount) money.Amount {
 	// The share is rounded down.
 	whole, rest := charge/MaxFee, charge%MaxFee
-	return whole*money.Amount(p.Fee) + rest*money.Amount(p.Fee)/MaxFee
+	return whole*money.Amount(p.FeeBasisPoints) + rest*money.Amount(p.FeeBasisPoints)/MaxFee
 }
 
 func (p Price) SameTerms(q Price) bool {
-	p.Version, q.Version, p.Set, q.Set = 0, 0, time.Time{}, time.Time{}
+	p.Version, q.Version, p.SetAt, q.SetAt = 0, 0, time.Time{}, time.Time{}
 	return p == q
 }
 
 func (p *Price) Check() error {
-	for _, one := range []struct {
+	for _, bound := range []struct {
 		field string
 		is    int64
 		most  int64
 		unit  string
 	}{
-		{"flat", int64(p.Flat), int64(Max), "micro-dollars"},
+		{"flat", int64(p.Flat), int64(MaxPrice), "micro-dollars"},
 		{"in", int64(p.In), int64(maxRate), "micro-dollars"},
 		{"out", int64(p.Out), int64(maxRate), "micro-dollars"},
-		{"most", int64(p.Most), int64(Max), "micro-dollars"},
+		{"most", int64(p.MaxCharge), int64(MaxPrice), "micro-dollars"},
 		{"free", p.Free, MaxFree, "calls"},
 		{"free_address", p.FreeAddress, MaxFree, "calls"},
 		{"free_all", p.FreeAll, MaxFree, "calls"},
-		{"fee", p.Fee, MaxFee, "basis points"},
+		{"fee", p.FeeBasisPoints, MaxFee, "basis points"},
 	} {
-		if one.is < 0 || one.is > one.most {
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d %s", one.most, one.unit), strconv.FormatInt(one.is, 10))
+		if bound.is < 0 || bound.is > bound.most {
+			return problem.Invalid(bound.field, fmt.Sprintf("0 to %d %s", bound.most, bound.unit), strconv.FormatInt(bound.is, 10))
 		}
 	}
-	tokens := p.ByTokens()
+	tokens := p.HasTokenPrice()
 	switch {
-	case tokens && p.Most == 0:
+	case tokens && p.MaxCharge == 0:
 		return problem.Invalid("most", "the most that a call may cost, because tokens have a price", "none")
-	case tokens && p.Most < p.Flat:
-		return problem.Invalid("most", "at least flat, "+p.Flat.String(), p.Most.String())
-	case !tokens && p.Most != 0:
-		return problem.Invalid("most", "none, because tokens have no price", p.Most.String())
+	case tokens && p.MaxCharge < p.Flat:
+		return problem.Invalid("most", "at least flat, "+p.Flat.String(), p.MaxCharge.String())
+	case !tokens && p.MaxCharge != 0:
+		return problem.Invalid("most", "none, because tokens have no price", p.MaxCharge.String())
 	case p.FreeAll > 0 && p.Free == 0 && p.FreeAddress == 0:
 		return problem.Invalid("free_all", "free or free_address beside it", "none of them")
 	}
@@ -140,12 +140,12 @@ func (p *Price) String() string {
 	if p.IsFree() {
 		return "free"
 	}
-	if !p.ByTokens() {
+	if !p.HasTokenPrice() {
 		return p.Flat.String() + " a call"
 	}
 	flat := ""
 	if p.Flat > 0 {
 		flat = p.Flat.String() + " a call and "
 	}
-	return fmt.Sprintf("%s%s in/%s out for a million tokens, at most %s a call", flat, p.In, p.Out, p.Most)
+	return fmt.Sprintf("%s%s in/%s out for a million tokens, at most %s a call", flat, p.In, p.Out, p.MaxCharge)
 }

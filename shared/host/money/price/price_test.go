@@ -13,7 +13,7 @@ import (
 )
 
 func TestACallCostsItsTokensUpToTheMost(t *testing.T) {
-	tokens := price.Price{Flat: 100, In: 3 * money.Dollar, Out: 15 * money.Dollar, Most: 50_000}
+	tokens := price.Price{Flat: 100, In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 50_000}
 	for _, tt := range []struct {
 		p       price.Price
 		in, out uint64
@@ -23,7 +23,7 @@ func TestACallCostsItsTokensUpToTheMost(t *testing.T) {
 		{tokens, 0, 0, 100},
 		{tokens, 1000, 100, 100 + 3000 + 1500},
 		{tokens, 1 << 60, 0, 50_000},
-		{price.Price{In: 1, Most: 10}, 1, 0, 1}, // rounded up
+		{price.Price{In: 1, MaxCharge: 10}, 1, 0, 1}, // rounded up
 		{tokens, math.MaxUint64, math.MaxUint64, 50_000},
 	} {
 		if got := tt.p.Charge(tt.in, tt.out); got != tt.want {
@@ -37,8 +37,8 @@ func TestAChargeIsWithinTheHold(t *testing.T) {
 		amount := func(name string, most money.Amount) money.Amount {
 			return money.Amount(rapid.Int64Range(0, int64(most)).Draw(t, name))
 		}
-		p := price.Price{Flat: amount("flat", price.Max), In: amount("in", 1000*money.Dollar), Out: amount("out", 1000*money.Dollar),
-			Most: amount("most", price.Max), Fee: rapid.Int64Range(0, price.MaxFee).Draw(t, "fee")}
+		p := price.Price{Flat: amount("flat", price.MaxPrice), In: amount("in", 1000*money.Dollar), Out: amount("out", 1000*money.Dollar),
+			MaxCharge: amount("most", price.MaxPrice), FeeBasisPoints: rapid.Int64Range(0, price.MaxFee).Draw(t, "fee")}
 		if p.Check() != nil {
 			t.Skip("no price")
 		}
@@ -46,7 +46,7 @@ func TestAChargeIsWithinTheHold(t *testing.T) {
 		if c < 0 || c > p.Hold() {
 			t.Fatalf("(%+v).Charge() = %d, want 0 to %d", p, c, p.Hold())
 		}
-		want := new(big.Int).Mul(big.NewInt(int64(c)), big.NewInt(p.Fee))
+		want := new(big.Int).Mul(big.NewInt(int64(c)), big.NewInt(p.FeeBasisPoints))
 		if want.Quo(want, big.NewInt(10_000)); big.NewInt(int64(p.HostFee(c))).Cmp(want) != 0 {
 			t.Fatalf("(%+v).HostFee(%d) = %d, want %v", p, c, p.HostFee(c), want)
 		}
@@ -60,9 +60,9 @@ func TestTheHostsFeeIsRoundedDown(t *testing.T) {
 		want   money.Amount
 	}{
 		{charge: 0, fee: 10_000, want: 0}, {charge: 1, fee: 9999, want: 0}, {charge: 1, fee: 10_000, want: 1}, {charge: 9999, fee: 1, want: 0}, {charge: 10_000, fee: 1, want: 1},
-		{charge: 19_999, fee: 9999, want: 19_997}, {charge: 20_001, fee: 0, want: 0}, {charge: price.Max, fee: 10_000, want: price.Max},
+		{charge: 19_999, fee: 9999, want: 19_997}, {charge: 20_001, fee: 0, want: 0}, {charge: price.MaxPrice, fee: 10_000, want: price.MaxPrice},
 	} {
-		if p := (price.Price{Fee: tt.fee}); p.HostFee(tt.charge) != tt.want {
+		if p := (price.Price{FeeBasisPoints: tt.fee}); p.HostFee(tt.charge) != tt.want {
 			t.Errorf("HostFee(%d) at %d basis points = %d, want %d", tt.charge, tt.fee, p.HostFee(tt.charge), tt.want)
 		}
 	}
@@ -71,20 +71,20 @@ func TestTheHostsFeeIsRoundedDown(t *testing.T) {
 func TestWrongPricesAreRefusedByField(t *testing.T) {
 	for field, p := range map[string]price.Price{
 		"flat":         {Flat: -1},
-		"in":           {In: 1000*money.Dollar + 1, Most: 1},
-		"out":          {Out: -1, Most: 1},
+		"in":           {In: 1000*money.Dollar + 1, MaxCharge: 1},
+		"out":          {Out: -1, MaxCharge: 1},
 		"most":         {In: 1},
 		"free":         {Flat: 1, Free: -1},
 		"free_address": {Flat: 1, FreeAddress: price.MaxFree + 1},
 		"free_all":     {Flat: 1, FreeAll: 5},
-		"fee":          {Flat: 1, Fee: 10_001},
+		"fee":          {Flat: 1, FeeBasisPoints: 10_001},
 	} {
-		if err := p.Check(); problem.Of(err) == nil || problem.Of(err).Field != field {
+		if err := p.Check(); problem.AsError(err) == nil || problem.AsError(err).Field != field {
 			t.Errorf("(%+v).Check() = %v, want one of %s", p, err, field)
 		}
 	}
-	for _, p := range []price.Price{{Flat: 5, Most: 6}, {Flat: 9, In: 1, Most: 8}} {
-		if err := p.Check(); problem.Of(err) == nil || problem.Of(err).Field != "most" {
+	for _, p := range []price.Price{{Flat: 5, MaxCharge: 6}, {Flat: 9, In: 1, MaxCharge: 8}} {
+		if err := p.Check(); problem.AsError(err) == nil || problem.AsError(err).Field != "most" {
 			t.Errorf("(%+v).Check() = %v, want one of most", p, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestAPriceIsWrittenInWords(t *testing.T) {
 	for want, p := range map[string]*price.Price{
 		"free":          nil,
 		"$0.002 a call": {Flat: 2000},
-		"$3 in/$15 out for a million tokens, at most $0.05 a call": {In: 3 * money.Dollar, Out: 15 * money.Dollar, Most: 50_000},
+		"$3 in/$15 out for a million tokens, at most $0.05 a call": {In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 50_000},
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("String() = %q, want %q", got, want)
@@ -102,7 +102,7 @@ func TestAPriceIsWrittenInWords(t *testing.T) {
 	}
 }
 
-// BoundFree limits free calls per address and for all callers together, unless these limits were
+// SetDefaultFreeLimits limits free calls per address and for all callers together, unless these limits were
 // set.
 func TestFreeCallsAreBounded(t *testing.T) {
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestFreeCallsAreBounded(t *testing.T) {
 		{price.Price{Flat: 1, Free: price.MaxFree}, false, false, price.MaxFree, price.MaxFree},
 	} {
 		p := c.p
-		if p.BoundFree(c.address, c.all); p.FreeAddress != c.wantAddress || p.FreeAll != c.wantAll || p.Check() != nil {
+		if p.SetDefaultFreeLimits(c.address, c.all); p.FreeAddress != c.wantAddress || p.FreeAll != c.wantAll || p.Check() != nil {
 			t.Errorf("%+v: %d an address, %d in all, %v; want %d, %d", c.p, p.FreeAddress, p.FreeAll, p.Check(), c.wantAddress, c.wantAll)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Chooser identifies who chose a URL. On a host that others call, only URLs of the operator may
+// URLChooser identifies who chose a URL. On a host that others call, only URLs of the operator may
 // lead to this machine, because services that listen on loopback trust requests from it. The zero
-// Chooser is Stranger.
-type Chooser uint8
+// URLChooser is Stranger.
+type URLChooser uint8
 
 const (
-	Stranger Chooser = iota // URL in a card, a registration or a push configuration
-	Tenant                  // URL set with a key of the tenant's account
+	Stranger URLChooser = iota // URL in a card, a registration or a push configuration
+	Tenant                     // URL set with a key of the tenant's account
 	// URL set by the operator of the host, or by people on their own machine.
 	Operator
 )
@@ -26,26 +26,26 @@ const (
 type Actor struct {
 	host   bool
 	vacant identity.ID
-	by     Chooser
+	by     URLChooser
 	callee *card.Card // unverified card of the called vacant, or nil
 	// private means that the operator allows the URL to lead to a private address.
 	private bool
 }
 
-// Itself returns the actor for requests that the host makes for itself, such as probes and
+// HostActor returns the actor for requests that the host makes for itself, such as probes and
 // searches, and for requests of people on their own machine. These requests are not subject to the
 // Guard.
-func Itself(by Chooser) Actor { return Actor{host: true, by: by} }
+func HostActor(by URLChooser) Actor { return Actor{host: true, by: by} }
 
-func Vacant(id identity.ID, by Chooser) Actor { return Actor{vacant: id, by: by} }
+func VacantActor(id identity.ID, by URLChooser) Actor { return Actor{vacant: id, by: by} }
 
-func (a Actor) InPrivate() Actor {
+func (a Actor) WithPrivate() Actor {
 	// Only URLs that the operator chose use this permission.
 	a.private = true
 	return a
 }
 
-func (a Actor) Calling(callee *card.Card) Actor {
+func (a Actor) WithCallee(callee *card.Card) Actor {
 	a.callee = callee
 	return a
 }
@@ -54,10 +54,10 @@ func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vac
 
 func (a Actor) Callee() *card.Card { return a.callee }
 
-// Guard decides whether a hosted vacant may send a request to url. It is called for every request,
+// EndpointGuard decides whether a hosted vacant may send a request to url. It is called for every request,
 // after ParseURL has accepted url and before the host name is resolved. The url is unchanged. A
-// refusal must name the rule. A Guard must be safe for concurrent use.
-type Guard func(ctx context.Context, as Actor, url string) error
+// refusal must name the rule. A EndpointGuard must be safe for concurrent use.
+type EndpointGuard func(ctx context.Context, as Actor, url string) error
 
 func (c *Client) Permit(ctx context.Context, as Actor, url string) error {
 	if as.host {
@@ -73,12 +73,14 @@ func (c *Client) Permit(ctx context.Context, as Actor, url string) error {
 	return c.guard(ctx, as, url)
 }
 
-// Acting is a Client for one actor.
-type Acting struct {
+// ActorClient is a Client for one actor.
+type ActorClient struct {
 	client *Client
 	as     Actor
 }
 
-func (c *Client) As(a Actor) Acting { return Acting{c, a} }
+func (c *Client) As(a Actor) ActorClient { return ActorClient{c, a} }
 
-func (a Acting) Do(ctx context.Context, r Request) (Reply, error) { return a.client.Do(ctx, a.as, r) }
+func (a ActorClient) Do(ctx context.Context, r Request) (Reply, error) {
+	return a.client.Do(ctx, a.as, r)
+}

@@ -32,16 +32,16 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 	open := func(context.Context, outbound.Actor, string) error { return nil }
 	for name, tt := range map[string]struct {
 		as    outbound.Actor
-		guard outbound.Guard
+		guard outbound.EndpointGuard
 		want  string
 	}{
 		"nobody":                       {outbound.Actor{}, open, "no actor is given"},
-		"the zero vacant":              {outbound.Vacant(identity.ID{}, outbound.Stranger), open, "no actor is given"},
-		"nobody that calls somebody":   {outbound.Actor{}.Calling(&card.Card{}), open, "no actor is given"},
-		"a vacant where none is let":   {outbound.Vacant(identity.ID{1}, outbound.Stranger), nil, "reaches nothing from here"},
-		"a vacant that a guard let":    {outbound.Vacant(identity.ID{1}, outbound.Stranger), open, ""},
-		"the host where none is let":   {outbound.Itself(outbound.Stranger), nil, ""},
-		"the host, whatever the guard": {outbound.Itself(outbound.Stranger), func(context.Context, outbound.Actor, string) error { return problem.New(problem.TreeOnly, "no") }, ""},
+		"the zero vacant":              {outbound.VacantActor(identity.ID{}, outbound.Stranger), open, "no actor is given"},
+		"nobody that calls somebody":   {outbound.Actor{}.WithCallee(&card.Card{}), open, "no actor is given"},
+		"a vacant where none is let":   {outbound.VacantActor(identity.ID{1}, outbound.Stranger), nil, "reaches nothing from here"},
+		"a vacant that a guard let":    {outbound.VacantActor(identity.ID{1}, outbound.Stranger), open, ""},
+		"the host where none is let":   {outbound.HostActor(outbound.Stranger), nil, ""},
+		"the host, whatever the guard": {outbound.HostActor(outbound.Stranger), func(context.Context, outbound.Actor, string) error { return problem.New(problem.TreeOnly, "no") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reached.Store(0)
@@ -50,7 +50,7 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 			_, _, posted := c.Post(t.Context(), tt.as, s.URL, nil)
 			_, acting := c.As(tt.as).Do(t.Context(), outbound.Request{Method: http.MethodGet, URL: s.URL})
 			for _, err := range []error{err, posted, acting} {
-				if (tt.want == "") != (err == nil) || err != nil && (!problem.Is(err, problem.Forbidden) || !strings.Contains(problem.Of(err).Text(), tt.want)) {
+				if (tt.want == "") != (err == nil) || err != nil && (!problem.Is(err, problem.Forbidden) || !strings.Contains(problem.AsError(err).Text(), tt.want)) {
 					t.Errorf("Do() = %v, want %q", err, tt.want)
 				}
 			}
@@ -81,7 +81,7 @@ func TestTheGuardIsAskedBeforeAnythingIsLookedUp(t *testing.T) {
 	}})
 	urls := []string{"https://EXAMPLE.test:443/a/../b?c#d", "http://10.0.0.1/", "https://[::1]/"}
 	for _, u := range urls {
-		_, err := c.Do(t.Context(), outbound.Vacant(identity.ID{1}, outbound.Stranger).Calling(callee), outbound.Request{Method: http.MethodGet, URL: u})
+		_, err := c.Do(t.Context(), outbound.VacantActor(identity.ID{1}, outbound.Stranger).WithCallee(callee), outbound.Request{Method: http.MethodGet, URL: u})
 		wantKind(t, err, problem.TreeOnly)
 	}
 	if diff := cmp.Diff(urls, saw); diff != "" {
@@ -90,7 +90,7 @@ func TestTheGuardIsAskedBeforeAnythingIsLookedUp(t *testing.T) {
 	if n := looked.calls.Load(); n > 0 {
 		t.Errorf("%d names were looked up, want none", n)
 	}
-	_, err := c.Do(t.Context(), outbound.Vacant(identity.ID{1}, outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: "gopher://x/"})
+	_, err := c.Do(t.Context(), outbound.VacantActor(identity.ID{1}, outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: "gopher://x/"})
 	wantKind(t, err, problem.Malformed)
 }
 
@@ -106,7 +106,7 @@ func TestARedirectIsAnAnswerAndIsNotFollowed(t *testing.T) {
 			return nil
 		}})
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			r, err := c.Do(t.Context(), outbound.Vacant(identity.ID{1}, outbound.Stranger), outbound.Request{Method: method, URL: front.URL + "/answer"})
+			r, err := c.Do(t.Context(), outbound.VacantActor(identity.ID{1}, outbound.Stranger), outbound.Request{Method: method, URL: front.URL + "/answer"})
 			if err != nil || r.Status != status || r.Header.Get("Location") != secret.URL {
 				t.Errorf("%s = %d, %v, want the redirect %d itself", method, r.Status, err, status)
 			}

@@ -48,7 +48,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	for _, a := range candidates {
-		if reason := check(a, d.allowed); reason != "" {
+		if reason := refusalReason(a, d.allowed); reason != "" {
 			cause := &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason)}
 			if _, err := netip.ParseAddr(host); err != nil && !IsLocalhost(host) {
 				return nil, noPublicAddress(host, cause)

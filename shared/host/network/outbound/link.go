@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// innerNames are top-level names of hosts in internal networks: RFC 6761, RFC 6762, RFC 8375 and
+// internalNames are top-level names of hosts in internal networks: RFC 6761, RFC 6762, RFC 8375 and
 // ICANN's reservation of "internal".
-var innerNames = []string{"localhost", "local", "internal", "home.arpa"}
+var internalNames = []string{"localhost", "local", "internal", "home.arpa"}
 
 // CheckLink returns an error unless s is a URL that callers may pass to an agent, which may fetch
 // it. The URL must use https and have no user and password, and its host must not be an internal
@@ -27,13 +27,13 @@ func CheckLink(s string) error {
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if a, err := netip.ParseAddr(host); err == nil {
-		if check(a, nil) != "" {
+		if refusalReason(a, nil) != "" {
 			return refused
 		}
 		return nil
 	}
 	inner := func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
-	if !isPlainName(host) || slices.ContainsFunc(innerNames, inner) {
+	if !isPlainName(host) || slices.ContainsFunc(internalNames, inner) {
 		return refused
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestLinksForAgentsAreHTTPSAtPublicHosts(t *testing.T) {
 }
 
 func TestNoRefusedRangeHasALink(t *testing.T) {
-	for _, span := range refused {
+	for _, span := range refusedRanges {
 		for _, a := range []netip.Addr{span.prefix.Addr(), span.prefix.Addr().Next()} {
 			if !span.prefix.Contains(a) {
 				continue
@@ -69,7 +69,7 @@ func FuzzLink(f *testing.F) {
 			return
 		}
 		u, err := ParseURL(s)
-		if err != nil || u.Scheme != "https" || u.User != nil || IsThisMachine(NormalHost(u.Hostname())) || RefusedAddress(NormalHost(u.Hostname())) != "" {
+		if err != nil || u.Scheme != "https" || u.User != nil || IsThisMachine(NormalizeHost(u.Hostname())) || AddressRefusal(NormalizeHost(u.Hostname())) != "" {
 			t.Errorf("%q is accepted, and leads to %v, %v", s, u, err)
 		}
 		// What another program reads, to which a backslash is a slash, and which drops tabs and line ends.

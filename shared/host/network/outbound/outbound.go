@@ -61,7 +61,7 @@ type Options struct {
 	// trusted.
 	Roots *x509.CertPool
 	// Guard decides for vacants. If it is nil, all requests of vacants are refused.
-	Guard Guard
+	Guard EndpointGuard
 }
 
 // Client sends requests and keeps connections open. It is safe for concurrent use.
@@ -70,7 +70,7 @@ type Client struct {
 	// an open connection of the operator to a loopback or private address.
 	operators, private, others *http.Client
 
-	guard    Guard
+	guard    EndpointGuard
 	maxReply int64
 	timeout  time.Duration
 }
@@ -236,12 +236,12 @@ func failure(ctx context.Context, host string, err error) error {
 	if errors.As(err, &sent) {
 		err = sent.Err
 	}
-	var known *problem.Error
+	var problemErr *problem.Error
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &problemErr):
+		return problemErr
 	case errors.Is(ctx.Err(), context.Canceled):
 		return problem.Wrap(problem.Canceled, err, "request to %s was cancelled", host)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -57,12 +57,12 @@ func named(s *httptest.Server) string {
 }
 
 func get(c *outbound.Client, url string) (outbound.Reply, error) {
-	return c.Do(context.Background(), outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: url})
+	return c.Do(context.Background(), outbound.HostActor(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: url})
 }
 
 func wantKind(t *testing.T, err error, want problem.Kind) {
 	t.Helper()
-	if got := problem.Of(err); got == nil || got.Kind != want {
+	if got := problem.AsError(err); got == nil || got.Kind != want {
 		t.Fatalf("error = %v, want kind %v", err, want)
 	}
 }
@@ -104,7 +104,7 @@ func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 		_, err := get(c, named(s))
 		wantKind(t, err, problem.Unavailable)
 		inside := list[len(list)-1].Unmap().String()
-		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: no public address was found") || strings.Contains(text, inside) {
+		if text := problem.AsError(err).Text(); !strings.HasPrefix(text, "example.test: no public address was found") || strings.Contains(text, inside) {
 			t.Errorf("refusal = %q, want the name, and not the address", text)
 		}
 		if log := err.Error(); !strings.Contains(log, "address "+inside+" is ") {
@@ -135,10 +135,10 @@ func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
 	s, reached := counted(t, func(http.ResponseWriter, *http.Request) {})
 	c := outbound.New(outbound.Options{OperatorLoopback: true, Guard: func(context.Context, outbound.Actor, string) error { return nil }})
 	for _, tt := range []struct {
-		by   outbound.Chooser
+		by   outbound.URLChooser
 		want bool
 	}{{outbound.Operator, true}, {outbound.Tenant, false}, {outbound.Stranger, false}, {outbound.Operator, true}} {
-		for _, as := range []outbound.Actor{outbound.Itself(tt.by), outbound.Vacant(identity.ID{1}, tt.by)} {
+		for _, as := range []outbound.Actor{outbound.HostActor(tt.by), outbound.VacantActor(identity.ID{1}, tt.by)} {
 			reached.Store(0)
 			_, err := c.Do(t.Context(), as, outbound.Request{Method: http.MethodGet, URL: s.URL})
 			reply, raw := c.As(as).HTTPClient().Get(s.URL)
@@ -168,10 +168,10 @@ func TestOnlyURLsOfTheOperatorReachPrivateAddresses(t *testing.T) {
 		as   outbound.Actor
 		want bool
 	}{
-		"the operator's, in private": {outbound.Itself(outbound.Operator).InPrivate(), true},
-		"the operator's":             {outbound.Itself(outbound.Operator), false},
-		"a stranger's, in private":   {outbound.Itself(outbound.Stranger).InPrivate(), false},
-		"a tenant's, in private":     {outbound.Itself(outbound.Tenant).InPrivate(), false},
+		"the operator's, in private": {outbound.HostActor(outbound.Operator).WithPrivate(), true},
+		"the operator's":             {outbound.HostActor(outbound.Operator), false},
+		"a stranger's, in private":   {outbound.HostActor(outbound.Stranger).WithPrivate(), false},
+		"a tenant's, in private":     {outbound.HostActor(outbound.Tenant).WithPrivate(), false},
 	} {
 		dialled = ""
 		_, err := c.Do(t.Context(), tt.as, outbound.Request{Method: http.MethodGet, URL: named(s)})
@@ -293,7 +293,7 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		_, err := patient.Do(ctx, outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: slow.URL})
+		_, err := patient.Do(ctx, outbound.HostActor(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: slow.URL})
 		wantKind(t, err, problem.Canceled)
 	})
 	t.Run("resolver fails", func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestANameThatLeadsInsideIsRefusedAsANameWithoutAnAddress(t *testing.T) {
 	} {
 		for _, scheme := range []string{"http", "https"} {
 			_, err := get(outbound.New(outbound.Options{Resolver: resolver}), scheme+"://example.test/")
-			if p := problem.Of(err); err == nil || p.Kind != problem.Unavailable || p.Text() != "example.test: no public address was found for this name" {
+			if p := problem.AsError(err); err == nil || p.Kind != problem.Unavailable || p.Text() != "example.test: no public address was found for this name" {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -342,7 +342,7 @@ func TestPostSendsJSON(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		io.WriteString(w, r.Method+" "+r.Header.Get("Content-Type")+" "+string(b))
 	})
-	status, reply, err := outbound.New(outbound.Options{AllowLoopback: true}).Post(context.Background(), outbound.Itself(outbound.Stranger), s.URL, []byte(`{"a":1}`))
+	status, reply, err := outbound.New(outbound.Options{AllowLoopback: true}).Post(context.Background(), outbound.HostActor(outbound.Stranger), s.URL, []byte(`{"a":1}`))
 	if err != nil || status != http.StatusAccepted {
 		t.Fatalf("Post() = %d, %v", status, err)
 	}
@@ -356,10 +356,10 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	var headers []http.Header
 	s := server(t, func(_ http.ResponseWriter, r *http.Request) { headers = append(headers, r.Header) })
 	c := outbound.New(outbound.Options{AllowLoopback: true})
-	traced, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Trace: trace, Now: time.Now})
-	bare, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Now: time.Now})
+	traced, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: "request-1", Trace: trace, Now: time.Now})
+	bare, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: "request-1", Now: time.Now})
 	for _, ctx := range []context.Context{traced, bare, t.Context()} {
-		if _, _, err := c.Post(ctx, outbound.Itself(outbound.Stranger), s.URL, nil); err != nil {
+		if _, _, err := c.Post(ctx, outbound.HostActor(outbound.Stranger), s.URL, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

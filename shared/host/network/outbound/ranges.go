@@ -16,14 +16,14 @@ const (
 	privateReason  = "private"
 )
 
-// refused lists the ranges. The first span that contains an address determines the reason, so
+// refusedRanges lists the ranges. The first span that contains an address determines the reason, so
 // narrow spans precede the wide spans around them. The list covers every range that may contain an
 // internal service, a metadata service or a translator, so only global unicast addresses remain.
 //
-// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refused for every
+// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refusedRanges for every
 // embedded address. No public name needs these forms, and each is another notation of 127.0.0.1 or
 // 169.254.169.254.
-var refused = []span{
+var refusedRanges = []span{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},
 	{netip.MustParsePrefix("100.100.100.200/32"), "metadata service", "Alibaba Cloud"},
@@ -70,16 +70,16 @@ var refused = []span{
 	{netip.MustParsePrefix("8000::/1"), "not global unicast", "RFC 4291 §2.4"},
 }
 
-// check returns the reason why a must not be dialled, or "". It refuses invalid addresses and
+// refusalReason returns the reason why a must not be dialled, or "". It refuses invalid addresses and
 // addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
-func check(a netip.Addr, allowed map[string]bool) string {
+func refusalReason(a netip.Addr, allowed map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"
 	}
 	if a.Zone() != "" {
 		return "an address of one network interface (RFC 4007)"
 	}
-	for _, s := range refused {
+	for _, s := range refusedRanges {
 		if s.prefix.Contains(a) {
 			if allowed[s.reason] {
 				return ""

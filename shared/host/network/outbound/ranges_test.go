@@ -65,12 +65,12 @@ func TestAddressesInsideTheNetworkAreRefused(t *testing.T) {
 		{"4000::1", "not global unicast"},
 		{"9000::1", "not global unicast"},
 	} {
-		got := check(netip.MustParseAddr(c.addr), nil)
+		got := refusalReason(netip.MustParseAddr(c.addr), nil)
 		if !strings.Contains(got, c.reason) {
 			t.Errorf("check(%s) = %q, want a reason with %q", c.addr, got, c.reason)
 		}
 	}
-	if got := check(netip.Addr{}, map[string]bool{loopbackReason: true, privateReason: true}); got == "" {
+	if got := refusalReason(netip.Addr{}, map[string]bool{loopbackReason: true, privateReason: true}); got == "" {
 		t.Error("check(no address) = allowed, want refused")
 	}
 }
@@ -81,7 +81,7 @@ func TestPublicAddressesAreAllowed(t *testing.T) {
 		"169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.167.255.255", "192.169.0.0",
 		"198.17.255.255", "198.20.0.0", "223.255.255.255", "2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "2a00:1450::1", "3ffe::1",
 	} {
-		if got := check(netip.MustParseAddr(a), nil); got != "" {
+		if got := refusalReason(netip.MustParseAddr(a), nil); got != "" {
 			t.Errorf("check(%s) = %q, want allowed", a, got)
 		}
 	}
@@ -89,27 +89,27 @@ func TestPublicAddressesAreAllowed(t *testing.T) {
 
 func TestAllowLoopbackOpensLoopbackAlone(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "127.9.9.9", "::1"} {
-		if got := check(netip.MustParseAddr(a), map[string]bool{loopbackReason: true}); got != "" {
+		if got := refusalReason(netip.MustParseAddr(a), map[string]bool{loopbackReason: true}); got != "" {
 			t.Errorf("check(%s, loopback allowed) = %q, want allowed", a, got)
 		}
 	}
 	for _, a := range []string{"0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "::7f00:1", "64:ff9b::7f00:1", "fe80::1", "::1%lo"} {
-		if got := check(netip.MustParseAddr(a), map[string]bool{loopbackReason: true}); got == "" {
+		if got := refusalReason(netip.MustParseAddr(a), map[string]bool{loopbackReason: true}); got == "" {
 			t.Errorf("check(%s, loopback allowed) = allowed, want refused", a)
 		}
 	}
 }
 
-// An actor with InPrivate reaches private addresses but no metadata service.
+// An actor with WithPrivate reaches private addresses but no metadata service.
 func TestInPrivateOpensPrivateAddressesAlone(t *testing.T) {
 	private := map[string]bool{privateReason: true}
 	for _, a := range []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "fd00::1", "8.8.8.8"} {
-		if got := check(netip.MustParseAddr(a), private); got != "" {
+		if got := refusalReason(netip.MustParseAddr(a), private); got != "" {
 			t.Errorf("check(%s, private allowed) = %q, want allowed", a, got)
 		}
 	}
 	for _, a := range []string{"127.0.0.1", "::1", "169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254", "fe80::1", "::ffff:10.0.0.1", "100.64.0.1", "0.0.0.0"} {
-		if got := check(netip.MustParseAddr(a), private); got == "" {
+		if got := refusalReason(netip.MustParseAddr(a), private); got == "" {
 			t.Errorf("check(%s, private allowed) = allowed, want refused", a)
 		}
 	}
@@ -117,7 +117,7 @@ func TestInPrivateOpensPrivateAddressesAlone(t *testing.T) {
 
 // The table is compared with net/netip, and every v6 spelling of a v4 address with the v4 address.
 func FuzzCheck(f *testing.F) {
-	for _, s := range refused {
+	for _, s := range refusedRanges {
 		f.Add(s.prefix.Addr().AsSlice())
 	}
 	f.Add([]byte{8, 8, 8, 8})
@@ -126,7 +126,7 @@ func FuzzCheck(f *testing.F) {
 		if !ok {
 			return
 		}
-		if check(a, nil) == "" {
+		if refusalReason(a, nil) == "" {
 			if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || a.Is4In6() {
 				t.Errorf("check(%s) = allowed, want refused", a)
 			}
@@ -134,7 +134,7 @@ func FuzzCheck(f *testing.F) {
 				t.Errorf("check(%s) = allowed outside 2000::/3", a)
 			}
 		}
-		if check(a, map[string]bool{loopbackReason: true}) == "" && check(a, nil) != "" && !a.IsLoopback() {
+		if refusalReason(a, map[string]bool{loopbackReason: true}) == "" && refusalReason(a, nil) != "" && !a.IsLoopback() {
 			t.Errorf("check(%s): AllowLoopback opened what is not loopback", a)
 		}
 		if !a.Is4() {
@@ -149,7 +149,7 @@ func FuzzCheck(f *testing.F) {
 			{0x20, 0x02, v4[0], v4[1], v4[2], v4[3], 0, 0, 0, 0, 0, 0},
 		} {
 			six := netip.AddrFrom16([16]byte(append(prefix, v4[:]...)))
-			if check(six, map[string]bool{loopbackReason: true}) == "" && six != netip.IPv6Loopback() {
+			if refusalReason(six, map[string]bool{loopbackReason: true}) == "" && six != netip.IPv6Loopback() {
 				t.Errorf("check(%s) = allowed, but it is %s in v6", six, a)
 			}
 		}

@@ -19,10 +19,10 @@ func IsThisMachine(host string) bool {
 	return IsLocalhost(host) || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// NormalHost returns the normal form of a host name or address, so that different spellings of the
+// NormalizeHost returns the normal form of a host name or address, so that different spellings of the
 // same host compare equal. It returns "" for a name that is not ASCII, because the host sends no
 // requests to such names.
-func NormalHost(name string) string {
+func NormalizeHost(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""
 	}
@@ -33,12 +33,12 @@ func NormalHost(name string) string {
 	return name
 }
 
-// RefusedAddress returns the reason why host, without a port, is never dialled. It returns "" for a
+// AddressRefusal returns the reason why host, without a port, is never dialled. It returns "" for a
 // public address and for a name, because names are resolved and checked when they are dialled.
-func RefusedAddress(host string) string {
+func AddressRefusal(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {
 		return ""
 	}
-	return check(a, nil)
+	return refusalReason(a, nil)
 }

@@ -14,9 +14,9 @@ const MaxStream = 4 << 20
 // HTTPClient returns an http.Client for one actor, for libraries that send requests themselves. It
 // makes the same checks as Do and returns the same errors, but a redirect is an error of kind
 // Forbidden. Only the request's context limits the time.
-func (a Acting) HTTPClient() *http.Client { return &http.Client{Transport: transport(a)} }
+func (a ActorClient) HTTPClient() *http.Client { return &http.Client{Transport: transport(a)} }
 
-type transport Acting
+type transport ActorClient
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, target := req.Context(), req.URL.String()

@@ -54,7 +54,7 @@ func TestAnHTTPClientChecksAsTheClientDoes(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	near, me := outbound.Options{AllowLoopback: true, Guard: guard}, outbound.Vacant(identity.ID{1}, outbound.Stranger)
+	near, me := outbound.Options{AllowLoopback: true, Guard: guard}, outbound.VacantActor(identity.ID{1}, outbound.Stranger)
 	if got, err := fetch(t, near, me, s.URL+"/near?a=b"); got != "ask vacancy" || err != nil || asked != s.URL+"/near?a=b" {
 		t.Errorf("fetch() = %q, %v; the guard was asked for %q", got, err, asked)
 	}
@@ -76,7 +76,7 @@ func TestAnHTTPClientChecksAsTheClientDoes(t *testing.T) {
 		{"nobody", near, me, "http://127.0.0.1:1/", problem.Unavailable},
 	} {
 		if got, err := fetch(t, tt.o, tt.as, tt.url); !problem.Is(err, tt.want) {
-			t.Errorf("%s: %d bytes, %v (%s), want %s", tt.what, len(got), err, problem.Of(err).Kind, tt.want)
+			t.Errorf("%s: %d bytes, %v (%s), want %s", tt.what, len(got), err, problem.AsError(err).Kind, tt.want)
 		}
 	}
 	big--

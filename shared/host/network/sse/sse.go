@@ -38,8 +38,8 @@ func (e Event) IsNoise() bool {
 }
 
 // Events returns the events that are read from r. It limits each line and the data of each event to
-// most bytes. It skips an event without a data field, and a last event without its blank line.
-func Events(r io.Reader, most int) iter.Seq2[Event, error] {
+// maxBytes bytes. It skips an event without a data field, and a last event without its blank line.
+func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := lines{Reader: bufio.NewReader(r)}
 		if mark, _ := in.Peek(3); string(mark) == "\uFEFF" {
@@ -52,7 +52,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 		joined := false            // whether the lines of data form one event
 		for {
 			var err error
-			if line, err = in.next(line[:0], most); err != nil {
+			if line, err = in.next(line[:0], maxBytes); err != nil {
 				if err != io.EOF {
 					yield(Event{}, err)
 				}
@@ -81,7 +81,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 				continue
 			}
 			if some && !joined {
-				if joined = !beginsAnother(data, value); !joined {
+				if joined = !startsEvent(data, value); !joined {
 					if !yield(Event{began, id, data}, nil) {
 						return
 					}
@@ -96,7 +96,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 			} else {
 				began, some = name, true
 			}
-			if data = append(data, value...); len(data) > most {
+			if data = append(data, value...); len(data) > maxBytes {
 				yield(Event{}, ErrTooLong)
 				return
 			}
@@ -104,7 +104,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 	}
 }
 
-func beginsAnother(data, line []byte) bool {
+func startsEvent(data, line []byte) bool {
 	// If data is a complete object, another object cannot belong to the same JSON text.
 	return len(line) > 0 && (line[0] == '{' || string(line) == Done) && bytes.HasPrefix(data, []byte("{")) && json.Valid(data)
 }
@@ -115,7 +115,7 @@ type lines struct {
 	cr bool // whether the last line ended with CR, because its LF may arrive much later
 }
 
-func (l *lines) next(line []byte, most int) ([]byte, error) {
+func (l *lines) next(line []byte, maxBytes int) ([]byte, error) {
 	for {
 		// At the end of the input, the error is io.EOF, even if the last line has no line end.
 		c, err := l.ReadByte()
@@ -128,7 +128,7 @@ func (l *lines) next(line []byte, most int) ([]byte, error) {
 		case c == '\n' && after:
 		case c == '\n', c == '\r':
 			return line, nil
-		case len(line) >= most:
+		case len(line) >= maxBytes:
 			return line, ErrTooLong
 		default:
 			line = append(line, c)

@@ -3,7 +3,7 @@
 //
 // Each message is handled at least once, even if the process ends before or during its handling. A
 // message is deleted after its handler has returned nil, or after one process has refused it for
-// longer than queue.Patience.
+// longer than queue.RetryTime.
 package local
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// again is the pause before a failed message or a failed read of the queue is repeated.
-const again = 500 * time.Millisecond
+// retryDelay is the pause before a failed message or a failed read of the queue is repeated.
+const retryDelay = 500 * time.Millisecond
 
 // MessageDocs contains the messages. A key is the time of sending and a random id.
 var MessageDocs = store.Kind[message]{
-	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.Unread},
+	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.VerifyNot},
 	Codec: store.Codec[message]{
 		Decode: func(d store.Doc) (message, error) {
 			text, of, _ := strings.Cut(string(d.Data), ofSender)
@@ -59,18 +59,18 @@ func New(u store.Updater, now func() time.Time) *Queue {
 func (q *Queue) updater() store.Updater { return q.with }
 
 // Send implements task.Queue.
-func (q *Queue) Send(ctx context.Context, text string, of task.Sender) (settle func(context.Context, bool), err error) {
+func (q *Queue) Send(ctx context.Context, text string, sender task.Sender) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	data, err := MessageDocs.Encode(message{text, of})
+	data, err := MessageDocs.Encode(message{text, sender})
 	if err != nil {
 		return nil, err
 	}
 	k := MessageDocs.Key(q.now().UTC().Format(sentForm), id.String())
 	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data}); err != nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	return func(ctx context.Context, stored bool) {
 		if stored {
@@ -98,7 +98,7 @@ func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, t
 	for {
 		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
 			log.LogAttrs(ctx, slog.LevelError, "queue", slog.String("cause", err.Error()))
-			time.AfterFunc(again, q.wake)
+			time.AfterFunc(retryDelay, q.wake)
 		}
 		select {
 		case <-q.sent:
@@ -131,7 +131,7 @@ type worker struct {
 // a handler returns, it wakes Run if a share was full.
 func (w *worker) deliver(ctx context.Context) error {
 	w.forget()
-	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.All(), store.MaxPage) {
+	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.Range(), store.MaxPage) {
 		if err != nil {
 			return err
 		}
@@ -147,11 +147,11 @@ func (w *worker) deliver(ctx context.Context) error {
 			if !w.take(d.Key.Sort, shares) {
 				continue
 			}
-			of := context.WithoutCancel(ctx)
+			senderCtx := context.WithoutCancel(ctx)
 			if m.of != "" {
-				of = obs.WithSender(of, obs.Sender{ID: string(m.of)})
+				senderCtx = obs.WithSender(senderCtx, obs.Sender{ID: string(m.of)})
 			}
-			w.running.Go(func() { w.one(of, d, m.text, shares) })
+			w.running.Go(func() { w.one(senderCtx, d, m.text, shares) })
 		}
 		w.forget() // must precede the read of the next page
 	}
@@ -164,18 +164,18 @@ func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []
 		w.mu.Lock()
 		delete(w.refused, d.Key.Sort)
 		w.mu.Unlock()
-	} else if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.Patience {
+	} else if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.RetryTime {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil
 	}
 	if err == nil {
 		err = w.done(ctx, d)
 	}
-	if waited := w.give(d.Key.Sort, shares, err == nil); waited {
+	if waited := w.release(d.Key.Sort, shares, err == nil); waited {
 		w.queue.wake()
 	}
 	if err != nil {
-		time.AfterFunc(again, func() {
+		time.AfterFunc(retryDelay, func() {
 			w.mu.Lock()
 			delete(w.busy, d.Key.Sort) // allows the next try
 			w.mu.Unlock()
@@ -227,10 +227,10 @@ func (w *worker) take(sort string, shares []task.Share) bool {
 	return true
 }
 
-// give releases the shares of a message. It reports whether one of them was full. An unfinished
+// release releases the shares of a message. It reports whether one of them was full. An unfinished
 // message remains busy. Otherwise, Run would retry it in an endless loop, because the end of a
 // handler in a full share wakes Run.
-func (w *worker) give(sort string, shares []task.Share, done bool) (full bool) {
+func (w *worker) release(sort string, shares []task.Share, done bool) (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if done {

@@ -87,7 +87,7 @@ func TestSharesKeepNobodyElseWaiting(t *testing.T) {
 func TestContract(t *testing.T) {
 	queuetest.Contract(t, synctest.Test, func(*testing.T) queuetest.Subject {
 		q := queueOver(memory.New())
-		return queuetest.Subject{Queue: q, Patience: queue.Patience, Late: time.Minute, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		return queuetest.Subject{Queue: q, Patience: queue.RetryTime, Late: time.Minute, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			q.Run(ctx, slog.New(slog.DiscardHandler), atOnce(4), handle)
 		}}
 	})
@@ -124,10 +124,10 @@ func TestAnOldMessageThatIsRefusedComesAgain(t *testing.T) {
 		if _, err := queueOver(s).Send(t.Context(), "old", ""); err != nil { // and the process ends
 			t.Fatal(err)
 		}
-		time.Sleep(10 * queue.Patience)
+		time.Sleep(10 * queue.RetryTime)
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		again := time.Now().Add(queue.Patience / 2)
+		again := time.Now().Add(queue.RetryTime / 2)
 		handled, refused := 0, 0
 		go queueOver(s).Run(ctx, slog.New(slog.DiscardHandler), atOnce(1), func(context.Context, string) error {
 			if time.Now().Before(again) {
@@ -139,7 +139,7 @@ func TestAnOldMessageThatIsRefusedComesAgain(t *testing.T) {
 			handled++
 			return nil
 		})
-		time.Sleep(2 * queue.Patience)
+		time.Sleep(2 * queue.RetryTime)
 		end()
 		synctest.Wait()
 		if handled != 1 || refused > 1000 {

@@ -56,8 +56,8 @@ func (h *handled) read() []string {
 func (h *handled) wait(t *testing.T, s *Subject, n int) []string {
 	t.Helper()
 	for until := time.Now().Add(s.Late); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if all := h.read(); len(all) >= n {
-			return all
+		if messages := h.read(); len(messages) >= n {
+			return messages
 		}
 	}
 	t.Fatalf("handled %v in %v, want %d messages", h.read(), s.Late, n)
@@ -101,14 +101,14 @@ func testDone(t *testing.T, s Subject) {
 	stop()
 	s.run(t, handle) // another process receives no messages
 	time.Sleep(s.Patience)
-	all := got.read()
-	if len(all) != len(want) {
-		t.Errorf("handled %v, want each of %v once", all, want)
+	messages := got.read()
+	if len(messages) != len(want) {
+		t.Errorf("handled %v, want each of %v once", messages, want)
 	}
-	slices.Sort(all)
+	slices.Sort(messages)
 	slices.Sort(want)
-	if !slices.Equal(all, want) {
-		t.Errorf("handled %v, want %v", all, want)
+	if !slices.Equal(messages, want) {
+		t.Errorf("handled %v, want %v", messages, want)
 	}
 }
 
@@ -123,8 +123,8 @@ func testAgain(t *testing.T, s Subject) {
 	s.send(t, "later")
 	got.wait(t, &s, 3)
 	time.Sleep(s.Patience)
-	if all := got.read(); len(all) != 3 {
-		t.Errorf("handled %d times, want 3", len(all))
+	if messages := got.read(); len(messages) != 3 {
+		t.Errorf("handled %d times, want 3", len(messages))
 	}
 }
 
@@ -154,8 +154,8 @@ func testSlow(t *testing.T, s Subject) {
 	for _, m := range []string{"slow", "a", "b"} {
 		s.send(t, m)
 	}
-	if all := got.wait(t, &s, 2); slices.Contains(all, "slow") {
-		t.Errorf("handled %v, want a and b", all)
+	if messages := got.wait(t, &s, 2); slices.Contains(messages, "slow") {
+		t.Errorf("handled %v, want a and b", messages)
 	}
 	close(block)
 	got.wait(t, &s, 3)
@@ -174,7 +174,7 @@ func testEnd(t *testing.T, s Subject) {
 	<-began
 	time.AfterFunc(100*time.Millisecond, func() { close(block) })
 	stop()
-	if all := got.read(); len(all) != 1 {
-		t.Errorf("Run returned after %v, want its handler to end first", all)
+	if messages := got.read(); len(messages) != 1 {
+		t.Errorf("Run returned after %v, want its handler to end first", messages)
 	}
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Patience is the time after the first delivery for which a message is retried if its handler
-	// returns task.ErrAgain. If it is zero, queue.Patience is used.
+	// returns task.ErrAgain. If it is zero, queue.RetryTime is used.
 	Patience time.Duration
 }
 
@@ -49,7 +49,7 @@ type Queue struct {
 }
 
 func New(c Config) *Queue {
-	c.Patience = cmp.Or(c.Patience, queue.Patience)
+	c.Patience = cmp.Or(c.Patience, queue.RetryTime)
 	return &Queue{Config: c, nextRoom: map[task.Sender]time.Time{}}
 }
 
@@ -70,20 +70,20 @@ func NewClient(cfg aws.Config) *sqs.Client {
 	})
 }
 
-func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
+func (q *Queue) Send(ctx context.Context, message string, sender task.Sender) (settle func(context.Context, bool), err error) {
 	// If the task is never stored, the handler refuses the message until it is dropped.
-	return func(context.Context, bool) {}, q.SendAfter(ctx, message, of, 0)
+	return func(context.Context, bool) {}, q.SendAfter(ctx, message, sender, 0)
 }
 
 // maxDelay is the maximum delay of a message in SQS.
 const maxDelay = 15 * time.Minute
 
-func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, after time.Duration) error {
+func (q *Queue) SendAfter(ctx context.Context, message string, sender task.Sender, after time.Duration) error {
 	in := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(after, maxDelay) / time.Second)}
 	// The sender is the message group. If one sender keeps the consumers busy, SQS delivers the
 	// messages of other senders first.
-	if of != "" {
-		in.MessageGroupId = aws.String(string(of))
+	if sender != "" {
+		in.MessageGroupId = aws.String(string(sender))
 	}
 	if _, err := q.Client.SendMessage(ctx, in); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the queue does not take messages now")
@@ -102,7 +102,7 @@ type Message struct {
 // longestWait is the maximum time before a message is redelivered.
 const longestWait = 30 * time.Second
 
-func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
+func retryDelay(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
 
 // roomWait returns the time for which the message of a turn without room stays hidden. It ends at
 // the message's place in the line of this process, or when the turn has failed. Each account has
@@ -111,23 +111,23 @@ func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), lo
 func (q *Queue) roomWait(message string, first time.Time, account bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now, of, lines := q.Now(), task.Sender(""), time.Duration(1)
+	now, sender, lines := q.Now(), task.Sender(""), time.Duration(1)
 	if account {
-		of = "account " + task.SenderOfMessage(message)
+		sender = "account " + task.SenderOfMessage(message)
 	}
 	for other, next := range q.nextRoom {
 		switch {
 		case !next.After(now):
 			delete(q.nextRoom, other)
-		case account && other != of && other != "":
+		case account && other != sender && other != "":
 			lines++
 		}
 	}
-	wait := max(queue.RoomWait, q.nextRoom[of].Sub(now))
-	if last := max(queue.RoomWait, first.Add(call.MaxQueued+queue.RoomWait).Sub(now)); wait > last {
+	wait := max(queue.FullRetryDelay, q.nextRoom[sender].Sub(now))
+	if last := max(queue.FullRetryDelay, first.Add(call.MaxQueued+queue.FullRetryDelay).Sub(now)); wait > last {
 		return last
 	}
-	q.nextRoom[of] = now.Add(wait + lines*queue.RoomGap)
+	q.nextRoom[sender] = now.Add(wait + lines*queue.FullRetryInterval)
 	return wait
 }
 
@@ -135,13 +135,13 @@ func (q *Queue) roomWait(message string, first time.Time, account bool) time.Dur
 // message, Handle shortens the visibility timeout, so that the message is redelivered soon.
 func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (done bool, err error) {
 	err = handle(ctx, m.Body)
-	hidden := wait(m.Count)
+	hidden := retryDelay(m.Count)
 	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, task.ErrWaiting):
 		hidden = q.roomWait(m.Body, q.Now(), true)
-		if m.Count >= queue.MaxRoomWaits && q.SendAfter(ctx, m.Body, task.SenderOfMessage(m.Body), hidden) == nil {
+		if m.Count >= queue.MaxFullRetries && q.SendAfter(ctx, m.Body, task.SenderOfMessage(m.Body), hidden) == nil {
 			return true, nil
 		}
 	case errors.Is(err, task.ErrFull):

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	Hours         = 168 // hourly counts: seven days
+	MaxHours      = 168 // hourly counts: seven days
 	MaxReferences = 50
 )
 
@@ -29,10 +29,10 @@ type Reference struct {
 // Calls contains the statistics of one vacant. The zero Calls means that the vacant was never
 // observed.
 type Calls struct {
-	since  int64         // first hour of the observation, in hours since 1970
-	newest int64         // hour of counts[0]
-	counts [Hours]uint32 // calls from outside the tree per hour, newest hour first
-	refs   []Reference   // positions of the last answers, newest first, distinct, at most MaxReferences
+	since  int64            // first hour of the observation, in hours since 1970
+	newest int64            // hour of counts[0]
+	counts [MaxHours]uint32 // calls from outside the tree per hour, newest hour first
+	refs   []Reference      // positions of the last answers, newest first, distinct, at most MaxReferences
 }
 
 func Read(ctx context.Context, from store.Reader, id identity.ID) (Calls, error) {
@@ -60,57 +60,57 @@ func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 		return nil, "it was never observed"
 	}
 	last := hourOf(now)
-	if known := last - c.since; known < Hours {
-		return nil, fmt.Sprintf("it was observed for %d hours, want %d", max(known, 0), Hours)
+	if span := last - c.since; span < MaxHours {
+		return nil, fmt.Sprintf("it was observed for %d hours, want %d", max(span, 0), MaxHours)
 	}
-	series = make([]float64, Hours)
+	series = make([]float64, MaxHours)
 	any := false
 	for i, n := range c.counts {
-		at := Hours - 1 - (last - (c.newest - int64(i)))
-		if at >= 0 && at < Hours && n > 0 {
-			series[at], any = float64(n), true
+		index := MaxHours - 1 - (last - (c.newest - int64(i)))
+		if index >= 0 && index < MaxHours && n > 0 {
+			series[index], any = float64(n), true
 		}
 	}
 	if !any {
-		return nil, fmt.Sprintf("no call from outside its tree came in %d hours", Hours)
+		return nil, fmt.Sprintf("no call from outside its tree came in %d hours", MaxHours)
 	}
 	return series, ""
 }
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
-func (c *Calls) add(n noted) {
+func (c *Calls) add(n pendingCounts) {
 	for _, hour := range slices.Sorted(maps.Keys(n.counts)) {
-		c.touch(hour)
+		c.shiftTo(hour)
 		i := c.newest - hour
 		c.counts[i] = uint32(min(uint64(c.counts[i])+uint64(n.counts[hour]), math.MaxUint32))
 	}
 	for _, r := range n.refs { // oldest first
-		if at := slices.Index(c.refs, r); at >= 0 {
-			c.refs = slices.Delete(c.refs, at, at+1)
+		if index := slices.Index(c.refs, r); index >= 0 {
+			c.refs = slices.Delete(c.refs, index, index+1)
 		}
 		c.refs = slices.Insert(c.refs, 0, r)
 	}
 	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
 }
 
-func (c *Calls) has(n noted) bool {
+func (c *Calls) wouldChange(n pendingCounts) bool {
 	if c.since == 0 || len(n.refs) > 0 {
 		return false
 	}
 	for hour, count := range n.counts {
-		if count > 0 || hour < c.since || c.newest-hour >= Hours {
+		if count > 0 || hour < c.since || c.newest-hour >= MaxHours {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *Calls) touch(hour int64) {
+func (c *Calls) shiftTo(hour int64) {
 	// If hour is before all counted hours, a clock is or was wrong. All counts are then reset.
 	// Otherwise no call could be counted before the time that the wrong clock showed.
-	if c.since == 0 || c.newest-hour >= Hours {
-		c.since, c.newest, c.counts = hour, hour, [Hours]uint32{}
+	if c.since == 0 || c.newest-hour >= MaxHours {
+		c.since, c.newest, c.counts = hour, hour, [MaxHours]uint32{}
 		return
 	}
 	c.since = min(c.since, hour)
@@ -118,8 +118,8 @@ func (c *Calls) touch(hour int64) {
 	if later <= 0 {
 		return
 	}
-	var moved [Hours]uint32
-	if later < Hours {
+	var moved [MaxHours]uint32
+	if later < MaxHours {
 		copy(moved[later:], c.counts[:])
 	}
 	c.newest, c.counts = hour, moved
@@ -132,14 +132,14 @@ func (c *Calls) encode() []byte {
 	// for few callers.
 	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
 	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
-	for i := 0; i < Hours; {
+	for i := 0; i < MaxHours; {
 		b = binary.AppendUvarint(b, uint64(c.counts[i]))
 		if c.counts[i] > 0 {
 			i++
 			continue
 		}
 		run := i
-		for i < Hours && c.counts[i] == 0 {
+		for i < MaxHours && c.counts[i] == 0 {
 			i++
 		}
 		b = binary.AppendUvarint(b, uint64(i-run))
@@ -195,22 +195,22 @@ func (d *decoder) byte() byte {
 	return v
 }
 
-func (d *decoder) uvarint(most uint64) uint64 {
+func (d *decoder) uvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.b)
-	if d.bad = d.bad || n <= 0 || v > most; d.bad {
+	if d.bad = d.bad || n <= 0 || v > limit; d.bad {
 		return 0
 	}
 	d.b = d.b[n:]
 	return v
 }
 
-func (d *decoder) counts(into *[Hours]uint32) {
-	for i := 0; i < Hours && !d.bad; {
+func (d *decoder) counts(into *[MaxHours]uint32) {
+	for i := 0; i < MaxHours && !d.bad; {
 		if into[i] = uint32(d.uvarint(math.MaxUint32)); into[i] > 0 {
 			i++
 			continue
 		}
-		run := int(d.uvarint(uint64(Hours - i)))
+		run := int(d.uvarint(uint64(MaxHours - i)))
 		d.bad = d.bad || run == 0
 		i += run
 	}
@@ -227,11 +227,11 @@ func (d *decoder) references(c *Calls) {
 	n := int(d.byte())
 	d.bad = d.bad || n > MaxReferences
 	for range n {
-		at, position := int(d.byte()), d.uvarint(math.MaxInt64)
-		if d.bad = d.bad || at >= len(callers); d.bad {
+		index, position := int(d.byte()), d.uvarint(math.MaxInt64)
+		if d.bad = d.bad || index >= len(callers); d.bad {
 			return
 		}
-		r := Reference{callers[at], position}
+		r := Reference{callers[index], position}
 		d.bad = slices.Contains(c.refs, r)
 		c.refs = append(c.refs, r)
 	}

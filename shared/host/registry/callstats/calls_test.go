@@ -19,8 +19,8 @@ var start = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func at(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
 
-func one(hours int, refs ...Reference) noted {
-	return noted{counts: map[int64]uint32{hourOf(at(hours)): 1}, refs: refs}
+func one(hours int, refs ...Reference) pendingCounts {
+	return pendingCounts{counts: map[int64]uint32{hourOf(at(hours)): 1}, refs: refs}
 }
 
 func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
@@ -57,9 +57,9 @@ func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
 				}
 				return
 			}
-			want := make([]float64, Hours)
+			want := make([]float64, MaxHours)
 			for hour, n := range tt.want {
-				want[Hours-1-(tt.now-hour)] = n
+				want[MaxHours-1-(tt.now-hour)] = n
 			}
 			if diff := cmp.Diff(want, series); diff != "" {
 				t.Errorf("Activity() (-want +got):\n%s", diff)
@@ -85,12 +85,12 @@ func TestCallsRecogniseAddsWithoutEffect(t *testing.T) {
 		"an earlier hour":            {99, 0, nil, false},
 		"a clock that was far ahead": {101, 0, nil, false}, // everything restarts
 	} {
-		n := noted{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
-		if got := c.has(n); got != tt.want {
+		n := pendingCounts{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
+		if got := c.wouldChange(n); got != tt.want {
 			t.Errorf("%s: has() = %v, want %v", name, got, tt.want)
 		}
 	}
-	if (&Calls{}).has(noted{}) {
+	if (&Calls{}).wouldChange(pendingCounts{}) {
 		t.Error("has() of what was never observed = true, want false")
 	}
 }
@@ -118,10 +118,10 @@ func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 	few, many := Calls{}, Calls{}
 	for i := range 400 {
 		few.add(one(i*3, Reference{identity.ID{1}, uint64(i + 1)}))
-		many.add(noted{counts: map[int64]uint32{hourOf(at(i)): 70_000}, refs: []Reference{{identity.ID{byte(i), byte(i >> 8)}, math.MaxInt64}}})
+		many.add(pendingCounts{counts: map[int64]uint32{hourOf(at(i)): 70_000}, refs: []Reference{{identity.ID{byte(i), byte(i >> 8)}, math.MaxInt64}}})
 	}
 	var most Calls
-	most.add(noted{counts: map[int64]uint32{hourOf(start): math.MaxUint32}})
+	most.add(pendingCounts{counts: map[int64]uint32{hourOf(start): math.MaxUint32}})
 	most.add(one(0)) // stays at the maximum
 	for _, tt := range []struct {
 		calls Calls

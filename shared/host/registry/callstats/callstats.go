@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// Every is the minimum time between two writes of a process for one vacant.
-	Every = 10 * time.Second
+	// WriteInterval is the minimum time between two writes of a process for one vacant.
+	WriteInterval = 10 * time.Second
 
 	tries      = 3
 	maxVacants = 1024
@@ -58,18 +58,18 @@ func New(c Config) *Observer {
 	return &Observer{Config: c, vacants: make(map[identity.ID]*vacant), callers: make(map[identity.ID]caller)}
 }
 
-// noted contains observations that are not written yet.
-type noted struct {
+// pendingCounts contains observations that are not written yet.
+type pendingCounts struct {
 	counts map[int64]uint32 // indexed by hour
 	refs   []Reference      // oldest first
 }
 
-func (n *noted) add(later noted) {
+func (n *pendingCounts) add(later pendingCounts) {
 	if n.counts == nil {
 		n.counts = make(map[int64]uint32)
 	}
 	for hour, count := range later.counts {
-		if len(n.counts) < Hours || n.counts[hour] > 0 {
+		if len(n.counts) < MaxHours || n.counts[hour] > 0 {
 			n.counts[hour] += count
 		}
 	}
@@ -80,7 +80,7 @@ func (n *noted) add(later noted) {
 // vacant contains the observations of a process about one vacant, and the document as it was last
 // written. Only the current writer uses calls, version and known.
 type vacant struct {
-	noted   noted
+	noted   pendingCounts
 	tried   time.Time
 	writing bool
 
@@ -95,11 +95,11 @@ type caller struct {
 	until  time.Time
 }
 
-// Note implements the Observe function of call.Config. It counts answers to callers from outside
+// Observe implements the Observe function of call.Config. It counts answers to callers from outside
 // the tree. The vacant's parent, the parent's other children and the vacant's own children are
 // inside the tree. Answers to the parent are not referenced.
-func (o *Observer) Note(ctx context.Context, seen call.Observation) {
-	n := noted{counts: map[int64]uint32{hourOf(seen.Time): 0}}
+func (o *Observer) Observe(ctx context.Context, seen call.Observation) {
+	n := pendingCounts{counts: map[int64]uint32{hourOf(seen.Time): 0}}
 	if seen.Parent == nil || *seen.Parent != seen.Pair.Caller {
 		n.refs = []Reference{{seen.Pair.Caller, seen.Position}}
 		// If the caller's parent cannot be read, missing evidence is better than wrong evidence.
@@ -108,7 +108,7 @@ func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 			n.counts[hourOf(seen.Time)] = 1
 		}
 	}
-	v, due := o.keep(seen.Pair.Vacant, n)
+	v, due := o.addPending(seen.Pair.Vacant, n)
 	if v == nil {
 		return
 	}
@@ -123,20 +123,20 @@ func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	v.noted = due
 }
 
-// keep adds n to the pending observations of id. If a write is due and no other write is in
+// addPending adds n to the pending observations of id. If a write is due and no other write is in
 // progress, it returns the vacant and the observations that the caller must write. Otherwise v is
 // nil.
-func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
+func (o *Observer) addPending(id identity.ID, n pendingCounts) (v *vacant, due pendingCounts) {
 	now := o.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v = o.vacants[id]
 	if v == nil {
-		for other, one := range o.vacants {
+		for other, candidate := range o.vacants {
 			if len(o.vacants) < maxVacants {
 				break
 			}
-			if !one.writing {
+			if !candidate.writing {
 				delete(o.vacants, other) // an arbitrary vacant, whose pending observations are lost
 			}
 		}
@@ -144,18 +144,18 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 		o.vacants[id] = v
 	}
 	v.noted.add(n)
-	if since := now.Sub(v.tried); v.writing || since >= 0 && since < Every {
-		return nil, noted{}
+	if since := now.Sub(v.tried); v.writing || since >= 0 && since < WriteInterval {
+		return nil, pendingCounts{}
 	}
 	v.writing, v.tried = true, now
-	due, v.noted = v.noted, noted{}
+	due, v.noted = v.noted, pendingCounts{}
 	return v, due
 }
 
 // write adds due to the document if this changes it. For example, a closed child that only its
 // parent calls causes a single write. lost is true only if the write certainly failed. After an
 // unknown outcome the observations are dropped, because calls could otherwise be counted twice.
-func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due noted) (lost bool) {
+func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due pendingCounts) (lost bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
 		return true
@@ -168,13 +168,13 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 			}
 			v.calls, v.version, v.known = calls, d.Version, true // a damaged document is replaced
 		}
-		if v.calls.has(due) {
+		if v.calls.wouldChange(due) {
 			return false
 		}
 		next := v.calls
 		next.refs = slices.Clone(next.refs)
 		next.add(due)
-		err := o.Store.Commit(ctx, store.Put{Key: Key(id), If: v.version, WriteID: writeID, Data: next.encode()})
+		err := o.Store.Commit(ctx, store.Put{Key: Key(id), IfVersion: v.version, WriteID: writeID, Data: next.encode()})
 		if err == nil {
 			v.calls, v.version = next, v.version+1
 			return false
@@ -192,9 +192,9 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 func (o *Observer) parentOf(ctx context.Context, id identity.ID) (identity.ID, bool) {
 	now := o.Now()
 	o.mu.Lock()
-	c, known := o.callers[id]
+	c, isCached := o.callers[id]
 	o.mu.Unlock()
-	if known && now.Before(c.until) {
+	if isCached && now.Before(c.until) {
 		return c.parent, true
 	}
 	m, ok, err := o.Manifests.Manifest(ctx, id)

@@ -41,7 +41,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	h := &fixture{Store: memory.New(), time: start}
-	h.observer().Note(t.Context(), h.seen(parent, 1))
+	h.observer().Observe(t.Context(), h.seen(parent, 1))
 	h.pass(time.Hour)
 	h.commits = 0
 	return h
@@ -98,7 +98,7 @@ func (h *fixture) total(t *testing.T) (sum float64, refs int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	series, _ := c.Activity(start.Add(callstats.Hours * time.Hour)) // from the hour after start on
+	series, _ := c.Activity(start.Add(callstats.MaxHours * time.Hour)) // from the hour after start on
 	for _, n := range series {
 		sum += n
 	}
@@ -114,14 +114,14 @@ func TestOnlyCallsFromOutsideTheTreeCount(t *testing.T) {
 		{"the parent", parent, 0, 0}, {"a sibling", sibling, 0, 1}, {"its own child", grandchild, 0, 1}, {"a stranger", stranger, 1, 1},
 	} {
 		h := newFixture(t)
-		h.observer().Note(t.Context(), h.seen(tt.caller, 7))
+		h.observer().Observe(t.Context(), h.seen(tt.caller, 7))
 		if sum, refs := h.total(t); sum != float64(tt.counts) || refs != tt.refs {
 			t.Errorf("%s: %v calls and %d references, want %d and %d", tt.name, sum, refs, tt.counts, tt.refs)
 		}
 	}
 	h := newFixture(t)
 	h.away = true
-	h.observer().Note(t.Context(), h.seen(stranger, 1))
+	h.observer().Observe(t.Context(), h.seen(stranger, 1))
 	if sum, refs := h.total(t); sum != 0 || refs != 1 {
 		t.Errorf("a stranger that cannot be looked up: %v calls, %d references, want 0 and 1", sum, refs)
 	}
@@ -131,7 +131,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 	h := newFixture(t)
 	o := h.observer()
 	for i := range 1000 {
-		o.Note(t.Context(), h.seen(stranger, uint64(i+1)))
+		o.Observe(t.Context(), h.seen(stranger, uint64(i+1)))
 		if i%100 == 99 {
 			h.pass(time.Second)
 		}
@@ -142,7 +142,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 	if h.reads > 1 {
 		t.Errorf("the caller was looked up %d times in ten seconds, want once", h.reads)
 	}
-	o.Note(t.Context(), h.seen(stranger, 1001))
+	o.Observe(t.Context(), h.seen(stranger, 1001))
 	if h.commits != 2 {
 		t.Errorf("%d writes after ten seconds, want 2", h.commits)
 	}
@@ -156,19 +156,19 @@ func TestUncountedCallsAreWrittenOnce(t *testing.T) {
 	h := &fixture{Store: memory.New(), time: start}
 	o := h.observer()
 	for i := range uint64(100) {
-		o.Note(t.Context(), h.seen(parent, i+1))
+		o.Observe(t.Context(), h.seen(parent, i+1))
 		h.pass(time.Hour)
 	}
-	h.observer().Note(t.Context(), h.seen(parent, 101)) // another process
+	h.observer().Observe(t.Context(), h.seen(parent, 101)) // another process
 	if h.commits != 1 {
 		t.Errorf("%d writes of 101 calls of the parent, want 1", h.commits)
 	}
-	o.Note(t.Context(), h.seen(stranger, 1))
+	o.Observe(t.Context(), h.seen(stranger, 1))
 	if sum, refs := h.total(t); h.commits != 2 || sum != 1 || refs != 1 {
 		t.Errorf("after a stranger's call: %d writes, %v calls and %d references, want 2, 1 and 1", h.commits, sum, refs)
 	}
 	c, err := callstats.Read(t.Context(), h.Store, child)
-	if series, missing := c.Activity(start.Add(callstats.Hours * time.Hour)); err != nil || series == nil {
+	if series, missing := c.Activity(start.Add(callstats.MaxHours * time.Hour)); err != nil || series == nil {
 		t.Errorf("Activity() is missing since %q, %v, want it known since the first call", missing, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
 		o := h.observer()
 		all.Go(func() {
 			for i := range 20 {
-				o.Note(context.Background(), h.seen(stranger, uint64(i+1)))
+				o.Observe(context.Background(), h.seen(stranger, uint64(i+1)))
 			}
 		})
 	}
@@ -192,9 +192,9 @@ func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
 	}
 	a, b := h.observer(), h.observer()
 	for range 5 {
-		h.pass(callstats.Every)
-		a.Note(t.Context(), h.seen(stranger, 1))
-		b.Note(t.Context(), h.seen(stranger, 1))
+		h.pass(callstats.WriteInterval)
+		a.Observe(t.Context(), h.seen(stranger, 1))
+		b.Observe(t.Context(), h.seen(stranger, 1))
 	}
 	if after, _ := h.total(t); after != before+10 {
 		t.Errorf("%v calls are kept after ten more, want %v", after, before+10)
@@ -220,8 +220,8 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 				if i == 1 {
 					h.fault = tt.fault
 				}
-				o.Note(t.Context(), h.seen(stranger, uint64(i+1)))
-				h.pass(callstats.Every)
+				o.Observe(t.Context(), h.seen(stranger, uint64(i+1)))
+				h.pass(callstats.WriteInterval)
 			}
 			if sum, _ := h.total(t); sum != tt.want {
 				t.Errorf("%v calls are kept, want %v", sum, tt.want)
@@ -232,13 +232,13 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 
 func TestDamagedCallsStartOver(t *testing.T) {
 	h := newFixture(t)
-	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), If: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
+	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), IfVersion: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := callstats.Read(t.Context(), h.Store, child); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Read() = %v, want it damaged", err)
 	}
-	h.observer().Note(t.Context(), h.seen(stranger, 1))
+	h.observer().Observe(t.Context(), h.seen(stranger, 1))
 	c, err := callstats.Read(t.Context(), h.Store, child)
 	if refs := c.References(); err != nil || len(refs) != 1 || refs[0] != (callstats.Reference{Caller: stranger, Position: 1}) {
 		t.Errorf("References() = %v, %v, want the one of after", refs, err)
@@ -251,7 +251,7 @@ func TestAnObserverIsBounded(t *testing.T) {
 	for i := range 6000 {
 		seen := h.seen(identity.ID{9, byte(i), byte(i >> 8)}, 1)
 		seen.Pair.Vacant = identity.ID{8, byte(i), byte(i >> 8)}
-		o.Note(t.Context(), seen)
+		o.Observe(t.Context(), seen)
 	}
 	if vacants, callers := o.Remembers(); vacants > 1024 || callers > 4096 {
 		t.Errorf("it remembers %d vacants and %d callers, want at most 1024 and 4096", vacants, callers)
@@ -261,9 +261,9 @@ func TestAnObserverIsBounded(t *testing.T) {
 func TestCallsSucceedWithoutRandomnessOrStorage(t *testing.T) {
 	h := newFixture(t)
 	o := callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: strings.NewReader("")})
-	o.Note(t.Context(), h.seen(stranger, 1))
+	o.Observe(t.Context(), h.seen(stranger, 1))
 	h.Store.Close()
-	h.observer().Note(t.Context(), h.seen(stranger, 1))
+	h.observer().Observe(t.Context(), h.seen(stranger, 1))
 	if _, err := callstats.Read(t.Context(), h.Store, child); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Read() = %v, want unavailable", err)
 	}

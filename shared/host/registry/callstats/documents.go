@@ -6,7 +6,7 @@ import (
 )
 
 var CallsDocs = store.Kind[Calls]{
-	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Of: store.OfVacant, Verify: store.Unread},
+	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Owner: store.OfVacant, Verify: store.VerifyNot},
 	Codec: store.Codec[Calls]{
 		Decode: func(d store.Doc) (Calls, error) { return decode(d.Data) },
 		Encode: func(c Calls) ([]byte, error) { return c.encode(), nil },

@@ -84,7 +84,7 @@ func requests() []request {
 			}},
 		{"signed listing", []step{first}, list, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceSigned }},
 		{"operator's listing", []step{first}, set, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceOperator }},
-		{"probe", []step{reach, first}, reach, 1, func(g *registry.Registration) bool { return !g.Unreached && g.Listed() }},
+		{"probe", []step{reach, first}, reach, 1, func(g *registry.Registration) bool { return !g.AwaitsProbe && g.IsListed() }},
 		{"reputation", []step{first}, judge, 1, func(g *registry.Registration) bool { return g.Reputation != nil }},
 	}
 }
@@ -95,24 +95,24 @@ func requests() []request {
 func brokenOff(t *testing.T, inner store.Store) {
 	next := 10_000
 	for _, q := range requests() {
-		play := func(at int, fate storetest.Fate, crash, lateLast bool) []string {
+		play := func(callIndex int, fate storetest.Fault, crash, lateLast bool) []string {
 			next++
-			return q.play(t, inner, Key(next), at, fate, crash, lateLast)
+			return q.play(t, inner, Key(next), callIndex, fate, crash, lateLast)
 		}
-		ops := play(-1, storetest.Fine, false, false)
+		ops := play(-1, storetest.NoFault, false, false)
 		if len(ops) < 2 {
 			t.Fatalf("%s makes %d store calls, want some to fail", q.name, len(ops))
 		}
 		n := 0
-		for at, op := range ops {
+		for callIndex, op := range ops {
 			for _, fate := range storetest.FatesOf(op) {
 				for _, crash := range []bool{false, true} {
-					if n++; !storetest.Sampled(n) {
+					if n++; !storetest.InSample(n) {
 						continue
 					}
-					play(at, fate, crash, false)
-					if fate == storetest.Late {
-						play(at, fate, crash, true)
+					play(callIndex, fate, crash, false)
+					if fate == storetest.Delayed {
+						play(callIndex, fate, crash, true)
 					}
 				}
 			}
@@ -121,11 +121,11 @@ func brokenOff(t *testing.T, inner store.Store) {
 	wantWhole(t, inner)
 }
 
-// play runs one request of k and applies fate to its store call number at. In a crash, all later
+// play runs one request of k and applies fate to its store call number callIndex. In a crash, all later
 // calls fail. It returns the store calls of the request.
-func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
+func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, callIndex int, fate storetest.Fault, crash, lateLast bool) (ops []string) {
 	t.Helper()
-	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)
+	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, callIndex, fate, crash, lateLast)
 	clean := Open(inner, NewClock())
 	for _, prepare := range q.prepare {
 		if err := prepare(t, clean, k); err != nil {
@@ -133,16 +133,16 @@ func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, at int,
 		}
 	}
 	commit := false
-	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fault {
 		ops = append(ops, op)
 		switch n := len(ops) - 1; {
-		case n == at:
+		case n == callIndex:
 			commit = op == "Commit"
 			return fate
-		case n > at && at >= 0 && crash:
+		case n > callIndex && callIndex >= 0 && crash:
 			return storetest.Lost
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}
 	hurried := func(c *registry.Config) {
 		c.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }

@@ -34,11 +34,11 @@ func mixture(t *testing.T, inner store.Store) {
 		seed := uint64(i + 1)
 		dice, fates := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 		var mu sync.Mutex
-		lossy[i] = &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fate {
+		lossy[i] = &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if fates.IntN(10) > 0 {
-				return storetest.Fine
+				return storetest.NoFault
 			}
 			return storetest.FatesOf("Commit")[fates.IntN(4)]
 		}}
@@ -48,7 +48,7 @@ func mixture(t *testing.T, inner store.Store) {
 		wg.Go(func() {
 			for n := range deeds {
 				name, err := deed(t, r, dice, fmt.Sprintf("%d-%d", i, n))
-				if err != nil && !expected(err) {
+				if err != nil && !isExpected(err) {
 					t.Errorf("worker %d, deed %d, %s = %v", i, n, name, err)
 				}
 			}
@@ -68,8 +68,8 @@ func mixture(t *testing.T, inner store.Store) {
 	}
 }
 
-func expected(err error) bool {
-	switch problem.Of(err).Kind {
+func isExpected(err error) bool {
+	switch problem.AsError(err).Kind {
 	case problem.Unavailable, problem.Sequence, problem.Idempotency, problem.Equivocation, problem.Revoked, problem.Forbidden, problem.NotFound, problem.Conflict:
 		return true
 	}

@@ -38,7 +38,7 @@ func wantWhole(t *testing.T, s store.Store) {
 
 // atOnce publishes concurrently from many goroutines through several registries with one store, as
 // several processes would.
-func atOnce(t *testing.T, s store.Store, of func(i int) registry.Publication) ([]registry.Receipt, []error) {
+func atOnce(t *testing.T, s store.Store, publication func(i int) registry.Publication) ([]registry.Receipt, []error) {
 	t.Helper()
 	var registries [processes]*registry.Registry
 	for i := range registries {
@@ -50,7 +50,7 @@ func atOnce(t *testing.T, s store.Store, of func(i int) registry.Publication) ([
 	var wg sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range crowd {
-		p := of(i)
+		p := publication(i)
 		wg.Go(func() {
 			<-begin
 			receipts[i], errs[i] = registries[i%processes].Publish(ctx, p)
@@ -74,7 +74,7 @@ func oneWins(t *testing.T, s store.Store) {
 		switch {
 		case err == nil:
 			won++
-		case !problem.Is(err, problem.Sequence) || problem.Of(err).Text() != "actor_seq must equal last_seq + 1 = 3, got 2":
+		case !problem.Is(err, problem.Sequence) || problem.AsError(err).Text() != "actor_seq must equal last_seq + 1 = 3, got 2":
 			t.Errorf("Publish() = %v, want the next count", err)
 		}
 	}
@@ -161,8 +161,8 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !g.Closed || !g.ParentProven || *g.Parent != parents[won].ID() || (g.Joined > 0) != (errs[3] == nil) || g.Joined > 0 && g.Visibility != lifecycle.Hidden {
-		t.Errorf("in the end %s, closed: %t, of %v, joined at %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.Joined, parents[won].ID().Short())
+	if !g.Closed || !g.ParentProven || *g.Parent != parents[won].ID() || (g.FirstSeq > 0) != (errs[3] == nil) || g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden {
+		t.Errorf("in the end %s, closed: %t, of %v, joined at %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.FirstSeq, parents[won].ID().Short())
 	}
 	wantRefused(t, s, id)
 }

@@ -53,7 +53,7 @@ const HostURL = "https://host.example/v/"
 func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
-		Elsewhere: true, Endpoints: endpoints{},
+		AllowRemote: true, Endpoints: endpoints{},
 	}
 	for _, f := range change {
 		f(&config)
@@ -133,7 +133,7 @@ func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	}
 	p.Signature = sign(t, k, event.Event{
 		Type: event.Register, Actor: k.ID(), Key: p.Key, Time: p.Time, ActorSeq: p.ActorSeq,
-		Payload: event.RegisterPayload(c.Hash(), card.Version, k.ID(), p.State.Effective(p.Visibility)),
+		Payload: event.RegisterPayload(c.Hash(), card.Version, k.ID(), p.State.EffectiveVisibility(p.Visibility)),
 	})
 	if d.After != nil {
 		d.After(&p)
@@ -143,7 +143,7 @@ func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 
 func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	t.Helper()
-	signature, err := k.Sign(context.Background(), e.AppendCanonical(nil))
+	signature, err := k.Sign(context.Background(), e.AppendSigning(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.
 func Listing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
 	t.Helper()
 	l := listing.New(k.ID(), version)
-	l.Tags, l.Family = []string{"translation"}, "claude"
+	l.Tags, l.ModelFamily = []string{"translation"}, "claude"
 	if change != nil {
 		change(&l)
 	}

@@ -12,12 +12,12 @@ import (
 
 // Update commits a transaction of r with the writes of add, as the directory does.
 func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
-	done, err := r.Turn(ctx)
+	done, err := r.AcquireTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return registry.Problem(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, add))
+	return registry.WrapStoreError(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, add))
 }
 
 func AddManifest(ctx context.Context, r *registry.Registry, m composite.Manifest) error {

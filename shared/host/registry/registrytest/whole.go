@@ -15,7 +15,7 @@ import (
 // gaps, and each is signed and is its actor's next event. Each registration matches the last event
 // of its vacant. A revocation is the last event of its actor and has a document.
 func Check(ctx context.Context, s store.Store) []error {
-	w := walk{store: s, last: map[identity.ID]registry.Logged{}, joined: map[identity.ID]uint64{}}
+	w := walk{store: s, last: map[identity.ID]registry.LoggedEvent{}, joined: map[identity.ID]uint64{}}
 	if err := w.chain(ctx); err != nil {
 		return append(w.wrong, err)
 	}
@@ -29,7 +29,7 @@ func Check(ctx context.Context, s store.Store) []error {
 
 type walk struct {
 	store  store.Store
-	last   map[identity.ID]registry.Logged
+	last   map[identity.ID]registry.LoggedEvent
 	joined map[identity.ID]uint64
 	wrong  []error
 }
@@ -58,7 +58,7 @@ func (w *walk) chain(ctx context.Context) error {
 	}
 }
 
-func (w *walk) event(ctx context.Context, leaf registry.Leaf, prev identity.Hash) error {
+func (w *walk) event(ctx context.Context, leaf registry.EventLeaf, prev identity.Hash) error {
 	own, err := w.store.Rows(ctx, registry.ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (w *walk) event(ctx context.Context, leaf registry.Leaf, prev identity.Hash
 	if l.Seq != leaf.Seq || l.Hash != leaf.Hash || l.Prev != prev || leaf.Prev != prev || !l.Verify() {
 		w.say("event %d is not the next of the chain", leaf.Seq)
 	}
-	if was := w.last[l.Actor]; l.ActorSeq != was.ActorSeq+1 || was.Type == event.Revoke {
-		w.say("event %d of %s follows its event %d of type %s", l.ActorSeq, l.Actor.Short(), was.ActorSeq, was.Type)
+	if last := w.last[l.Actor]; l.ActorSeq != last.ActorSeq+1 || last.Type == event.Revoke {
+		w.say("event %d of %s follows its event %d of type %s", l.ActorSeq, l.Actor.Short(), last.ActorSeq, last.Type)
 	}
 	if w.last[l.Actor] = l; w.joined[l.Actor] == 0 {
 		w.joined[l.Actor] = l.Seq
@@ -107,15 +107,15 @@ func (w *walk) actor(ctx context.Context, id identity.ID) error {
 	if err != nil {
 		return err
 	}
-	if g.LastSeq != l.Seq || g.ActorSeq != l.ActorSeq || g.Joined != w.joined[id] || (g.Status == registry.StatusRevoked) != revoked {
-		w.say("registration of %s = last %d, count %d, joined %d, %s; its last event is %d", id.Short(), g.LastSeq, g.ActorSeq, g.Joined, g.Status, l.Seq)
+	if g.LastSeq != l.Seq || g.ActorSeq != l.ActorSeq || g.FirstSeq != w.joined[id] || (g.Status == registry.StatusRevoked) != revoked {
+		w.say("registration of %s = last %d, count %d, joined %d, %s; its last event is %d", id.Short(), g.LastSeq, g.ActorSeq, g.FirstSeq, g.Status, l.Seq)
 	}
 	if revoked {
 		return nil
 	}
-	said, err := l.Registered()
-	if err == nil && (said.Card != g.CardHash || said.Visibility != g.Signed || g.Closed && g.Visibility != lifecycle.Hidden) {
-		w.say("registration of %s = %s, %s, its event says %+v", id.Short(), g.CardHash, g.Visibility, said)
+	payload, err := l.ParseRegister()
+	if err == nil && (payload.Card != g.CardHash || payload.Visibility != g.SignedVisibility || g.Closed && g.Visibility != lifecycle.Hidden) {
+		w.say("registration of %s = %s, %s, its event says %+v", id.Short(), g.CardHash, g.Visibility, payload)
 	}
 	return err
 }

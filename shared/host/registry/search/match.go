@@ -54,7 +54,7 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 // Points returns the sum of the points of q's words in the texts of an entry. ok is false if fewer
 // words match than q needs.
 func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
-	lacking := len(q.Words) - q.Needed()
+	lacking := len(q.Words) - q.RequiredWords()
 	for _, w := range q.soughtWords() {
 		points := w.points(&texts)
 		if points == 0 {
@@ -68,7 +68,7 @@ func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	return sum, true
 }
 
-func (q *Query) missing(texts *[Groups][]string) (words []string) {
+func (q *Query) missingWords(texts *[Groups][]string) (words []string) {
 	for _, w := range q.soughtWords() {
 		if w.points(texts) == 0 {
 			words = append(words, w.word)
@@ -77,7 +77,7 @@ func (q *Query) missing(texts *[Groups][]string) (words []string) {
 	return words
 }
 
-func (q Query) Prepared() Query {
+func (q Query) WithSoughtWords() Query {
 	q.sought = q.soughtWords()
 	return q
 }
@@ -86,18 +86,18 @@ func (q *Query) soughtWords() []sought {
 	if q.sought != nil {
 		return q.sought
 	}
-	all := make([]sought, len(q.Words))
+	words := make([]sought, len(q.Words))
 	for i, w := range q.Words {
-		all[i] = newSought(w)
+		words[i] = newSought(w)
 	}
-	return all
+	return words
 }
 
 // sought is a word of a query together with its form, which is "" if the word has no other forms.
 type sought struct{ word, form string }
 
 func newSought(word string) sought {
-	form, ok := Form(word)
+	form, ok := StemOf(word)
 	if !ok {
 		form = ""
 	}
@@ -119,7 +119,7 @@ func (w sought) points(texts *[Groups][]string) (best int) {
 func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 	// Texts are cut into words only if they may contain a match.
 	for _, t := range texts {
-		if !strings.Contains(t, w.word) && (w.form == "" || !strings.Contains(t, beginning(w.form))) {
+		if !strings.Contains(t, w.word) && (w.form == "" || !strings.Contains(t, formPrefix(w.form))) {
 			continue
 		}
 		for _, term := range Words(t) {
@@ -134,7 +134,7 @@ func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 	return best, ok
 }
 
-func Matches(word, term string) (Kind, bool) { return newSought(word).matches(term) }
+func MatchKind(word, term string) (Kind, bool) { return newSought(word).matches(term) }
 
 func (w sought) matches(term string) (Kind, bool) {
 	word := w.word
@@ -143,16 +143,16 @@ func (w sought) matches(term string) (Kind, bool) {
 		return Exact, true
 	case strings.HasPrefix(term, word), w.isForm(term):
 		return Prefix, true
-	case utf8.RuneCountInString(word) >= Short(word) && strings.Contains(term, word):
-		return Inside, true
+	case utf8.RuneCountInString(word) >= MinInsideRunes(word) && strings.Contains(term, word):
+		return KindInside, true
 	}
 	return 0, false
 }
 
 func (w sought) isForm(term string) bool {
-	if w.form == "" || !strings.HasPrefix(term, beginning(w.form)) {
+	if w.form == "" || !strings.HasPrefix(term, formPrefix(w.form)) {
 		return false
 	}
-	form, ok := Form(term)
+	form, ok := StemOf(term)
 	return ok && form == w.form
 }

@@ -25,7 +25,7 @@ type Kind int
 const (
 	Exact Kind = iota
 	Prefix
-	Inside
+	KindInside
 	Kinds int = 3
 )
 
@@ -101,26 +101,26 @@ func (e *Entry) Terms() Terms {
 
 func (e *Entry) GroupTexts() [Groups][]string {
 	return [Groups][]string{
-		normalised(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normalised([]string{e.Summary}), e.Texts(),
+		normaliseTexts(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normaliseTexts([]string{e.Summary}), e.Texts(),
 	}
 }
 
-func (e *Entry) Texts() []string { return normalised(e.Declared) }
+func (e *Entry) Texts() []string { return normaliseTexts(e.Declared) }
 
 // NormalTags returns the values that Query.Tags is compared with: the normalised tags, the short id
 // and the marks of the venue.
 func (e *Entry) NormalTags() []string {
-	all := append(normalised(e.Tags), shortIDTag(e.ID.Short()))
+	tags := append(normaliseTexts(e.Tags), shortIDTag(e.ID.Short()))
 	if c := Normalise(e.Category); c != "" {
-		all = append(all, categoryMark+c)
+		tags = append(tags, categoryMark+c)
 	}
-	for _, a := range normalised(e.Areas) {
-		all = append(all, areaMark+a)
+	for _, a := range normaliseTexts(e.Areas) {
+		tags = append(tags, areaMark+a)
 	}
 	if e.Bookable {
-		all = append(all, bookableMark)
+		tags = append(tags, bookableMark)
 	}
-	return all
+	return tags
 }
 
 // These marks represent properties of a venue as tags. Tags of listings cannot collide with them,
@@ -132,23 +132,23 @@ const (
 )
 
 func (q *Query) Tags() []string {
-	var all []string
+	var tags []string
 	for _, f := range []struct{ mark, value string }{{"", q.Tag}, {categoryMark, q.Category}, {areaMark, q.Area}} {
 		if f.value != "" {
-			all = append(all, f.mark+f.value)
+			tags = append(tags, f.mark+f.value)
 		}
 	}
 	if q.Bookable {
-		all = append(all, bookableMark)
+		tags = append(tags, bookableMark)
 	}
-	return all
+	return tags
 }
 
 // shortIDTag returns the tag that represents a short id. Tags of listings cannot collide with it,
 // because Normalise removes control characters.
 func shortIDTag(short string) string { return "\x1c" + short }
 
-func normalised(texts []string) []string {
+func normaliseTexts(texts []string) []string {
 	out, room := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {
 		n := Normalise(t)

@@ -5,48 +5,48 @@ import (
 	"sync"
 )
 
-// Replaceable is an Index that can be replaced by another index while it is in use.
-type Replaceable struct {
+// SwappableIndex is an Index that can be replaced by another index while it is in use.
+type SwappableIndex struct {
 	mu    sync.RWMutex
 	index Index
 }
 
-func NewReplaceable(index Index) *Replaceable { return &Replaceable{index: index} }
+func NewReplaceable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
 // Replace waits for running methods, calls by with the current index, and uses the index that by
 // returns from then on. The returned index must not be nil, even with an error.
-func (r *Replaceable) Replace(by func(old Index) (Index, error)) (err error) {
+func (r *SwappableIndex) Replace(by func(old Index) (Index, error)) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.index, err = by(r.index)
 	return err
 }
 
-func (r *Replaceable) Apply(ctx context.Context, b Batch) error {
+func (r *SwappableIndex) Apply(ctx context.Context, b Batch) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.Apply(ctx, b)
 }
 
-func (r *Replaceable) Query(ctx context.Context, q Query) ([]Hit, error) {
+func (r *SwappableIndex) Query(ctx context.Context, q Query) ([]Hit, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.Query(ctx, q)
 }
 
-func (r *Replaceable) Mark(ctx context.Context) (string, error) {
+func (r *SwappableIndex) Mark(ctx context.Context) (string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.Mark(ctx)
 }
 
-func (r *Replaceable) Count(ctx context.Context) (int, error) {
+func (r *SwappableIndex) Count(ctx context.Context) (int, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.Count(ctx)
 }
 
-func (r *Replaceable) Close() error {
+func (r *SwappableIndex) Close() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.Close()

@@ -34,11 +34,11 @@ func (r *Request) parse() (q Query, none bool, err error) {
 	if err := r.filters(&q); err != nil {
 		return q, false, err
 	}
-	q = q.Prepared()
+	q = q.WithSoughtWords()
 	if r.Cursor != "" {
 		place, err := q.parseCursor(r.Cursor)
-		if most, ok := q.most(); err != nil && r.Most && ok {
-			q = most
+		if relaxedQuery, ok := q.most(); err != nil && r.AllowMost && ok {
+			q = relaxedQuery
 			place, err = q.parseCursor(r.Cursor)
 		}
 		if err != nil {
@@ -53,8 +53,8 @@ func (r *Request) parse() (q Query, none bool, err error) {
 // false if q has fewer than two words.
 func (q Query) most() (_ Query, ok bool) {
 	n := len(q.Words)
-	if q.Least = n/2 + 1; n == 2 {
-		q.Least = 1
+	if q.MinWords = n/2 + 1; n == 2 {
+		q.MinWords = 1
 	}
 	return q, n > 1
 }
@@ -127,8 +127,8 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 	b = binary.AppendVarint(b, price)
 	b = binary.AppendVarint(b, int64(ScoreStep(q.MinScore)))
 	b = strconv.AppendBool(strconv.AppendBool(b, q.ByScore), q.Bookable)
-	if q.Least > 0 {
-		b = binary.AppendUvarint(b, uint64(q.Least))
+	if q.MinWords > 0 {
+		b = binary.AppendUvarint(b, uint64(q.MinWords))
 	}
 	sum := identity.Sum(b)
 	copy(c[:], sum[:])

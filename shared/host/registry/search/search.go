@@ -88,9 +88,9 @@ type Batch struct {
 type Query struct {
 	// Words are normalised, as returned by ParseWords. Needed returns how many of them must match.
 	Words []string
-	// Least is the number of words that must match. Zero means all words.
-	Least  int
-	sought []sought // forms of Words in a Prepared query
+	// MinWords is the number of words that must match. Zero means all words.
+	MinWords int
+	sought   []sought // forms of Words in a Prepared query
 	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
 	// matches every entry.
 	Text string
@@ -114,11 +114,11 @@ type Query struct {
 	Limit int
 }
 
-func (q *Query) Needed() int {
-	if q.Least <= 0 {
+func (q *Query) RequiredWords() int {
+	if q.MinWords <= 0 {
 		return len(q.Words)
 	}
-	return min(q.Least, len(q.Words))
+	return min(q.MinWords, len(q.Words))
 }
 
 // MaxPage limits the hits of one query. It is larger than a page of results, because verification

@@ -19,7 +19,7 @@ import (
 // Registry reads the registrations of hits with strongly consistent reads. *registry.Registry
 // implements it.
 type Registry interface {
-	Reread(ctx context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error)
+	Reread(ctx context.Context, id identity.ID, last *registry.CachedRegistration) (*registry.CachedRegistration, error)
 }
 
 // Config configures a Service. Refresh and Timeout are optional.
@@ -83,8 +83,8 @@ func New(c Config) *Service {
 type Request struct {
 	// Query contains words that must all match. See ParseWords.
 	Query string
-	// Most accepts entries with most of the words if no entry has all words.
-	Most bool
+	// AllowMost accepts entries with most of the words if no entry has all words.
+	AllowMost bool
 	// Text must be a substring of a declared text after normalisation, as in the reference's
 	// search.
 	Text string
@@ -131,8 +131,8 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	defer cancel()
 	s.refresh(ctx)
 	page, err := s.fill(ctx, q)
-	if most, ok := q.most(); err == nil && r.Most && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
-		return s.fill(ctx, most)
+	if relaxedQuery, ok := q.most(); err == nil && r.AllowMost && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
+		return s.fill(ctx, relaxedQuery)
 	}
 	return page, err
 }
@@ -157,7 +157,7 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 		q.Limit = min(want-len(page.Matches)+spare, MaxPage)
 		hits, err := s.Index.Query(ctx, q)
 		if err != nil {
-			return Page{}, late(ctx, err)
+			return Page{}, deadlineError(ctx, err)
 		}
 		// Spare hits are verified only if others are dropped.
 		for rest := hits; len(rest) > 0; {
@@ -165,7 +165,7 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 			rest = rest[len(some):]
 			matches, err := s.read(ctx, &q, some, &read)
 			if err != nil {
-				return Page{}, late(ctx, err)
+				return Page{}, deadlineError(ctx, err)
 			}
 			page.Matches = append(page.Matches, matches...)
 			if len(page.Matches) == want || read.Load() >= maxRead {
@@ -187,19 +187,19 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 }
 
 func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.Int64) ([]Match, error) {
-	all := make([]*Match, len(hits))
+	results := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, h := range hits {
 		g.Go(func() (err error) {
-			all[i], err = s.verify(ctx, q, h, size)
+			results[i], err = s.verify(ctx, q, h, size)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	matches := make([]Match, 0, len(all))
-	for _, m := range all {
+	matches := make([]Match, 0, len(results))
+	for _, m := range results {
 		if m != nil {
 			matches = append(matches, *m)
 		}
@@ -207,7 +207,7 @@ func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.I
 	return matches, nil
 }
 
-func late(ctx context.Context, err error) error {
+func deadlineError(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return problem.Wrap(problem.Deadline, err, "the search took too long")
 	}

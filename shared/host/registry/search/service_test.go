@@ -50,7 +50,7 @@ func newTown(t *testing.T, n int) *town {
 		w.keys = append(w.keys, key)
 		w.sign(i, "translates contracts")
 		g := w.rows[key.ID()]
-		w.hits = append(w.hits, search.Hit{ID: key.ID(), Place: search.Place{Rank: 0.5, Joined: g.Joined}})
+		w.hits = append(w.hits, search.Hit{ID: key.ID(), Place: search.Place{Rank: 0.5, Joined: g.FirstSeq}})
 	}
 	return w
 }
@@ -68,8 +68,8 @@ func (w *town) sign(i int, capability string) {
 	}
 	w.rows[key.ID()] = registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Since: now.Add(-time.Hour), Status: registry.StatusActive, Declared: []string{capability}, Joined: uint64(i + 1),
-		Listing: &listing.Listing{VacantID: key.ID(), Version: 1, Tags: []string{"Legal"}, Family: "claude", Price: 100},
+		Since: now.Add(-time.Hour), Status: registry.StatusActive, Declared: []string{capability}, FirstSeq: uint64(i + 1),
+		Listing: &listing.Listing{VacantID: key.ID(), Version: 1, Tags: []string{"Legal"}, ModelFamily: "claude", Price: 100},
 	}
 }
 
@@ -79,7 +79,7 @@ func (w *town) change(i int, fn func(*registry.Registration)) {
 	w.rows[w.keys[i].ID()] = g
 }
 
-func (w *town) Reread(_ context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error) {
+func (w *town) Reread(_ context.Context, id identity.ID, last *registry.CachedRegistration) (*registry.CachedRegistration, error) {
 	g, ok := w.rows[id]
 	if err := w.errs[id]; err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (w *town) Reread(_ context.Context, id identity.ID, last *registry.Reading)
 	if last != nil && last.Registered == ok && reflect.DeepEqual(last.Registration, g) {
 		return last, nil
 	}
-	return &registry.Reading{Registration: g, Registered: ok}, nil
+	return &registry.CachedRegistration{Registration: g, Registered: ok}, nil
 }
 
 func (w *town) Query(ctx context.Context, q search.Query) ([]search.Hit, error) {
@@ -359,7 +359,7 @@ func TestACursorIsGoodForItsOwnQueryAlone(t *testing.T) {
 		}
 	}
 	r.Cursor, r.Limit = good, 5 // a page of another size is fine
-	if page := w.find(s, r); len(page.Matches) != 5 || page.Matches[0].Registration.Joined != 11 {
+	if page := w.find(s, r); len(page.Matches) != 5 || page.Matches[0].Registration.FirstSeq != 11 {
 		t.Errorf("Find() with the cursor = %d matches, want 5 from the 11th on", len(page.Matches))
 	}
 }
@@ -409,7 +409,7 @@ func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
 		"a painter":                   {1, 1, ""},
 	} {
 		for _, most := range []bool{true, false} {
-			r, n := search.Request{Query: query, Most: most, Limit: 2}, 0
+			r, n := search.Request{Query: query, AllowMost: most, Limit: 2}, 0
 			for {
 				page := w.find(w.service(), r)
 				for _, m := range page.Matches {
@@ -422,7 +422,7 @@ func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
 					break
 				}
 				r.Cursor = page.Next
-				if other := (search.Request{Query: query, Most: !most, Cursor: page.Next}); want.missing != "" {
+				if other := (search.Request{Query: query, AllowMost: !most, Cursor: page.Next}); want.missing != "" {
 					if _, err := w.service().Find(t.Context(), other); !problem.Is(err, problem.Malformed) {
 						t.Errorf("%q: a search for all words takes the cursor of one for most: %v", query, err)
 					}

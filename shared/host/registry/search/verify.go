@@ -14,7 +14,7 @@ import (
 // EntryOf returns the index entry of g and its card. ok is false if searches do not show g or its
 // card is unreadable. Indexes then remove g.
 func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
-	if !g.Listed() {
+	if !g.IsListed() {
 		return Entry{}, card.Card{}, false
 	}
 	return entryOf(g)
@@ -26,7 +26,7 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 		return Entry{}, card.Card{}, false
 	}
 	e = Entry{
-		ID: g.ID, Joined: g.Joined, Capability: c.CapabilityText, Declared: g.Declared,
+		ID: g.ID, Joined: g.FirstSeq, Capability: c.CapabilityText, Declared: g.Declared,
 		ClaimedFamily: g.Family, Score: g.Reputation.EarnedScore(),
 	}
 	if g.Hosted {
@@ -35,7 +35,7 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	v := g.Venue()
 	e.Category, e.Areas, e.Bookable = v.Category, append([]string{v.Location}, v.Areas...), v.Bookable
 	if l := g.Listing; l != nil {
-		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.Family, l.Price
+		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Price
 		if l.Venue != nil {
 			e.VenueTexts = []string{l.Venue.Slug, v.Name, v.Category}
 		}
@@ -46,7 +46,7 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 // prepared is a registration that is prepared for matching. It is created once per stored version
 // and is immutable.
 type prepared struct {
-	*registry.Reading
+	*registry.CachedRegistration
 	entry Entry
 	texts texts
 	card  card.Card
@@ -59,22 +59,22 @@ type prepared struct {
 const keptReadings = 1 << 13
 
 func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
-	known, ok := s.readings.Get(id)
-	var last *registry.Reading
+	cached, ok := s.readings.Get(id)
+	var last *registry.CachedRegistration
 	if ok {
-		last = known.Reading
+		last = cached.CachedRegistration
 	}
 	r, err := s.Registry.Reread(ctx, id, last)
 	if err != nil {
 		return nil, err
 	}
 	if ok && r == last {
-		return known, nil
+		return cached, nil
 	}
 	g := &r.Registration
-	p := &prepared{Reading: r, size: sizeOf(g)}
+	p := &prepared{CachedRegistration: r, size: sizeOf(g)}
 	if p.entry, p.card, ok = entryOf(g); ok && g.ID == id {
-		p.texts, p.own = p.entry.prepare(), s.own(&p.card, g)
+		p.texts, p.own = p.entry.prepare(), s.isOwnCard(&p.card, g)
 	}
 	if p.size <= maxKept {
 		s.readings.Add(id, p)
@@ -104,7 +104,7 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 		s.drop(ctx, h, "it is not registered")
 		return nil, nil
 	}
-	if !g.Listed() {
+	if !g.IsListed() {
 		s.drop(ctx, h, "it is not listed now")
 		return nil, nil
 	}
@@ -118,8 +118,8 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 		return nil, nil
 	}
 	m := &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}
-	if q.Needed() < len(q.Words) {
-		m.Missing = q.missing(&p.texts.groups)
+	if q.RequiredWords() < len(q.Words) {
+		m.Missing = q.missingWords(&p.texts.groups)
 	}
 	return m, nil
 }
@@ -148,9 +148,9 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 // keptVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
 const keptVerdicts = 1 << 16
 
-// own reports whether c is the card of g and its signature verifies. The result is cached under the
-// hash of the complete blob, because the card's own hash does not include the signature.
-func (s *Service) own(c *card.Card, g *registry.Registration) bool {
+// isOwnCard reports whether c is the card of g and its signature verifies. The result is cached under the
+// hash of the complete blob, because the card's isOwnCard hash does not include the signature.
+func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false
 	}

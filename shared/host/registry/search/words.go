@@ -103,7 +103,7 @@ const (
 	unspaced        // letters of scripts without spaces
 	joins           // marks, which belong to the rune before them
 	ends            // + and #, which may end a word
-	alone           // symbols, each of which is a word
+	single          // symbols, each of which is a word
 )
 
 func classOf(r rune) class {
@@ -118,18 +118,18 @@ func classOf(r rune) class {
 		return separates
 	case unicode.IsMark(r):
 		return joins
-	case Unspaced(r):
+	case IsUnspaced(r):
 		return unspaced
 	case unicode.IsLetter(r), unicode.IsNumber(r):
 		return spaced
 	case unicode.Is(unicode.So, r):
-		return alone
+		return single
 	}
 	return separates
 }
 
-// Unspaced reports whether r is a letter of a script without spaces between words.
-func Unspaced(r rune) bool {
+// IsUnspaced reports whether r is a letter of a script without spaces between words.
+func IsUnspaced(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) && !unicode.IsMark(r)
 }
@@ -141,21 +141,21 @@ func Words(s string) []string {
 		is    class
 		tail  bool // whether the + and # at the end of a word have started
 	)
-	end := func(at int) {
+	end := func(offset int) {
 		if start >= 0 {
-			words = append(words, s[start:at])
+			words = append(words, s[start:offset])
 		}
 		start, tail = -1, false
 	}
 	for i, r := range s {
 		c := classOf(r)
-		if start >= 0 && !goesOn(is, c, tail) {
+		if start >= 0 && !continuesWord(is, c, tail) {
 			end(i)
 		}
 		switch {
 		case start >= 0:
 			tail = c == ends
-		case c == spaced, c == unspaced, c == alone:
+		case c == spaced, c == unspaced, c == single:
 			start, is = i, c
 		}
 	}
@@ -163,14 +163,14 @@ func Words(s string) []string {
 	return words
 }
 
-func goesOn(is, next class, tail bool) bool {
+func continuesWord(is, next class, tail bool) bool {
 	switch next {
 	case joins:
 		return !tail
 	case ends:
 		return is == spaced
 	}
-	return next == is && is != alone && !tail
+	return next == is && is != single && !tail
 }
 
 // stops contains English words that do not describe capabilities, in sorted order.
@@ -182,25 +182,25 @@ func isStop(word string) bool {
 	return ok
 }
 
-// Form returns the stem that all forms of an English word share, for example "translat" for
+// StemOf returns the stem that all forms of an English word share, for example "translat" for
 // translates and translation. ok is false for a word without other forms: it is not English, is
 // short, or does not start with its stem.
-func Form(word string) (form string, ok bool) {
-	if len(word) < leastForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+func StemOf(word string) (form string, ok bool) {
+	if len(word) < minForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", false
 	}
 	env := snowballstem.NewEnv(word)
 	english.Stem(env)
 	form = env.Current()
-	return form, len(form) >= leastForm && strings.HasPrefix(word, beginning(form))
+	return form, len(form) >= minForm && strings.HasPrefix(word, formPrefix(form))
 }
 
-// leastForm is the minimum length of a form and of its words.
-const leastForm = 3
+// minForm is the minimum length of a form and of its words.
+const minForm = 3
 
-// beginning returns the common start of all words with a form. The last letter of the form may
+// formPrefix returns the common start of all words with a form. The last letter of the form may
 // change, as in happy and happiness.
-func beginning(form string) string { return form[:len(form)-1] }
+func formPrefix(form string) string { return form[:len(form)-1] }
 
 // ParseWords returns the words of a query that must match. It omits English stop words unless the
 // query has no other words. The error is Malformed if q exceeds MaxQuery or MaxWords or is not
@@ -232,10 +232,10 @@ func ParseText(q string) (string, error) {
 	return Normalise(q), nil
 }
 
-// Short returns the minimum number of runes with which word may match inside another word. It is
+// MinInsideRunes returns the minimum number of runes with which word may match inside another word. It is
 // three, because short words would match almost all entries, and one in scripts without spaces.
-func Short(word string) int {
-	if r, _ := utf8.DecodeRuneInString(word); Unspaced(r) {
+func MinInsideRunes(word string) int {
+	if r, _ := utf8.DecodeRuneInString(word); IsUnspaced(r) {
 		return 1
 	}
 	return 3

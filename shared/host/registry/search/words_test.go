@@ -77,21 +77,21 @@ func TestAQueryBeyondItsLimitsIsRefused(t *testing.T) {
 
 func TestFormsOfAWordAreOne(t *testing.T) {
 	for _, same := range []string{"translate translates translated translation translator", "letter letters lettered", "fly flies", "city cities", "happy happiness", "invoice invoices invoicing", "write writes writing", "run running"} {
-		first, ok := search.Form(strings.Fields(same)[0])
+		first, ok := search.StemOf(strings.Fields(same)[0])
 		for w := range strings.FieldsSeq(same) {
-			if got, is := search.Form(w); !ok || !is || got != first {
+			if got, is := search.StemOf(w); !ok || !is || got != first {
 				t.Errorf("Form(%q) = %q, %t, want %q", w, got, is, first)
 			}
 		}
 	}
 	for _, w := range []string{"", "a", "ai", "c++", "gpt4", "übersetzt", "翻訳", "Letters", "dying", "ios"} {
-		if got, ok := search.Form(w); ok {
+		if got, ok := search.StemOf(w); ok {
 			t.Errorf("Form(%q) = %q, want none", w, got)
 		}
 	}
 	for _, apart := range [][2]string{{"letter", "lettuce"}, {"news", "new"}, {"law", "lawn"}, {"legal", "leg"}} {
-		a, _ := search.Form(apart[0])
-		if b, _ := search.Form(apart[1]); a == b {
+		a, _ := search.StemOf(apart[0])
+		if b, _ := search.StemOf(apart[1]); a == b {
 			t.Errorf("%q and %q have one form, %q", apart[0], apart[1], a)
 		}
 	}
@@ -114,7 +114,7 @@ func FuzzForm(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, w string) {
-		form, ok := search.Form(w)
+		form, ok := search.StemOf(w)
 		if ok && (len(form) < 3 || !strings.HasPrefix(w, form[:len(form)-1])) {
 			t.Errorf("Form(%q) = %q", w, form)
 		}

@@ -17,8 +17,8 @@ type Reader interface {
 	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
 }
 
-// Fault is a document of a log that does not match the rows.
-type Fault struct {
+// Mismatch is a document of a log that does not match the rows.
+type Mismatch struct {
 	Key  store.Key
 	Want string
 	Got  string
@@ -27,15 +27,15 @@ type Fault struct {
 // Check compares all documents of a log with its sealed events: tiles, epochs, checkpoints,
 // signatures and the head. It passes each fault to found, continues, and returns the number of
 // sealed events. It returns an error only if r fails. Its memory does not grow with the log.
-func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Fault)) (sealed uint64, err error) {
-	c := &checking{reader: r, ctx: ctx, found: found}
+func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Mismatch)) (sealed uint64, err error) {
+	c := &checkRun{reader: r, ctx: ctx, found: found}
 	d, err := c.doc(HeadKey())
 	if err != nil || d.Version == 0 {
 		return 0, err
 	}
 	h, err := HeadDocs.Parse(d)
 	if err != nil {
-		found(Fault{HeadKey(), "a head", problem.Of(err).Error()})
+		found(Mismatch{HeadKey(), "a head", problem.AsError(err).Error()})
 		return 0, nil
 	}
 	c.head = &h
@@ -48,20 +48,20 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	if err := c.rows(s, leaf); err != nil {
 		return h.size, err
 	}
-	c.ended()
+	c.checkHead()
 	return h.size, nil
 }
 
-func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
+func CheckRegistry(ctx context.Context, r Reader, found func(Mismatch)) (sealed uint64, err error) {
 	return Check(ctx, r, registry.EventStream(), readEvent, found)
 }
 
-// checking is the state of a Check: the tree of the rows so far and their epoch.
-type checking struct {
+// checkRun is the state of a Check: the tree of the rows so far and their epoch.
+type checkRun struct {
 	reader Reader
 	ctx    context.Context
 	head   *head
-	found  func(Fault)
+	found  func(Mismatch)
 
 	tree    frontier
 	last    identity.Hash
@@ -73,33 +73,33 @@ type checking struct {
 }
 
 // doc reads a document. It reports a damaged document and treats it as absent.
-func (c *checking) doc(k store.Key) (store.Doc, error) {
+func (c *checkRun) doc(k store.Key) (store.Doc, error) {
 	d, err := c.reader.Doc(c.ctx, k)
-	if damaged(err) {
-		c.found(Fault{k, "a document", problem.Of(err).Error()})
+	if isDamaged(err) {
+		c.found(Mismatch{k, "a document", problem.AsError(err).Error()})
 		return store.Doc{Key: k}, nil
 	}
 	return d, err
 }
 
-func damaged(err error) bool {
+func isDamaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }
 
-func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error)) error {
+func (c *checkRun) rows(s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error)) error {
 	for c.tree.size < c.head.size {
 		rows, err := c.reader.Rows(c.ctx, s, c.tree.size+1, store.MaxPage, store.Ascending)
-		if err != nil && !damaged(err) {
+		if err != nil && !isDamaged(err) {
 			return err
 		}
 		if len(rows) == 0 || rows[0].Position != c.tree.size+1 {
-			c.found(Fault{HeadKey(), fmt.Sprintf("%d events, which are sealed", c.head.size), fmt.Sprintf("none at %d", c.tree.size+1)})
+			c.found(Mismatch{HeadKey(), fmt.Sprintf("%d events, which are sealed", c.head.size), fmt.Sprintf("none at %d", c.tree.size+1)})
 			return nil
 		}
 		for _, row := range rows[:min(uint64(len(rows)), c.head.size-c.tree.size)] {
 			event, _, err := leaf(row)
 			if err != nil {
-				c.found(Fault{HeadKey(), fmt.Sprintf("event %d, which is sealed", row.Position), problem.Of(err).Error()})
+				c.found(Mismatch{HeadKey(), fmt.Sprintf("event %d, which is sealed", row.Position), problem.AsError(err).Error()})
 				return nil
 			}
 			if err := c.add(event); err != nil {
@@ -110,7 +110,7 @@ func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identit
 	return nil
 }
 
-func (c *checking) add(event identity.Hash) error {
+func (c *checkRun) add(event identity.Hash) error {
 	if err := c.tree.add(event, c.tile); err != nil {
 		return err
 	}
@@ -119,22 +119,22 @@ func (c *checking) add(event identity.Hash) error {
 	if c.tree.size != c.current.LastSeq {
 		return nil
 	}
-	c.sealed()
+	c.checkEpoch()
 	if err := c.checkpoint(c.tree.size); err != nil {
 		return err
 	}
 	return c.epoch()
 }
 
-func (c *checking) tile(t tileID, hashes []byte) error {
+func (c *checkRun) tile(t tileID, hashes []byte) error {
 	d, err := c.doc(tileKey(t))
 	if err == nil && !bytes.Equal(d.Data, hashes) {
-		c.found(Fault{tileKey(t), "the hashes of its events", fmt.Sprintf("%d other bytes", len(d.Data))})
+		c.found(Mismatch{tileKey(t), "the hashes of its events", fmt.Sprintf("%d other bytes", len(d.Data))})
 	}
 	return err
 }
 
-func (c *checking) epoch() error {
+func (c *checkRun) epoch() error {
 	c.current, c.padded = Epoch{}, EpochTree{}
 	if c.number == c.head.epochs || c.lost {
 		return nil
@@ -150,7 +150,7 @@ func (c *checking) epoch() error {
 	}
 	if err != nil {
 		// The end of this epoch is unknown, and therefore also the start of the next.
-		c.found(Fault{d.Key, fmt.Sprintf("epoch %d from event %d", c.number, c.tree.size+1), problem.Of(err).Error()})
+		c.found(Mismatch{d.Key, fmt.Sprintf("epoch %d from event %d", c.number, c.tree.size+1), problem.AsError(err).Error()})
 		c.lost = true
 		return nil
 	}
@@ -158,24 +158,24 @@ func (c *checking) epoch() error {
 	return nil
 }
 
-// sealed compares the current epoch, whose last event was just added, with its events.
-func (c *checking) sealed() {
+// checkEpoch compares the current epoch, whose last event was just added, with its events.
+func (c *checkRun) checkEpoch() {
 	e, key := c.current, epochKey(c.current.ID)
 	c.covered = e.LastSeq
 	root, err := c.tree.root()
 	switch {
 	case err != nil || e.Checkpoint.Root != root:
-		c.found(Fault{key, fmt.Sprintf("the log's root %x", root), fmt.Sprintf("%x", e.Checkpoint.Root)})
+		c.found(Mismatch{key, fmt.Sprintf("the log's root %x", root), fmt.Sprintf("%x", e.Checkpoint.Root)})
 	case e.Root != c.padded.Root():
-		c.found(Fault{key, "its root " + c.padded.Root().String(), e.Root.String()})
+		c.found(Mismatch{key, "its root " + c.padded.Root().String(), e.Root.String()})
 	case !identity.Verify(e.Host, EpochBytes(e.Root), e.Signature):
-		c.found(Fault{key, "a signature by host " + e.Host.String(), "one that is not"})
+		c.found(Mismatch{key, "a signature by host " + e.Host.String(), "one that is not"})
 	}
 }
 
 // checkpoint compares the checkpoint of a size and its cosignatures with the tree. The empty log
 // has a checkpoint only if it was sealed while empty.
-func (c *checking) checkpoint(size uint64) error {
+func (c *checkRun) checkpoint(size uint64) error {
 	key := checkpointKey(size)
 	d, err := c.doc(key)
 	if err != nil || d.Version == 0 && size == 0 && c.head.size > 0 {
@@ -183,7 +183,7 @@ func (c *checking) checkpoint(size uint64) error {
 	}
 	s, err := CheckpointDocs.Parse(d)
 	if err != nil {
-		c.found(Fault{key, "a checkpoint", "what cannot be read"})
+		c.found(Mismatch{key, "a checkpoint", "what cannot be read"})
 		return nil
 	}
 	root, err := c.tree.root()
@@ -193,18 +193,18 @@ func (c *checking) checkpoint(size uint64) error {
 	want := Checkpoint{c.head.host, size, root}
 	got, _, err := Open([]byte(s.Note))
 	if err != nil {
-		c.found(Fault{key, "a checkpoint", problem.Of(err).Error()})
+		c.found(Mismatch{key, "a checkpoint", problem.AsError(err).Error()})
 		return nil
 	}
 	if got != want {
-		c.found(Fault{key, want.Text(), got.Text()})
+		c.found(Mismatch{key, want.Text(), got.Text()})
 		return nil
 	}
 	return c.cosignatures(want, s)
 }
 
-func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
-	d, err := c.doc(cosignedKey(of.Size))
+func (c *checkRun) cosignatures(checkpoint Checkpoint, s storedCheckpoint) error {
+	d, err := c.doc(cosignedKey(checkpoint.Size))
 	if err != nil {
 		return err
 	}
@@ -214,25 +214,25 @@ func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	}
 	if err == nil {
 		var verified []Signature
-		_, verified, err = Open(published(of, s, w).Note)
-		if registered := w.registered(); err == nil && len(verified) < registered {
+		_, verified, err = Open(newPublished(checkpoint, s, w).Note)
+		if registered := w.countRegistered(); err == nil && len(verified) < registered {
 			err = problem.New(problem.Damaged, "%d of %d", len(verified), registered)
 		}
 	}
 	if err != nil {
-		c.found(Fault{d.Key, "cosignatures of the checkpoint", problem.Of(err).Error()})
+		c.found(Mismatch{d.Key, "cosignatures of the checkpoint", problem.AsError(err).Error()})
 	}
 	return nil
 }
 
-func (c *checking) ended() {
+func (c *checkRun) checkHead() {
 	if c.tree.size != c.head.size {
 		return // the reason is already reported
 	}
 	if !c.lost && (c.covered != c.head.size || c.number != c.head.epochs) {
-		c.found(Fault{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochs, c.head.size), fmt.Sprintf("%d up to %d", c.number, c.covered)})
+		c.found(Mismatch{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochs, c.head.size), fmt.Sprintf("%d up to %d", c.number, c.covered)})
 	}
 	if root, err := c.tree.root(); err != nil || root != c.head.root || c.last != c.head.last {
-		c.found(Fault{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.last), fmt.Sprintf("%x after %s", c.head.root, c.head.last)})
+		c.found(Mismatch{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.last), fmt.Sprintf("%x after %s", c.head.root, c.head.last)})
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (w *fixture) faults() []string {
 	w.Helper()
 	var all []string
-	_, err := translog.Check(w.Context(), w.Store, stream, leaf, func(f translog.Fault) {
+	_, err := translog.Check(w.Context(), w.Store, stream, leaf, func(f translog.Mismatch) {
 		all = append(all, f.Key.Sort+": want "+f.Want+", got "+f.Got)
 	})
 	must(w, err)
@@ -188,7 +188,7 @@ func TestACheckThatCannotReadSaysSo(t *testing.T) {
 	w, _ := sealedAt(t, 600)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := translog.Check(ctx, w.Store, stream, leaf, func(f translog.Fault) { t.Errorf("Check() finds %v, want no more than an error", f) })
+	_, err := translog.Check(ctx, w.Store, stream, leaf, func(f translog.Mismatch) { t.Errorf("Check() finds %v, want no more than an error", f) })
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check() = %v, want unavailable", err)
 	}

@@ -95,9 +95,9 @@ func Open(msg []byte) (Checkpoint, []Signature, error) {
 	c, n, err := open(msg, nil)
 	if err != nil {
 		reason := err.Error() // contains only key names from the note
-		var known *problem.Error
-		if errors.As(err, &known) {
-			reason = known.Text()
+		var problemErr *problem.Error
+		if errors.As(err, &problemErr) {
+			reason = problemErr.Text()
 		}
 		return c, nil, problem.Wrap(problem.Untrusted, err, "the checkpoint does not verify: %s", reason)
 	}
@@ -118,9 +118,9 @@ func Open(msg []byte) (Checkpoint, []Signature, error) {
 	return c, cosigned, nil
 }
 
-// open parses a note whose text is a checkpoint. It verifies each signature whose key is in known
+// open parses a note whose text is a checkpoint. It verifies each signature whose key is in noteVerifiers
 // or in the signer's name.
-func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, error) {
+func open(msg []byte, noteVerifiers map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
 	}
@@ -133,7 +133,7 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 	if err != nil {
 		return c, nil, err
 	}
-	n, err := note.Open(msg, verifiers{c.Host, known})
+	n, err := note.Open(msg, verifiers{c.Host, noteVerifiers})
 	if err != nil {
 		return c, nil, err
 	}
@@ -217,6 +217,6 @@ func keyHash(name string, kind byte, id identity.ID) uint32 {
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }
 
-func line(v note.Verifier) string { return nameAndHash(v.Name(), v.KeyHash()) }
+func verifierLine(v note.Verifier) string { return nameAndHash(v.Name(), v.KeyHash()) }
 
 func nameAndHash(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }

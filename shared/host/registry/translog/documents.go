@@ -14,18 +14,18 @@ const partition = "tlog"
 
 var (
 	HeadDocs = store.Kind[head]{
-		Shape: store.Shape{Name: "head of the log", Partition: partition, Sort: "head", Verify: store.Joined},
+		Shape: store.Shape{Name: "head of the log", Partition: partition, Sort: "head", Verify: store.VerifyWithRows},
 		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
 	}
 	LeaseDocs = store.Kind[lease]{
-		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.Unread},
-		Codec: store.JSON[lease](1),
+		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[lease](1),
 	}
 	// TileDocs contains the complete tiles. The key is the level and the index.
 	TileDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "tile", Partition: partition, Sort: "tile#*#*", Verify: store.Joined},
+		Shape: store.Shape{Name: "tile", Partition: partition, Sort: "tile#*#*", Verify: store.VerifyWithRows},
 		Codec: store.Bytes(),
-		Valid: func(_ store.Doc, hashes []byte) error {
+		CheckValue: func(_ store.Doc, hashes []byte) error {
 			if want := tileWidth * hashSize; len(hashes) != want {
 				return problem.New(problem.Damaged, "it has %d bytes, want %d", len(hashes), want)
 			}
@@ -34,25 +34,25 @@ var (
 	}
 	// CheckpointDocs contains the checkpoints by size.
 	CheckpointDocs = store.Kind[storedCheckpoint]{
-		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.Joined},
-		Codec: store.JSON[storedCheckpoint](1),
+		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[storedCheckpoint](1),
 	}
 	EpochDocs = store.Kind[Epoch]{
-		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.Joined},
+		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.VerifyWithRows},
 		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
 	}
 	// CosignedDocs contains the cosignatures of checkpoints by size. They have their own partition,
 	// so that a role that accepts cosignatures from strangers cannot write the log.
 	CosignedDocs = store.Kind[storedWitnesses]{
-		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.Joined},
-		Codec: store.JSON[storedWitnesses](1),
+		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[storedWitnesses](1),
 	}
 )
 
 // These codecs belong to documents whose stored form differs from their Go type.
 var (
-	heads  = store.JSON[storedHead](1)
-	epochs = store.JSON[storedEpoch](1)
+	heads  = store.JSONCodec[storedHead](1)
+	epochs = store.JSONCodec[storedEpoch](1)
 )
 
 // HeadKey returns the key of the document that determines how much of the log is sealed.

@@ -59,24 +59,24 @@ func (t *EpochTree) Root() identity.Hash {
 	pad, height := t.last, 0
 	rest := t.full
 	root := rest[len(rest)-1]
-	at := bits.TrailingZeros64(t.size)
-	if t.size>>at == 1 {
+	level := bits.TrailingZeros64(t.size)
+	if t.size>>level == 1 {
 		return root
 	}
 	for rest = rest[:len(rest)-1]; ; {
-		for ; height < at; height++ {
+		for ; height < level; height++ {
 			pad = epochNode(pad, pad)
 		}
-		// root covers 2^at leaves. Its index on this level determines whether it is a right or a
+		// root covers 2^level leaves. Its index on this level determines whether it is a right or a
 		// left child.
-		index := (t.size - 1) >> at
+		index := (t.size - 1) >> level
 		if index&1 == 1 {
 			root = epochNode(rest[len(rest)-1], root)
 			rest = rest[:len(rest)-1]
 		} else {
 			root = epochNode(root, pad)
 		}
-		at++
+		level++
 		if index>>1 == 0 {
 			return root
 		}

@@ -42,14 +42,14 @@ func FuzzStored(f *testing.F) {
 		k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sorts[int(which)%len(sorts)]}
 		d, err := s.Doc(t.Context(), k)
 		must(t, err)
-		must(t, s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data}))
+		must(t, s.Commit(t.Context(), store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{9}, Data: data}))
 		if sealed, err := l.Seal(t.Context()); err == nil && sealed.Size > 0 {
 			t.Errorf("Seal() = %d events, and there are none", sealed.Size)
 		}
 		_, _ = l.Latest(t.Context())
 		_, _ = l.Inclusion(t.Context(), 1, 0)
 		_, _ = l.Epoch(t.Context(), 1)
-		if _, err := translog.Check(t.Context(), s, stream, leaf, func(translog.Fault) {}); err != nil {
+		if _, err := translog.Check(t.Context(), s, stream, leaf, func(translog.Mismatch) {}); err != nil {
 			t.Errorf("Check() = %v, want faults alone", err)
 		}
 	})

@@ -21,7 +21,7 @@ type head struct {
 
 func (l *Log) head(ctx context.Context) (*head, error) {
 	h, _, err := HeadDocs.Get(ctx, l.Store, HeadKey())
-	return &h, fault(err)
+	return &h, wrapStoreError(err)
 }
 
 // sealedHead works like head, but returns NotFound if the log was never sealed.
@@ -35,5 +35,5 @@ func (l *Log) sealedHead(ctx context.Context) (*head, error) {
 
 func (h *head) put(a store.WriteID) (store.Put, error) {
 	data, err := HeadDocs.Encode(*h)
-	return store.Put{Key: HeadKey(), If: h.version, WriteID: a, Data: data}, err
+	return store.Put{Key: HeadKey(), IfVersion: h.version, WriteID: a, Data: data}, err
 }

@@ -104,7 +104,7 @@ func (w *fixture) root(size uint64) [32]byte {
 }
 
 // seal calls Seal and compares the result with the expected tree.
-func (w *fixture) seal(l *translog.Log) translog.Sealed {
+func (w *fixture) seal(l *translog.Log) translog.SealResult {
 	w.Helper()
 	s, err := l.Seal(w.Context())
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *fixture) seal(l *translog.Log) translog.Sealed {
 }
 
 // latest returns the newest checkpoint, verified as an outsider would.
-func (w *fixture) latest(l *translog.Log) translog.Published {
+func (w *fixture) latest(l *translog.Log) translog.PublishedCheckpoint {
 	w.Helper()
 	p, err := l.Latest(w.Context())
 	must(w, err)

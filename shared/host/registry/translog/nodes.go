@@ -19,7 +19,7 @@ func (l *Log) nodes(ctx context.Context, h *head, ids []compact.NodeID) ([][]byt
 			}
 			read[t] = tile
 		}
-		hashes[i] = within(tile, id)
+		hashes[i] = hashWithin(tile, id)
 	}
 	return hashes, nil
 }
@@ -28,8 +28,8 @@ func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	if full := h.size >> (tileHeight * (t.level + 1)); t.index >= full {
 		return h.tails[t.level], nil
 	}
-	hashes, _, err := TileDocs.Need(ctx, l.Store, tileKey(t))
-	return hashes, fault(err)
+	hashes, _, err := TileDocs.Require(ctx, l.Store, tileKey(t))
+	return hashes, wrapStoreError(err)
 }
 
 // tree returns the log's checkpoint for an earlier or the current size.

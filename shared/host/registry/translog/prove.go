@@ -114,8 +114,8 @@ func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, 
 	return c, err
 }
 
-func beyond(field string, most, got uint64) error {
-	return problem.Invalid(field, "at most "+strconv.FormatUint(most, 10)+", which is sealed", strconv.FormatUint(got, 10))
+func beyond(field string, limit, got uint64) error {
+	return problem.Invalid(field, "at most "+strconv.FormatUint(limit, 10)+", which is sealed", strconv.FormatUint(got, 10))
 }
 
 func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
@@ -150,7 +150,7 @@ func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.
 func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
 	if err != nil {
-		return nil, fault(err)
+		return nil, wrapStoreError(err)
 	}
 	leaves := make([]identity.Hash, len(rows))
 	for i, row := range rows {
@@ -180,5 +180,5 @@ func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if err == nil && d.Version == 0 {
 		err = problem.New(problem.NotFound, "no epoch %d", number)
 	}
-	return e, fault(err)
+	return e, wrapStoreError(err)
 }

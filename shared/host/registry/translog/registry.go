@@ -16,7 +16,7 @@ func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	if r != nil {
 		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
 			g, ok, err := r.Get(ctx, id)
-			return ok && g.Joined > 0 && g.Status == registry.StatusActive, err
+			return ok && g.FirstSeq > 0 && g.Status == registry.StatusActive, err
 		}
 	}
 	return New(c)

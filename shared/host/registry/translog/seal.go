@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-type Sealed struct {
+type SealResult struct {
 	Checkpoint
 	Added  uint64 // leaves that this call sealed
 	Epochs uint64 // number of all sealed epochs
@@ -20,7 +20,7 @@ type Sealed struct {
 // each batch of at most 25,600 leaves. The first Seal of a host signs the empty log if there are no
 // rows, and later calls without new rows have no effect. While another process seals, the error is
 // of kind Conflict. After any error the call can be repeated.
-func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
+func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if s, idle, err := l.idle(ctx); idle || err != nil {
 		return s, err
 	}
@@ -31,7 +31,7 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	// A lease that is not released expires, and the sealed state remains.
 	defer func() {
 		if id, err := l.updater().NewWriteID(); err == nil {
-			_, _ = l.hold(context.WithoutCancel(ctx), held.put.If+1, id, 0)
+			_, _ = l.writeLease(context.WithoutCancel(ctx), held.put.IfVersion+1, id, 0)
 		}
 	}()
 	signer, err := l.Identity(ctx)
@@ -46,7 +46,7 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 		if before.version > 0 && before.host != signer.ID() {
 			return s, problem.New(problem.Damaged, "the log is host %s's, this host is %s: a log has one key", before.host, signer.ID())
 		}
-		s = Sealed{Checkpoint{signer.ID(), before.size, before.root}, s.Added, before.epochs}
+		s = SealResult{Checkpoint{signer.ID(), before.size, before.root}, s.Added, before.epochs}
 		after, epoch, err := l.grow(ctx, before)
 		if err != nil || after.size == before.size && before.version > 0 {
 			return s, err
@@ -54,7 +54,7 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 		if err := l.commit(ctx, signer, after, epoch); err != nil {
 			return s, err
 		}
-		s = Sealed{Checkpoint{signer.ID(), after.size, after.root}, s.Added + after.size - before.size, after.epochs}
+		s = SealResult{Checkpoint{signer.ID(), after.size, after.root}, s.Added + after.size - before.size, after.epochs}
 		if epoch.Size() < l.batch {
 			return s, nil
 		}
@@ -62,20 +62,20 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 		if err != nil {
 			return s, err
 		}
-		if held, err = l.hold(ctx, held.put.If+1, id, l.Now().Add(leaseTime).UnixMilli()); err != nil {
+		if held, err = l.writeLease(ctx, held.put.IfVersion+1, id, l.Now().Add(leaseTime).UnixMilli()); err != nil {
 			return s, err
 		}
 	}
 }
 
-func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
+func (l *Log) idle(ctx context.Context) (SealResult, bool, error) {
 	// Most scheduled Seals find no new rows and need only these two reads.
 	h, err := l.head(ctx)
 	if err != nil || h.version == 0 {
-		return Sealed{}, false, err
+		return SealResult{}, false, err
 	}
 	rows, err := l.page(ctx, h, 2)
-	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}, err == nil && len(rows) == 0, err
+	return SealResult{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}, err == nil && len(rows) == 0, err
 }
 
 func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error) {
@@ -99,7 +99,7 @@ func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error)
 			if prev != after.last {
 				return nil, nil, problem.New(problem.Damaged, "event %d does not follow event %d", after.size+1, after.size)
 			}
-			if err := after.add(leaf, func(t tileID, hashes []byte) error { return l.keep(ctx, t, hashes) }); err != nil {
+			if err := after.add(leaf, func(t tileID, hashes []byte) error { return l.writeTile(ctx, t, hashes) }); err != nil {
 				return nil, nil, err
 			}
 			epoch.Add(leaf)
@@ -117,7 +117,7 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	// again.
 	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
 	if err != nil || h.size == 0 {
-		return rows, fault(err)
+		return rows, wrapStoreError(err)
 	}
 	if len(rows) == 0 {
 		return nil, problem.New(problem.Damaged, "the log has sealed %d events, and the last of them is gone", h.size)
@@ -134,10 +134,10 @@ func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, er
 		return leaf, prev, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
 	}
 	leaf, prev, err = l.Leaf(row)
-	return leaf, prev, fault(err)
+	return leaf, prev, wrapStoreError(err)
 }
 
-func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
+func (l *Log) writeTile(ctx context.Context, t tileID, hashes []byte) error {
 	// An existing tile was written from the same rows by a Seal that did not finish. If it differs,
 	// the log must not sign.
 	a, err := l.updater().NewWriteID()
@@ -146,13 +146,13 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	}
 	err = l.updater().Commit(ctx, store.Put{Key: tileKey(t), WriteID: a, Data: bytes.Clone(hashes)})
 	if !store.IsConflict(err) {
-		return fault(err)
+		return wrapStoreError(err)
 	}
-	before, _, err := TileDocs.Need(ctx, l.Store, tileKey(t))
+	before, _, err := TileDocs.Require(ctx, l.Store, tileKey(t))
 	if err == nil && !bytes.Equal(before, hashes) {
 		err = problem.New(problem.Damaged, "%s does not match its events", t)
 	}
-	return fault(err)
+	return wrapStoreError(err)
 }
 
 func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, tree *EpochTree) error {
@@ -200,7 +200,7 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 	if store.IsConflict(err) {
 		return busy(err)
 	}
-	return fault(err)
+	return wrapStoreError(err)
 }
 
 func busy(cause error) error {
@@ -218,7 +218,7 @@ type lease struct {
 func (l *Log) acquire(ctx context.Context) (lease, error) {
 	d, err := l.Store.Doc(ctx, LeaseDocs.Key())
 	if err != nil {
-		return lease{}, fault(err)
+		return lease{}, wrapStoreError(err)
 	}
 	// An absent or unreadable lease does not block a Seal, because the head's version decides.
 	if held, err := LeaseDocs.Parse(d); err == nil && held.Until > l.Now().UnixMilli() {
@@ -228,19 +228,19 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 	if err != nil {
 		return lease{}, err
 	}
-	return l.hold(ctx, d.Version, a, l.Now().Add(leaseTime).UnixMilli())
+	return l.writeLease(ctx, d.Version, a, l.Now().Add(leaseTime).UnixMilli())
 }
 
-func (l *Log) hold(ctx context.Context, version uint64, a store.WriteID, until int64) (lease, error) {
+func (l *Log) writeLease(ctx context.Context, version uint64, a store.WriteID, until int64) (lease, error) {
 	held := lease{Holder: a.String(), Until: until}
 	data, err := LeaseDocs.Encode(held)
 	if err != nil {
 		return held, err
 	}
-	held.put = store.Put{Key: LeaseDocs.Key(), If: version, WriteID: a, Data: data}
+	held.put = store.Put{Key: LeaseDocs.Key(), IfVersion: version, WriteID: a, Data: data}
 	err = l.updater().Commit(ctx, held.put)
 	if store.IsConflict(err) {
 		return held, busy(err)
 	}
-	return held, fault(err)
+	return held, wrapStoreError(err)
 }

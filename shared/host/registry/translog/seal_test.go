@@ -22,12 +22,12 @@ func TestTheFirstSealSignsTheEmptyLog(t *testing.T) {
 	w := newWorld(t)
 	l := w.log(w.Store, 0)
 	got := w.seal(l)
-	want := translog.Sealed{Checkpoint: translog.Checkpoint{Host: w.Key.ID(), Root: w.root(0)}}
+	want := translog.SealResult{Checkpoint: translog.Checkpoint{Host: w.Key.ID(), Root: w.root(0)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Seal() (-want +got):\n%s", diff)
 	}
 	w.latest(l)
-	if _, err := l.Epoch(t.Context(), 0); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != "no sealed epoch yet" {
+	if _, err := l.Epoch(t.Context(), 0); !problem.Is(err, problem.NotFound) || problem.AsError(err).Text() != "no sealed epoch yet" {
 		t.Errorf("Epoch(0) = %v, want the reference's text", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	for _, fate := range storetest.FatesOf("Commit") {
 		for _, forGood := range []bool{false, true} {
 			for broken := 1; ; broken++ {
-				if n++; !storetest.Sampled(n) {
+				if n++; !storetest.InSample(n) {
 					continue
 				}
 				reached := false
@@ -123,13 +123,13 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					w.seal(w.log(w.Store, 0))
 					w.events(700)
 					call := 0
-					lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fate {
+					lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fault {
 						call++
 						if call == broken || forGood && call > broken {
 							reached = true
 							return fate
 						}
-						return storetest.Fine
+						return storetest.NoFault
 					}}
 					l := w.log(lossy, 300)
 					_, err := l.Seal(t.Context())
@@ -380,7 +380,7 @@ func (w *fixture) put(k store.Key, data string) {
 	w.Helper()
 	d, err := w.Store.Doc(w.Context(), k)
 	must(w, err)
-	must(w, w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: []byte(data)}))
+	must(w, w.Store.Commit(w.Context(), store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{9}, Data: []byte(data)}))
 }
 
 func (w *fixture) rewrite(sort string, change func(string) string) {

@@ -74,7 +74,9 @@ func (e Epoch) Shape() EpochShape {
 	}
 }
 
-func (p Published) Shape() WitnessedShape { return WitnessedShape{p.Size, p.Root, p.Cosignatures} }
+func (p PublishedCheckpoint) Shape() WitnessedShape {
+	return WitnessedShape{p.Size, p.Root, p.Cosignatures}
+}
 
 func (p Proof) hex() []string {
 	list := make([]string, len(p)) // a proof without nodes is [] and not null

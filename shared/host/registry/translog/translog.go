@@ -87,7 +87,7 @@ func New(c Config) (*Log, error) {
 		if err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "a witness's key is not readable: %.80q", key)
 		}
-		l.configured[line(v)] = v
+		l.configured[verifierLine(v)] = v
 	}
 	return l, nil
 }
@@ -96,9 +96,9 @@ func (l *Log) updater() store.Updater {
 	return store.Updater{Store: l.Store, Rand: l.Rand, Wait: l.Wait}
 }
 
-func fault(err error) error {
-	var known *problem.Error
-	if err == nil || errors.As(err, &known) {
+func wrapStoreError(err error) error {
+	var problemErr *problem.Error
+	if err == nil || errors.As(err, &problemErr) {
 		return err
 	}
 	return problem.Wrap(problem.Unavailable, err, "the log cannot be reached now")

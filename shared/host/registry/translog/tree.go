@@ -84,7 +84,7 @@ func (f *frontier) root() ([hashSize]byte, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, f.size, nil) {
 		tail := f.tails[id.Level/tileHeight]
-		hashes = append(hashes, within(tail, id))
+		hashes = append(hashes, hashWithin(tail, id))
 	}
 	return rootOf(f.size, hashes)
 }
@@ -114,7 +114,7 @@ func tileOf(id compact.NodeID) tileID {
 	return tileID{level, id.Index << (id.Level % tileHeight) / tileWidth}
 }
 
-func within(tile []byte, id compact.NodeID) []byte {
+func hashWithin(tile []byte, id compact.NodeID) []byte {
 	span := uint64(1) << (id.Level % tileHeight)
 	first := id.Index * span % tileWidth
 	return fold(tile[first*hashSize : (first+span)*hashSize])

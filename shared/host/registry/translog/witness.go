@@ -31,41 +31,41 @@ type storedWitness struct {
 	Configured bool   `json:"configured,omitempty"`
 }
 
-type Published struct {
+type PublishedCheckpoint struct {
 	Checkpoint
 	Note         []byte
 	Cosignatures int
 }
 
-func published(c Checkpoint, s storedCheckpoint, w storedWitnesses) Published {
+func newPublished(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {
 	b := []byte(s.Note)
-	for _, one := range w.Lines {
-		b = append(b, one.Line...)
+	for _, witness := range w.Lines {
+		b = append(b, witness.Line...)
 	}
-	return Published{c, b, len(w.Lines)}
+	return PublishedCheckpoint{c, b, len(w.Lines)}
 }
 
-func (l *Log) Latest(ctx context.Context) (Published, error) {
+func (l *Log) Latest(ctx context.Context) (PublishedCheckpoint, error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
-		return Published{}, err
+		return PublishedCheckpoint{}, err
 	}
 	return l.At(ctx, h.size)
 }
 
-func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
+func (l *Log) At(ctx context.Context, size uint64) (PublishedCheckpoint, error) {
 	s, c, err := l.checkpoint(ctx, size)
 	if err != nil {
-		return Published{}, err
+		return PublishedCheckpoint{}, err
 	}
 	w, _, err := CosignedDocs.Get(ctx, l.Store, cosignedKey(size)) // zero if there are no cosignatures
-	return published(c, s, w), fault(err)
+	return newPublished(c, s, w), wrapStoreError(err)
 }
 
 func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
 	s, d, err := CheckpointDocs.Get(ctx, l.Store, checkpointKey(size))
 	if err != nil {
-		return s, c, fault(err)
+		return s, c, wrapStoreError(err)
 	}
 	if d.Version == 0 {
 		return s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
@@ -80,54 +80,54 @@ func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, 
 // Cosign adds the cosignatures of a note to the checkpoint of the same size. It accepts vacants
 // that may be witnesses and configured witnesses, and ignores the host's own line. Only the first
 // signature of each witness is stored.
-func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
+func (l *Log) Cosign(ctx context.Context, msg []byte) (PublishedCheckpoint, error) {
 	claimed, n, err := open(msg, l.configured)
 	if err != nil {
-		return Published{}, refused(err)
+		return PublishedCheckpoint{}, cosignRefusal(err)
 	}
 	lines, err := l.witnesses(ctx, claimed, n)
 	if err != nil {
-		return Published{}, err
+		return PublishedCheckpoint{}, err
 	}
 	s, c, err := l.checkpoint(ctx, claimed.Size)
 	if err != nil {
-		return Published{}, err
+		return PublishedCheckpoint{}, err
 	}
 	if c != claimed {
-		return Published{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+		return PublishedCheckpoint{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 	}
-	var p Published
+	var p PublishedCheckpoint
 	err = l.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		w, d, err := CosignedDocs.Get(ctx, tx, cosignedKey(c.Size))
 		if err != nil {
 			return err
 		}
 		changed, err := w.add(lines)
-		p = published(c, s, w)
+		p = newPublished(c, s, w)
 		if err != nil || !changed {
 			return err
 		}
 		CosignedDocs.Put(tx, d, w)
 		return nil
 	})
-	return p, fault(err)
+	return p, wrapStoreError(err)
 }
 
-func refused(err error) error {
+func cosignRefusal(err error) error {
 	var wrong *note.InvalidSignatureError
 	var none *note.UnverifiedNoteError
 	switch {
 	case errors.As(err, &wrong):
 		return problem.New(problem.BadSignature, "the signature of %s does not verify", nameAndHash(wrong.Name, wrong.Hash))
 	case errors.As(err, &none):
-		return unknownWitness()
-	case problem.Of(err).Kind != problem.Internal:
+		return unknownWitnessError()
+	case problem.AsError(err).Kind != problem.Internal:
 		return err
 	}
 	return problem.Wrap(problem.Malformed, err, "the body is not a signed note")
 }
 
-func unknownWitness() error {
+func unknownWitnessError() error {
 	return problem.New(problem.Forbidden, "the note has no cosignature of a witness known here: a vacant that is registered, by the name %s<id>, or one that the host is configured with", witnessPrefix)
 }
 
@@ -147,7 +147,7 @@ func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]stor
 		key := nameAndHash(sig.Name, sig.Hash)
 		_, configured := l.configured[key]
 		if !configured {
-			if err := l.registered(ctx, read); err != nil {
+			if err := l.checkRegistered(ctx, read); err != nil {
 				return nil, err
 			}
 		}
@@ -157,26 +157,26 @@ func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]stor
 		}
 	}
 	if len(lines) == 0 {
-		return nil, unknownWitness()
+		return nil, unknownWitnessError()
 	}
 	return lines, nil
 }
 
-func (l *Log) registered(ctx context.Context, s Signature) error {
+func (l *Log) checkRegistered(ctx context.Context, s Signature) error {
 	if l.Witness == nil || s.Witness.IsZero() {
-		return unknownWitness()
+		return unknownWitnessError()
 	}
 	ok, err := l.Witness(ctx, s.Witness)
 	if err == nil && !ok {
-		err = unknownWitness()
+		err = unknownWitnessError()
 	}
-	return fault(err)
+	return wrapStoreError(err)
 }
 
 // add adds the lines of new witnesses. Vacants share MaxCosignatures places, and configured
 // witnesses are not limited.
 func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
-	have, registered := map[string]bool{}, s.registered()
+	have, registered := map[string]bool{}, s.countRegistered()
 	for _, w := range s.Lines {
 		have[w.Key] = true
 	}
@@ -195,7 +195,7 @@ func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 	return changed, nil
 }
 
-func (s *storedWitnesses) registered() (n int) {
+func (s *storedWitnesses) countRegistered() (n int) {
 	for _, w := range s.Lines {
 		if !w.Configured {
 			n++
@@ -204,7 +204,7 @@ func (s *storedWitnesses) registered() (n int) {
 	return n
 }
 
-func (p Published) Witnesses() []string {
+func (p PublishedCheckpoint) Witnesses() []string {
 	_, signatures, _ := strings.Cut(string(p.Note), "\n\n")
 	var names []string
 	for line := range strings.Lines(signatures) {

@@ -107,7 +107,7 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := l.Cosign(t.Context(), tt.msg); !problem.Is(err, tt.want) {
-				t.Errorf("Cosign() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				t.Errorf("Cosign() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
 	}
@@ -194,11 +194,11 @@ func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
 			w, l := sealedAt(t, 10)
 			msg := w.cosigned(w.latest(l).Checkpoint, w.witness())
 			call := 0
-			lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fate {
+			lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fault {
 				if call++; call == broken {
 					return fate
 				}
-				return storetest.Fine
+				return storetest.NoFault
 			}}
 			_, err := w.log(lossy, 0).Cosign(t.Context(), msg)
 			if err != nil && !problem.Is(err, problem.Unavailable) {

@@ -54,7 +54,7 @@ type server struct {
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
-			yield(nil, remote.WithoutSecret(s.spec.Kind))
+			yield(nil, remote.NoSecretError(s.spec.Kind))
 			return
 		}
 		header := http.Header{}
@@ -136,33 +136,33 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	for _, t := range r.Tools {
 		body.Tools = append(body.Tools, tool{t.Name, t.Description, t.Schema})
 	}
-	if r.Final && len(body.Tools) > 0 {
+	if r.MustAnswer && len(body.Tools) > 0 {
 		body.ToolChoice = &toolChoice{"none"}
 	}
 	return body
 }
 
-func blocksOf(t *substrate.Turn) (all []block) {
+func blocksOf(t *substrate.Turn) (blocks []block) {
 	if t.Text != "" {
-		all = append(all, block{Type: "text", Text: t.Text})
+		blocks = append(blocks, block{Type: "text", Text: t.Text})
 	}
 	for _, f := range t.Files {
-		all = append(all, block{Type: "image", Source: &source{"base64", f.MediaType, f.Data}})
+		blocks = append(blocks, block{Type: "image", Source: &source{"base64", f.MediaType, f.Data}})
 	}
 	for _, c := range t.Calls {
-		all = append(all, block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: remote.Object(c.Arguments)})
+		blocks = append(blocks, block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: remote.ArgumentsObject(c.Arguments)})
 	}
 	for _, r := range t.Results {
-		all = append(all, block{Type: "tool_result", ToolUseID: r.ID, Content: r.Text, IsError: r.Failed})
+		blocks = append(blocks, block{Type: "tool_result", ToolUseID: r.ID, Content: r.Text, IsError: r.Failed})
 	}
-	return all
+	return blocks
 }
 
 // event contains the members of a stream event that exist for every type. Read decodes the other
 // members by type, because unknown types may have any members.
 type event struct {
 	Type  string
-	Usage lax.Of[usage]
+	Usage lax.Value[usage]
 }
 
 // usage is a server's usage report. Absent numbers keep their earlier values.
@@ -184,34 +184,34 @@ type answer struct {
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	var e event
 	if json.Unmarshal(data, &e) != nil {
-		return nil, remote.Unreadable()
+		return nil, remote.UnreadableError()
 	}
 	switch e.Type {
 	case "message_start":
 		// The usage is reported with the next event. If the server fails immediately after
 		// message_start, the request may then be repeated as if the server had not answered.
 		var is struct {
-			Message lax.Of[struct {
-				Usage lax.Of[usage]
+			Message lax.Value[struct {
+				Usage lax.Value[usage]
 				Why   remote.Reason `json:"stop_reason"`
 			}]
 		}
 		_ = json.Unmarshal(data, &is) // accepts every value
 		a.count(&is.Message.Value.Usage.Value)
-		return nil, a.Because(is.Message.Value.Why)
+		return nil, a.SetReason(is.Message.Value.Why)
 	case "content_block_start":
 		var is struct {
 			Block json.RawMessage `json:"content_block"`
 		}
 		if json.Unmarshal(data, &is) != nil {
-			return nil, remote.Unreadable()
+			return nil, remote.UnreadableError()
 		}
 		events, err = a.begin(is.Block)
 		return append(a.tell(false), events...), err
 	case "content_block_delta":
 		var is struct{ Delta json.RawMessage }
 		if json.Unmarshal(data, &is) != nil {
-			return nil, remote.Unreadable()
+			return nil, remote.UnreadableError()
 		}
 		events, err = a.goOn(is.Delta)
 		return append(a.tell(false), events...), err
@@ -224,10 +224,10 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 			}
 		}
 		if json.Unmarshal(data, &is) != nil {
-			return nil, remote.Unreadable()
+			return nil, remote.UnreadableError()
 		}
 		a.count(&e.Usage.Value)
-		return a.tell(true), a.Because(is.Delta.Why)
+		return a.tell(true), a.SetReason(is.Delta.Why)
 	case "message_stop":
 		return nil, io.EOF
 	case "message": // complete answer
@@ -236,23 +236,23 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 			Why     remote.Reason `json:"stop_reason"`
 		}
 		if json.Unmarshal(data, &is) != nil {
-			return nil, remote.Unreadable()
+			return nil, remote.UnreadableError()
 		}
 		for _, block := range is.Content {
-			said, err := a.begin(block)
-			if events = append(events, said...); err != nil {
+			blockEvents, err := a.begin(block)
+			if events = append(events, blockEvents...); err != nil {
 				return events, err
 			}
 		}
 		a.count(&e.Usage.Value)
-		return append(events, a.tell(true)...), a.Because(is.Why)
+		return append(events, a.tell(true)...), a.SetReason(is.Why)
 	}
 	return nil, nil // ping, and events of later versions
 }
 
 func (a *answer) count(u *usage) {
 	for to, n := range map[*int]lax.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
-		n.Keep(to)
+		n.Assign(to)
 		a.counted = a.counted || n.IsGiven()
 	}
 }
@@ -269,20 +269,20 @@ func (a *answer) tell(again bool) []substrate.Event {
 
 // begin parses the start of a block or a complete block.
 func (a *answer) begin(block []byte) ([]substrate.Event, error) {
-	var is lax.Of[struct{ Type string }]
+	var is lax.Value[struct{ Type string }]
 	_ = json.Unmarshal(block, &is) // accepts every value
 	switch is.Value.Type {
 	case "text", "thinking", "":
 		a.BeginText()
-		return a.said(block)
+		return a.parseText(block)
 	case "tool_use":
 		var use struct {
-			ID    lax.Of[string]
+			ID    lax.Value[string]
 			Name  string
 			Input json.RawMessage
 		}
 		if json.Unmarshal(block, &use) != nil {
-			return nil, remote.Unreadable()
+			return nil, remote.UnreadableError()
 		}
 		arguments := remote.Arguments(use.Input)
 		if arguments == "{}" { // the pieces of the arguments may follow
@@ -299,14 +299,14 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 		return nil, nil
 	}
 	var is struct {
-		Type  lax.Of[string]
+		Type  lax.Value[string]
 		Piece json.RawMessage `json:"partial_json"`
 	}
 	_ = json.Unmarshal(delta, &is) // is stays empty if the delta has another form
 	switch is.Type.Value {
 	case "text_delta", "thinking_delta", "":
 		if is.Piece == nil {
-			return a.said(delta)
+			return a.parseText(delta)
 		}
 	case "input_json_delta":
 	default:
@@ -318,16 +318,16 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 	return nil, nil
 }
 
-func (a *answer) said(data []byte) (events []substrate.Event, err error) {
+func (a *answer) parseText(data []byte) (events []substrate.Event, err error) {
 	var is struct {
 		Text     string
-		Thinking lax.Of[string]
+		Thinking lax.Value[string]
 	}
 	if data != nil && json.Unmarshal(data, &is) != nil {
-		return nil, remote.Unreadable()
+		return nil, remote.UnreadableError()
 	}
 	if is.Thinking.Value != "" {
 		events = append(events, substrate.Thought(is.Thinking.Value))
 	}
-	return append(events, a.Say(is.Text)...), nil
+	return append(events, a.AddText(is.Text)...), nil
 }

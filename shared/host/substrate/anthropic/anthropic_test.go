@@ -119,8 +119,8 @@ func TestToolCallsComeInPieces(t *testing.T) {
 	}
 	s := serve(t, begin, open, text("hm"), stop, use(1, "t1"), delta(1, "input_json_delta", "partial_json", `{"for":`), delta(1, "input_json_delta", "partial_json", `"a"}`), stop,
 		use(2, "t2"), stop, ended("tool_use"))
-	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -153,9 +153,9 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 			seen := false
 			for e, err := range serve(t, tt.events...).Infer(t.Context(), substratetest.Question()) {
 				if err != nil && !problem.Is(err, tt.want) {
-					t.Errorf("Infer() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+					t.Errorf("Infer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 				}
-				if _, ok := e.(substrate.Done); ok {
+				if _, ok := e.(substrate.FinishReason); ok {
 					t.Error("it is an answer")
 				}
 				seen = seen || err == nil

@@ -51,27 +51,27 @@ func (l limited) Do(r *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-func Permitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
-	if err := client.Permit(ctx, outbound.Vacant(r.Vacant, r.By), s.Endpoint()); err != nil {
-		return substrate.Unreached(err)
+func CheckPermitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
+	if err := client.Permit(ctx, outbound.VacantActor(r.Vacant, r.Chooser), s.Endpoint()); err != nil {
+		return substrate.ConvertRequestError(err)
 	}
 	return nil
 }
 
-// Failure converts an error of the SDK to an error of a substrate. The operator sees the code and
+// ConvertError converts an error of the SDK to an error of a substrate. The operator sees the code and
 // the message of the answer.
-func Failure(ctx context.Context, err error) error {
+func ConvertError(ctx context.Context, err error) error {
 	var answer *awshttp.ResponseError
 	var api smithy.APIError
 	var large *http.MaxBytesError
 	switch {
 	case ctx.Err() != nil:
-		return substrate.Ended(ctx, "the agent")
+		return substrate.EndedError(ctx, "the agent")
 	case errors.As(err, &large):
 		return problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer is longer than %d bytes", large.Limit)
 	case errors.As(err, &answer) && errors.As(err, &api):
-		said := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
-		cause := substrate.BadStatus(answer.HTTPStatusCode())
+		body := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
+		cause := substrate.StatusError(answer.HTTPStatusCode())
 		switch {
 		case api.ErrorCode() == modelError:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
@@ -80,9 +80,9 @@ func Failure(ctx context.Context, err error) error {
 		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
 		}
-		return substrate.Answered(answer.HTTPStatusCode(), answer.Response.Header, said, cause)
+		return substrate.AnswerError(answer.HTTPStatusCode(), answer.Response.Header, body, cause)
 	case errors.As(err, &api): // error within a stream
-		return substrate.Answered(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
+		return substrate.AnswerError(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
 }

@@ -28,7 +28,7 @@ const arn = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
-func open(t testing.TB, url string, guard outbound.Guard) substrate.Substrate {
+func open(t testing.TB, url string, guard outbound.EndpointGuard) substrate.Substrate {
 	t.Helper()
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "secret"}, nil
@@ -86,8 +86,8 @@ func TestTheEventIsTheQuestion(t *testing.T) {
 	q.ContextID = &thread
 	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "before"}, {Role: substrate.Agent, Text: "said"}}, q.Turns...)
 	q = q.WithID(identity.Sum([]byte("x")))
-	got, err := substrate.Fold(s.Infer(t.Context(), q))
-	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{In: 3, Out: 1}, Why: substrate.Stop}, got); diff != "" || err != nil {
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), q))
+	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{In: 3, Out: 1}, Reason: substrate.Stop}, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
 	want := map[string]any{
@@ -128,10 +128,10 @@ func TestFunctionsThatFail(t *testing.T) {
 			w.WriteHeader(tt.status)
 			_, _ = io.WriteString(w, tt.body)
 		})
-		_, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+		_, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
 		agent := new(call.AgentError)
 		if !problem.Is(err, tt.want) || n != 1 || tt.said != "" && (!errors.As(err, &agent) || !strings.Contains(agent.Body, tt.said)) {
-			t.Errorf("%s: Fold() = %v (%s) with %q after %d requests, want %s after one", tt.what, err, problem.Of(err).Kind, agent.Body, n, tt.want)
+			t.Errorf("%s: Fold() = %v (%s) with %q after %d requests, want %s after one", tt.what, err, problem.AsError(err).Kind, agent.Body, n, tt.want)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestTheGuardIsAskedForTheInvocation(t *testing.T) {
 		asked = url
 		return problem.New(problem.TreeOnly, "not among its tools")
 	})
-	_, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	_, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
 	if want := "https://lambda.us-east-1.amazonaws.com/2015-03-31/functions/" + arn + "/invocations"; !problem.Is(err, problem.SubstrateMisconfigured) || asked != want {
 		t.Errorf("Fold() = %v, asked for %q; want a refusal for %q", err, asked, want)
 	}

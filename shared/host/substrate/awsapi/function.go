@@ -49,19 +49,19 @@ func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[sub
 }
 
 func (f *function) ask(ctx context.Context, r *substrate.Request) ([]substrate.Event, error) {
-	if err := Permitted(ctx, f.client, r, f.spec); err != nil {
+	if err := CheckPermitted(ctx, f.client, r, f.spec); err != nil {
 		return nil, err
 	}
 	reply, err := f.api.Invoke(ctx, &lambda.InvokeInput{FunctionName: &f.spec.Argument, Payload: httpagent.AppendQuestion(ctx, nil, r)})
 	if err != nil {
-		return nil, Failure(ctx, err)
+		return nil, ConvertError(ctx, err)
 	}
 	if reply.FunctionError != nil {
-		return nil, substrate.Answered(http.StatusInternalServerError, nil, reply.Payload, problem.New(problem.SubstrateUnavailable, "the function failed: %s", aws.ToString(reply.FunctionError)))
+		return nil, substrate.AnswerError(http.StatusInternalServerError, nil, reply.Payload, problem.New(problem.SubstrateUnavailable, "the function failed: %s", aws.ToString(reply.FunctionError)))
 	}
 	events, err := httpagent.Parse(reply.Payload)
 	if err != nil {
-		err = substrate.Answered(http.StatusOK, nil, reply.Payload, err)
+		err = substrate.AnswerError(http.StatusOK, nil, reply.Payload, err)
 	}
 	return events, err
 }

@@ -54,14 +54,14 @@ type model struct {
 // example for a model without a grant.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		if err := awsapi.Permitted(ctx, m.client, &r, m.spec); err != nil {
+		if err := awsapi.CheckPermitted(ctx, m.client, &r, m.spec); err != nil {
 			yield(nil, err)
 			return
 		}
 		reply, err := remote.Send(m.omissions, &r, m.spec, m.input, func(in *bedrockruntime.ConverseStreamInput) (*bedrockruntime.ConverseStreamOutput, error) {
 			reply, err := m.api.ConverseStream(ctx, in, ownProtocol)
 			if err != nil {
-				err = remote.NameTool(&r, err.Error(), awsapi.Failure(ctx, err))
+				err = remote.NameTool(&r, err.Error(), awsapi.ConvertError(ctx, err))
 			}
 			return reply, err
 		})
@@ -80,18 +80,18 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				}
 			}
 			if err != nil {
-				remote.GiveEnd(&a, false, err)(yield)
+				remote.YieldEnd(&a, false, err)(yield)
 				return
 			}
 		}
 		err = stream.Err()
 		switch {
 		case err != nil:
-			err = awsapi.Failure(ctx, err)
+			err = awsapi.ConvertError(ctx, err)
 		case ctx.Err() != nil: // the SDK ends the stream without an error
-			err = substrate.Ended(ctx, "the model")
+			err = substrate.EndedError(ctx, "the model")
 		}
-		remote.GiveEnd(&a, false, err)(yield)
+		remote.YieldEnd(&a, false, err)(yield)
 	}
 }
 
@@ -107,7 +107,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 	if r.JSON {
 		system = remote.AskForJSON(system)
 	}
-	if r.Final && len(r.Tools) > 0 {
+	if r.MustAnswer && len(r.Tools) > 0 {
 		system = remote.AskForAnswer(system) // Bedrock has no tool choice "none"
 	}
 	if system != "" {
@@ -150,25 +150,25 @@ func documentOf(raw json.RawMessage) document.Interface {
 	return document.NewLazyDocument(v)
 }
 
-func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
+func blocksOf(t *substrate.Turn) (blocks []types.ContentBlock) {
 	if t.Text != "" {
-		all = append(all, &types.ContentBlockMemberText{Value: t.Text})
+		blocks = append(blocks, &types.ContentBlockMemberText{Value: t.Text})
 	}
 	for _, f := range t.Files {
 		image := types.ImageBlock{Format: types.ImageFormat(strings.TrimPrefix(f.MediaType, "image/")), Source: &types.ImageSourceMemberBytes{Value: f.Data}}
-		all = append(all, &types.ContentBlockMemberImage{Value: image})
+		blocks = append(blocks, &types.ContentBlockMemberImage{Value: image})
 	}
 	for _, c := range t.Calls {
-		all = append(all, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: documentOf(remote.Object(c.Arguments))}})
+		blocks = append(blocks, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: documentOf(remote.ArgumentsObject(c.Arguments))}})
 	}
 	for _, r := range t.Results {
 		block := types.ToolResultBlock{ToolUseId: &r.ID, Content: []types.ToolResultContentBlock{&types.ToolResultContentBlockMemberText{Value: cmp.Or(r.Text, "(no text)")}}}
 		if r.Failed {
 			block.Status = types.ToolResultStatusError
 		}
-		all = append(all, &types.ContentBlockMemberToolResult{Value: block})
+		blocks = append(blocks, &types.ContentBlockMemberToolResult{Value: block})
 	}
-	return all
+	return blocks
 }
 
 // modelAnswer parses an answer.
@@ -193,7 +193,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		a.BeginText() // Bedrock sends no start event for a text
 	case *types.ConverseStreamOutputMemberMessageStop:
-		return nil, a.Because(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
+		return nil, a.SetReason(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
 	case *types.ConverseStreamOutputMemberMetadata:
 		if u := e.Value.Usage; u != nil {
 			n := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }
@@ -207,7 +207,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error) {
 	switch d := d.(type) {
 	case *types.ContentBlockDeltaMemberText:
-		return a.Say(d.Value), nil
+		return a.AddText(d.Value), nil
 	case *types.ContentBlockDeltaMemberReasoningContent:
 		if thought, ok := d.Value.(*types.ReasoningContentBlockDeltaMemberText); ok && thought.Value != "" {
 			return []substrate.Event{substrate.Thought(thought.Value)}, nil

@@ -82,7 +82,7 @@ func config(url string) aws.Config {
 
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
-func open(t testing.TB, cfg aws.Config, guard outbound.Guard) substrate.Substrate {
+func open(t testing.TB, cfg aws.Config, guard outbound.EndpointGuard) substrate.Substrate {
 	t.Helper()
 	s, err := bedrock.Kinds(outbound.New(outbound.Options{Guard: guard}), cfg).Open(substrate.Spec{Kind: substrate.KindBedrock, Argument: model})
 	if err != nil {
@@ -124,7 +124,7 @@ func TestTheEnvironmentGivesNoKey(t *testing.T) {
 		got = r.Header.Get("Authorization")
 		refuse(400, "ValidationException", "no")(w, r)
 	})
-	_, _ = substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	_, _ = substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
 	if !strings.HasPrefix(got, "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/") {
 		t.Errorf("the request is authorized by %q, want the host's credentials", got)
 	}
@@ -211,8 +211,8 @@ func TestOddities(t *testing.T) {
 func TestUsageInAnotherFormDoesNotCostTheAnswer(t *testing.T) {
 	for _, n := range []any{10.5, "ten", []int{1}, true} {
 		s := serve(t, stream(begin, text("x"), stop, event("messageStop", map[string]any{"stopReason": "end_turn"}), event("metadata", map[string]any{"usage": map[string]any{"inputTokens": n}})))
-		got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
-		if err != nil || got.Text != "x" || got.Why != substrate.Stop {
+		got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
+		if err != nil || got.Text != "x" || got.Reason != substrate.Stop {
 			t.Errorf("%v tokens: %+v, %v, want the answer", n, got, err)
 		}
 	}
@@ -228,7 +228,7 @@ func split(stream string) (all []string) {
 }
 
 func TestRequestsAreAsWritten(t *testing.T) {
-	substratetest.Requests(t, stream(begin, text("back"), ended("end_turn")), func(h http.HandlerFunc) substrate.Substrate { return serve(t, h) })
+	substratetest.TestRequests(t, stream(begin, text("back"), ended("end_turn")), func(h http.HandlerFunc) substrate.Substrate { return serve(t, h) })
 }
 
 func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
@@ -249,8 +249,8 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 
 func TestToolCallsComeInPieces(t *testing.T) {
 	s := serve(t, stream(begin, text("hm"), stop, use(1, "t1"), input(1, `{"for":`), input(1, `"a"}`), stop, use(2, "t2"), stop, ended("tool_use")))
-	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -294,9 +294,9 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		{"50 MB", stream(begin, delta(0, map[string]any{"text": strings.Repeat("x", 15<<20)}), strings.Repeat("x", 35<<20)), problem.SubstrateTooLarge, false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			_, err := substrate.Fold(serve(t, tt.answer).Infer(t.Context(), substratetest.Question()))
+			_, err := substrate.ReadAnswer(serve(t, tt.answer).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			if first := strings.Contains(tt.what, " that the account never") || strings.Contains(tt.what, "use case"); first != strings.Contains(err.Error(), "console of Bedrock") {
 				t.Errorf("Fold() = %v; names the console: %t, want %t", err, !first, first)
@@ -317,7 +317,7 @@ func TestTheGuardIsAskedForTheEndpoint(t *testing.T) {
 		asked = url
 		return problem.New(problem.TreeOnly, "not among its tools")
 	})
-	_, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	_, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
 	const want = "https://bedrock-runtime.amazonaws.com/model/" + model + "/converse-stream"
 	if !problem.Is(err, problem.SubstrateMisconfigured) || asked != want || reached {
 		t.Errorf("Fold() = %v; the guard was asked for %q, reached %v; want a refusal for %q", err, asked, reached, want)
@@ -332,7 +332,7 @@ func TestWithoutCredentialsNothingIsSent(t *testing.T) {
 	cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{}, errors.New("none")
 	})
-	_, err := substrate.Fold(open(t, cfg, anybody).Infer(t.Context(), substratetest.Question()))
+	_, err := substrate.ReadAnswer(open(t, cfg, anybody).Infer(t.Context(), substratetest.Question()))
 	if !problem.Is(err, problem.SubstrateUnavailable) || reached {
 		t.Errorf("Fold() = %v, reached %v; want it unavailable", err, reached)
 	}
@@ -345,7 +345,7 @@ func TestARequestIsSentOnce(t *testing.T) {
 			n++
 			refuse(status, "X", "x")(w, r)
 		})
-		if _, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question())); err == nil || n != 1 {
+		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question())); err == nil || n != 1 {
 			t.Errorf("status %d: Fold() = %v after %d requests, want a failure after one", status, err, n)
 		}
 	}
@@ -376,13 +376,13 @@ func FuzzStream(f *testing.F) {
 		body = in
 		ends := 0
 		for e, err := range s.Infer(t.Context(), substratetest.Question()) {
-			if _, last := e.(substrate.Done); last || err != nil {
+			if _, last := e.(substrate.FinishReason); last || err != nil {
 				ends++
 			} else if ends > 0 || e == nil {
 				t.Fatalf("event %v after the end", e)
 			}
-			if err != nil && !problem.Of(err).Kind.IsFailure() {
-				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			if err != nil && !problem.AsError(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.AsError(err).Kind)
 			}
 		}
 		if ends != 1 {

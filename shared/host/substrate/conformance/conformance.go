@@ -119,14 +119,14 @@ func behaviourOf(m *task.Message) behaviour {
 	if m == nil {
 		return behaviour{}
 	}
-	said := ""
+	prompt := ""
 	for _, p := range m.Parts {
 		if p.Kind == task.Text {
-			said = p.Text
+			prompt = p.Text
 			break
 		}
 	}
-	for _, s := range []string{m.ID, said} {
+	for _, s := range []string{m.ID, prompt} {
 		var best behaviour
 		for _, b := range behaviours {
 			if strings.HasPrefix(s, b.prefix) && len(b.prefix) > len(best.prefix) {
@@ -145,7 +145,7 @@ type agent struct{ parks bool }
 // behaviourOf returns the behaviour for the current message. A message without a prefix completes
 // its task. A conversation with several turns continues until the message contains "done". The kit
 // of 0.3 expects all other tasks to continue.
-func (a agent) behaviourOf(ctx context.Context, said string) behaviour {
+func (a agent) behaviourOf(ctx context.Context, prompt string) behaviour {
 	m := task.MessageOf(ctx)
 	b := behaviourOf(m)
 	if b.prefix == "" && m != nil && m.Task != "" {
@@ -154,7 +154,7 @@ func (a agent) behaviourOf(ctx context.Context, said string) behaviour {
 		}
 	}
 	switch {
-	case b.prefix == multiTurn && m.Task != "" && !a.parks && strings.Contains(strings.ToLower(said), "done"):
+	case b.prefix == multiTurn && m.Task != "" && !a.parks && strings.Contains(strings.ToLower(prompt), "done"):
 		return behaviour{says: "done"}
 	case b.prefix != "":
 		return b

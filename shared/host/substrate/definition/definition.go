@@ -240,28 +240,28 @@ func IsPath(text string) bool {
 	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
-func oneOf[T ~string](field string, word T, known ...T) error {
-	if word == "" || slices.Contains(known, word) {
+func oneOf[T ~string](field string, word T, choices ...T) error {
+	if word == "" || slices.Contains(choices, word) {
 		return nil
 	}
-	names := make([]string, len(known))
-	for i, k := range known {
+	names := make([]string, len(choices))
+	for i, k := range choices {
 		names[i] = string(k)
 	}
 	return problem.Invalid(field, "one of "+strings.Join(names, ", "), clip(string(word)))
 }
 
 func (a *Agent) checkMoney(spec substrate.Spec) error {
-	for _, one := range []struct {
+	for _, budget := range []struct {
 		field string
 		is    *money.Amount
 	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
 		switch {
-		case one.is == nil:
-		case *one.is < 0 || *one.is > models.MaxBudget:
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
-		case !a.Costs(""):
-			return problem.Invalid(one.field, "none, because "+spec.Kind+" is free", one.is.String())
+		case budget.is == nil:
+		case *budget.is < 0 || *budget.is > models.MaxBudget:
+			return problem.Invalid(budget.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*budget.is), 10))
+		case !a.HasCost(""):
+			return problem.Invalid(budget.field, "none, because "+spec.Kind+" is free", budget.is.String())
 		}
 	}
 	if a.Price != nil {
@@ -269,14 +269,14 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 			return problem.Invalid("price", "none, because "+spec.Kind+" is not a model", a.Price.String())
 		}
 		if err := a.Price.Check(); err != nil {
-			return problem.Within(problem.Malformed, "price", err)
+			return problem.WithPlace(problem.Malformed, "price", err)
 		}
 	}
 	return nil
 }
 
-// Choose sets the model of an agent with a tier to the model of that tier in t.
-func (a *Agent) Choose(t *models.Table) error {
+// ResolveTier sets the model of an agent with a tier to the model of that tier in t.
+func (a *Agent) ResolveTier(t *models.Table) error {
 	if a.Tier == "" {
 		return nil
 	}
@@ -374,7 +374,7 @@ func (a *Agent) checkInput(spec substrate.Spec) error {
 			return problem.Invalid(field, "text, because "+spec.Kind+" reads only text", clip(media))
 		case !mediaType.MatchString(media):
 			return problem.Invalid(field, "a media type in lower case without parameters, such as image/png", clip(media))
-		case !spec.Reads(media):
+		case !spec.AcceptsMedia(media):
 			return problem.Invalid(field, "what "+spec.Kind+" can read: "+can, clip(media))
 		}
 	}
@@ -392,14 +392,14 @@ func (a *Agent) allows(s substrate.Spec) bool {
 func (a *Agent) checkServers() error {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	for i, s := range a.MCPServers {
-		at := fmt.Sprintf("mcp_servers[%d].", i)
+		prefix := fmt.Sprintf("mcp_servers[%d].", i)
 		twice := slices.ContainsFunc(a.MCPServers[:i], func(other Server) bool { return other.Name == s.Name })
 		if s.Name == "" || len(s.Name) > maxServerName || strings.Trim(s.Name, letters) != "" || twice {
-			return problem.Invalid(at+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), clip(s.Name))
+			return problem.Invalid(prefix+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), clip(s.Name))
 		}
 		if err := substrate.CheckURL(s.URL); err != nil {
-			e := *problem.Of(err)
-			e.Field = at + "url"
+			e := *problem.AsError(err)
+			e.Field = prefix + "url"
 			return &e
 		}
 	}
@@ -409,11 +409,11 @@ func (a *Agent) checkServers() error {
 func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
 
 func (a *Agent) Endpoints() []string {
-	all := a.SecretEndpoints()
+	urls := a.SecretEndpoints()
 	for _, s := range a.MCPServers {
-		all = append(all, s.URL)
+		urls = append(urls, s.URL)
 	}
-	return all
+	return urls
 }
 
 // Secrets is the kind of secret that agents use.
@@ -423,15 +423,15 @@ var Secrets = secrets.Kind{Name: "secret", Word: "secret", Host: substrate.Provi
 var SecretDocs = Secrets.Docs()
 
 // SecretEndpoints returns the URLs to which the agent sends its secret.
-func (a *Agent) SecretEndpoints() (all []string) {
+func (a *Agent) SecretEndpoints() (urls []string) {
 	spec, err := a.Spec()
 	if err == nil && spec.Endpoint() != "" {
-		all = append(all, spec.Endpoint())
+		urls = append(urls, spec.Endpoint())
 	}
 	if other, ok := a.Fallback(); ok && other.Endpoint() != spec.Endpoint() {
-		all = append(all, other.Endpoint())
+		urls = append(urls, other.Endpoint())
 	}
-	return all
+	return urls
 }
 
 // SecretName returns Secret. If it is not set and the provider requires a secret, SecretName
@@ -486,15 +486,15 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 		}
 	}
 	wanted, may := needs(s.Kind)
-	for _, one := range []struct {
+	for _, setting := range []struct {
 		field, value string
 		wanted, may  bool
 	}{{"base_url", a.BaseURL, wanted.url, may.url}, {"model", model, wanted.model, may.model}} {
 		switch {
-		case one.wanted && one.value == "":
-			return s, problem.Invalid(one.field, "one for the provider "+clip(s.Kind), "none")
-		case !one.wanted && !one.may && one.value != "":
-			return s, problem.Invalid(one.field, "none for the provider "+clip(s.Kind), clip(one.value))
+		case setting.wanted && setting.value == "":
+			return s, problem.Invalid(setting.field, "one for the provider "+clip(s.Kind), "none")
+		case !setting.wanted && !setting.may && setting.value != "":
+			return s, problem.Invalid(setting.field, "none for the provider "+clip(s.Kind), clip(setting.value))
 		}
 	}
 	switch {
@@ -531,9 +531,9 @@ func needs(kind string) (wanted, may parts) {
 	return parts{}, parts{}
 }
 
-// Of returns the agent with a substrate and defaults. If no agent can have the substrate, for
+// DefaultAgent returns the agent with a substrate and defaults. If no agent can have the substrate, for
 // example a plan's, ok is false.
-func Of(s substrate.Spec) (a Agent, ok bool) {
+func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
 	case isModel && s.Argument == model: // at its provider's own server
@@ -561,11 +561,11 @@ func (a *Agent) Blob() []byte {
 
 func (a *Agent) Hash() identity.Hash { return identity.Sum(a.Blob()) }
 
-func (a *Agent) Turns() int {
+func (a *Agent) TurnLimit() int {
 	return cmp.Or(a.MaxTurns, DefaultMaxTurns)
 }
 
-func (a *Agent) Time() time.Duration { return time.Duration(a.Timeout) * time.Second }
+func (a *Agent) TimeLimit() time.Duration { return time.Duration(a.Timeout) * time.Second }
 
 // Origins of a Setting.
 const (
@@ -583,13 +583,13 @@ type Setting struct {
 // Settings returns the effective settings in a vacant of a tenant, without description and system.
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
-	var all []Setting
+	var settings []Setting
 	add := func(name, value, missing string, set bool) {
 		s := Setting{name, value, Set}
 		if !set {
 			s.Value, s.Origin = missing, Default
 		}
-		all = append(all, s)
+		settings = append(settings, s)
 	}
 	add("provider", a.Provider, spec.Kind, a.Provider != "")
 	if a.BaseURL != "" {
@@ -598,17 +598,17 @@ func (a *Agent) Settings(tenant string) []Setting {
 	if spec.IsModel() {
 		add("model", a.Model, "none", a.Model != "")
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
-		most := "the server's"
-		if a.Costs(tenant) {
-			most = strconv.Itoa(PaidTokens)
+		tokenLimit := "the server's"
+		if a.HasCost(tenant) {
+			tokenLimit = strconv.Itoa(PaidTokens)
 		}
-		add("max_tokens", strconv.Itoa(a.MaxTokens), most, a.MaxTokens > 0)
+		add("max_tokens", strconv.Itoa(a.MaxTokens), tokenLimit, a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
 		if len(a.Omit) > 0 {
 			add("omit", strings.Join(a.Omit, ", "), "", true)
 		}
 	}
-	if a.Costs(tenant) {
+	if a.HasCost(tenant) {
 		shown := func(m *money.Amount) string {
 			if m == nil {
 				return ""
@@ -667,7 +667,7 @@ func (a *Agent) Settings(tenant string) []Setting {
 		}
 	}
 	add("mcp_servers", strings.Join(names, ", "), "none", len(names) > 0)
-	return all
+	return settings
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -95,7 +95,7 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","system":"` + strings.Repeat("<", definition.MaxBlob-100) + `"}`, "agent", problem.TooLarge},
 	} {
 		_, err := definition.Parse([]byte(tt.in))
-		if p := problem.Of(err); err == nil || p.Kind != tt.kind || tt.field != "" && p.Field != tt.field {
+		if p := problem.AsError(err); err == nil || p.Kind != tt.kind || tt.field != "" && p.Field != tt.field {
 			t.Errorf("Parse(%.80s) = %v, want %s of %q", tt.in, err, tt.kind, tt.field)
 		}
 	}
@@ -134,19 +134,19 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 		if got != want || err != nil {
 			t.Errorf("%s: substrates %q, %v; want %q", in, got, err, want)
 		}
-		if of, ok := definition.Of(spec); !ok {
+		if of, ok := definition.DefaultAgent(spec); !ok {
 			t.Errorf("Of(%s) is none", spec)
 		} else if back, err := of.Spec(); err != nil || back != spec {
 			t.Errorf("Of(%s) is of %s, %v", spec, back, err)
 		}
 	}
-	if a, ok := definition.Of(substrate.Spec{Kind: "openai", Argument: "http://x.example"}); ok {
+	if a, ok := definition.DefaultAgent(substrate.Spec{Kind: "openai", Argument: "http://x.example"}); ok {
 		t.Errorf("Of(a server without a model) = %+v", a)
 	}
 }
 
 func TestATiersModelIsChosenByATable(t *testing.T) {
-	known := models.Known()
+	known := models.BuiltinTable()
 	for in, want := range map[string]string{
 		`{"provider":"anthropic","tier":"HIGH","max_tokens":5}`: `{"provider":"anthropic","model":"claude-opus-4-6","max_tokens":5}`,
 		`{"provider":"mistral","tier":"LOW"}`:                   `{"provider":"mistral","model":"mistral-small-latest"}`,
@@ -156,7 +156,7 @@ func TestATiersModelIsChosenByATable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Choose(&known); err != nil || string(a.Blob()) != want {
+		if err := a.ResolveTier(&known); err != nil || string(a.Blob()) != want {
 			t.Errorf("Choose(%s) = %s, %v; want %s", in, a.Blob(), err, want)
 		}
 	}
@@ -164,7 +164,7 @@ func TestATiersModelIsChosenByATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Choose(&models.Table{}); problem.Of(err).Field != "tier" {
+	if err := a.ResolveTier(&models.Table{}); problem.AsError(err).Field != "tier" {
 		t.Errorf("Choose() from an empty table = %v, want it refused", err)
 	}
 }
@@ -230,7 +230,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		a, err := definition.Parse(in)
 		if err != nil {
-			if k := problem.Of(err).Kind; k != problem.Malformed && k != problem.NotJSON && k != problem.TooLarge {
+			if k := problem.AsError(err).Kind; k != problem.Malformed && k != problem.NotJSON && k != problem.TooLarge {
 				t.Errorf("Parse(%q) = %v of kind %s", in, err, k)
 			}
 			return

@@ -6,9 +6,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Costs reports whether the agent's turns are counted in budgets if its vacant belongs to tenant.
+// HasCost reports whether the agent's turns are counted in budgets if its vacant belongs to tenant.
 // An empty tenant means the operator.
-func (a *Agent) Costs(tenant string) bool {
+func (a *Agent) HasCost(tenant string) bool {
 	return a.UsesTable(tenant) || a.Price != nil && !a.Price.IsFree()
 }
 

@@ -60,7 +60,7 @@ func TestWhatTheOperatorPaysIsPricedByTheTableInTheVacantsOfTenants(t *testing.T
 							if byTable {
 								want = models.Price{In: max(want.In, in), Out: max(want.Out, out), Cached: max(want.Cached, cached)}
 							}
-							if got := a.Costs(tenant); got != (want != models.Price{}) {
+							if got := a.HasCost(tenant); got != (want != models.Price{}) {
 								t.Errorf("Costs() = %v for %s", got, want)
 							}
 							got, other, err := a.Prices(tenant, &table)
@@ -70,7 +70,7 @@ func TestWhatTheOperatorPaysIsPricedByTheTableInTheVacantsOfTenants(t *testing.T
 								if tenant == "" {
 									field = "price"
 								}
-								e := problem.Of(err)
+								e := problem.AsError(err)
 								if !problem.Is(err, problem.Malformed) || e.Field != field || !strings.Contains(e.Text(), "amazon.other-v1:0") || !strings.Contains(e.Text(), "vacancy models set FILE") {
 									t.Errorf("Prices() = %v, want the model that has no price in the field %s", err, field)
 								}

@@ -46,7 +46,7 @@ type server struct {
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
-			yield(nil, remote.WithoutSecret(s.spec.Kind))
+			yield(nil, remote.NoSecretError(s.spec.Kind))
 			return
 		}
 		header := http.Header{}
@@ -157,12 +157,12 @@ func (s *server) bodyOf(r *substrate.Request) any {
 		calls = t.Calls
 	}
 	if len(r.Tools) > 0 {
-		var all tools
+		var toolSet tools
 		for _, t := range r.Tools {
-			all.FunctionDeclarations = append(all.FunctionDeclarations, function{t.Name, t.Description, t.Schema})
+			toolSet.FunctionDeclarations = append(toolSet.FunctionDeclarations, function{t.Name, t.Description, t.Schema})
 		}
-		body.Tools = []tools{all}
-		if r.Final {
+		body.Tools = []tools{toolSet}
+		if r.MustAnswer {
 			body.ToolConfig = new(toolConfig)
 			body.ToolConfig.FunctionCallingConfig.Mode = "NONE"
 		}
@@ -181,35 +181,35 @@ func thinking(model string, e substrate.Effort) *thinkingConfig {
 	return &thinkingConfig{Level: strings.ToUpper(string(e))}
 }
 
-func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
+func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 	if t.Text != "" {
-		all = append(all, part{Text: t.Text})
+		parts = append(parts, part{Text: t.Text})
 	}
 	for _, f := range t.Files {
-		all = append(all, part{InlineData: &inlineData{f.MediaType, f.Data}})
+		parts = append(parts, part{InlineData: &inlineData{f.MediaType, f.Data}})
 	}
 	for _, c := range t.Calls {
-		all = append(all, part{FunctionCall: &functionCall{c.ID, c.Name, remote.Object(c.Arguments)}, ThoughtSignature: c.Opaque})
+		parts = append(parts, part{FunctionCall: &functionCall{c.ID, c.Name, remote.ArgumentsObject(c.Arguments)}, ThoughtSignature: c.Opaque})
 	}
 	for i, r := range t.Results { // results are in the order of the calls
 		key := "output"
 		if r.Failed {
 			key = "error"
 		}
-		all = append(all, part{FunctionResponse: &functionResponse{r.ID, calls[i].Name, map[string]string{key: r.Text}}})
+		parts = append(parts, part{FunctionResponse: &functionResponse{r.ID, calls[i].Name, map[string]string{key: r.Text}}})
 	}
-	return all
+	return parts
 }
 
 // chunk contains the used members of a piece of a stream.
 type chunk struct {
 	Candidates []struct {
-		Index        lax.Of[int]
+		Index        lax.Value[int]
 		Content      struct{ Parts []said }
 		FinishReason remote.Reason
 	}
-	PromptFeedback lax.Of[struct{ BlockReason string }]
-	UsageMetadata  lax.Of[struct {
+	PromptFeedback lax.Value[struct{ BlockReason string }]
+	UsageMetadata  lax.Value[struct {
 		PromptTokenCount        lax.Count
 		ToolUsePromptTokenCount lax.Count
 		CandidatesTokenCount    lax.Count
@@ -221,13 +221,13 @@ type chunk struct {
 // said is a part of an answer.
 type said struct {
 	Text         string
-	Thought      lax.Of[bool]
+	Thought      lax.Value[bool]
 	FunctionCall *struct {
-		ID   lax.Of[string]
+		ID   lax.Value[string]
 		Name string
 		Args json.RawMessage
 	}
-	ThoughtSignature lax.Of[string]
+	ThoughtSignature lax.Value[string]
 }
 
 // answer parses an answer.
@@ -236,32 +236,32 @@ type answer struct{ remote.Ending }
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
-		return nil, remote.Unreadable()
+		return nil, remote.UnreadableError()
 	}
 	if why := c.PromptFeedback.Value.BlockReason; why != "" {
-		return nil, remote.Refused("its provider's rules blocked the question: " + why)
+		return nil, remote.RefusalError("its provider's rules blocked the question: " + why)
 	}
-	for _, one := range c.Candidates {
-		if one.Index.Value != 0 {
+	for _, candidate := range c.Candidates {
+		if candidate.Index.Value != 0 {
 			continue // only one answer was requested
 		}
-		for _, p := range one.Content.Parts {
+		for _, p := range candidate.Content.Parts {
 			switch {
 			case p.FunctionCall != nil:
 				call := substrate.ToolCall{
 					ID:   cmp.Or(p.FunctionCall.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))),
 					Name: p.FunctionCall.Name, Arguments: remote.Arguments(p.FunctionCall.Args), Opaque: p.ThoughtSignature.Value,
 				}
-				if err := a.Begin(call); err != nil {
+				if err := a.AddCall(call); err != nil {
 					return events, err
 				}
 			case p.Text != "" && p.Thought.Value:
 				events = append(events, substrate.Thought(p.Text))
 			default:
-				events = append(events, a.Say(p.Text)...)
+				events = append(events, a.AddText(p.Text)...)
 			}
 		}
-		if err := a.Because(one.FinishReason); err != nil {
+		if err := a.SetReason(candidate.FinishReason); err != nil {
 			return events, err
 		}
 	}

@@ -103,8 +103,8 @@ func TestToolCalls(t *testing.T) {
 	first := call("f1", "a")
 	first["thoughtSignature"] = "c2ln"
 	s := serve(t, chunk("", map[string]any{"text": "hm"}, first, call("", "b")), chunk("STOP"))
-	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
 		Calls: []substrate.ToolCall{{ID: "f1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "c2ln"}, {ID: "call_1", Name: "look", Arguments: `{"for":"b"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -138,8 +138,8 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"no end", []string{text("x")}, problem.SubstrateUnavailable},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			if _, err := substrate.Fold(serve(t, tt.events...).Infer(t.Context(), substratetest.Question())); !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+			if _, err := substrate.ReadAnswer(serve(t, tt.events...).Infer(t.Context(), substratetest.Question())); !problem.Is(err, tt.want) {
+				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestAModelWithoutJSONMode(t *testing.T) {
 	})
 	r := substratetest.Question()
 	r.JSON = true
-	got, err := substrate.Fold(s.Infer(t.Context(), r))
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 	if err != nil || got.Text != "{}" || len(bodies) != 2 || !strings.Contains(bodies[1], "only one JSON document") {
 		t.Errorf("Fold() = %q, %v, after %q", got.Text, err, bodies)
 	}

@@ -53,9 +53,9 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 // signatureHeader contains the signature of a request to an agent with a secret.
 const signatureHeader = "Vacancy-Signature"
 
-func signature(s substrate.Secret, at time.Time, body []byte) string {
+func signature(s substrate.Secret, now time.Time, body []byte) string {
 	// The signature is "t=SECONDS,v1=HEX" with the HMAC-SHA256 of "SECONDS.BODY".
-	t := strconv.FormatInt(at.Unix(), 10)
+	t := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.Reveal()))
 	mac.Write([]byte(t + "."))
 	mac.Write(body)
@@ -73,30 +73,30 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		Ask(ctx, s.client.As(outbound.Vacant(q.Vacant, q.By)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
+		Ask(ctx, s.client.As(outbound.VacantActor(q.Vacant, q.Chooser)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
 	}
 }
 
 // Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer like Infer. The secret
 // signs the request.
-func Ask(ctx context.Context, client outbound.Acting, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
+func Ask(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
+		reply, err := substrate.RetryRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
 		if err != nil {
-			yield(nil, unreached(err))
+			yield(nil, requestError(err))
 			return
 		}
 		defer reply.Body.Close()
-		body := &substrate.Beginning{Reader: reply.Body}
+		body := &substrate.HeadReader{Reader: reply.Body}
 		size := 0
 		for e, err := range read(reply, body) {
 			if text, ok := e.(substrate.Text); ok {
 				if size += len(text); size > substrate.MaxText {
-					e, err = nil, substrate.TooLarge(size)
+					e, err = nil, substrate.TooLargeError(size)
 				}
 			}
 			if err != nil {
-				err = substrate.Answered(reply.StatusCode, reply.Header, secret.Hide(body.Said), err)
+				err = substrate.AnswerError(reply.StatusCode, reply.Header, secret.Hide(body.Head), err)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -105,7 +105,7 @@ func Ask(ctx context.Context, client outbound.Acting, url string, secret substra
 	}
 }
 
-func post(ctx context.Context, client outbound.Acting, url string, secret substrate.Secret, body []byte) (*http.Response, error) {
+func post(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -118,12 +118,12 @@ func post(ctx context.Context, client outbound.Acting, url string, secret substr
 	return client.HTTPClient().Do(r)
 }
 
-func unreached(err error) error {
-	var known *problem.Error
-	if errors.As(err, &known) {
-		err = known
+func requestError(err error) error {
+	var problemErr *problem.Error
+	if errors.As(err, &problemErr) {
+		err = problemErr
 	}
-	return substrate.Unreached(err)
+	return substrate.ConvertRequestError(err)
 }
 
 func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error] {
@@ -139,21 +139,21 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 			stream(body)(yield)
 			return
 		}
-		all, err := io.ReadAll(body)
+		content, err := io.ReadAll(body)
 		if err != nil {
-			yield(nil, unreached(err))
+			yield(nil, requestError(err))
 			return
 		}
 		var events []substrate.Event
-		switch isObject := bytes.HasPrefix(bytes.TrimSpace(canon.TrimMark(all)), []byte("{")); {
+		switch isObject := bytes.HasPrefix(bytes.TrimSpace(canon.TrimByteOrderMark(content)), []byte("{")); {
 		case media == "" && !isObject:
 			err = wrongMedia(media)
 		case media == "application/json", media == "":
-			events, err = object(all)
-		case utf8.Valid(all):
-			events = append(whole(string(canon.TrimMark(all))), substrate.Stop)
+			events, err = object(content)
+		case utf8.Valid(content):
+			events = append(textEvents(string(canon.TrimByteOrderMark(content))), substrate.Stop)
 		default:
-			err = failed("body", "UTF-8", "other bytes")
+			err = misconfiguredError("body", "UTF-8", "other bytes")
 		}
 		for _, e := range events {
 			if !yield(e, nil) {
@@ -173,7 +173,7 @@ func Parse(body []byte) ([]substrate.Event, error) {
 	}
 	for _, e := range events {
 		if text, ok := e.(substrate.Text); ok && len(text) > substrate.MaxText {
-			return nil, substrate.TooLarge(len(text))
+			return nil, substrate.TooLargeError(len(text))
 		}
 	}
 	return events, nil
@@ -184,9 +184,9 @@ func object(body []byte) ([]substrate.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := append(whole(text), end...)
+	events := append(textEvents(text), end...)
 	if asks {
-		events = append([]substrate.Event{substrate.Asks{}}, events...)
+		events = append([]substrate.Event{substrate.Question{}}, events...)
 	}
 	return events, nil
 }
@@ -230,8 +230,8 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 			}
 			b = append(b, `{"role":"`...)
 			b = append(append(b, t.Role...), '"')
-			if t.Claimed != "" {
-				b = canon.AppendString(append(b, `,"claimed":`...), t.Claimed)
+			if t.ClaimedRole != "" {
+				b = canon.AppendString(append(b, `,"claimed":`...), t.ClaimedRole)
 			}
 			b = append(b, `,"text":`...)
 			b = append(canon.AppendString(b, t.Text), '}')
@@ -266,7 +266,7 @@ func appendFile(b []byte, f *substrate.File) []byte {
 // it returns "", because the body may be an object.
 func mediaOf(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
-		return "", substrate.BadStatus(reply.StatusCode)
+		return "", substrate.StatusError(reply.StatusCode)
 	}
 	header := reply.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)
@@ -283,10 +283,10 @@ func mediaOf(reply *http.Response) (string, error) {
 }
 
 func wrongMedia(header string) error {
-	return failed("Content-Type", "application/json, text/plain or text/event-stream in UTF-8", fmt.Sprintf("%.80q", header))
+	return misconfiguredError("Content-Type", "application/json, text/plain or text/event-stream in UTF-8", fmt.Sprintf("%.80q", header))
 }
 
-func whole(text string) []substrate.Event {
+func textEvents(text string) []substrate.Event {
 	if text == "" {
 		return nil
 	}
@@ -302,7 +302,7 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 			case errors.Is(err, sse.ErrTooLong):
 				err = problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer: %v", err)
 			case err != nil:
-				err = unreached(err)
+				err = requestError(err)
 			}
 			var event substrate.Event
 			switch {
@@ -314,7 +314,7 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 					if e.Name == "thought" {
 						event = substrate.Thought(text)
 					}
-					if e.Name == "ask" && !yield(substrate.Asks{}, nil) {
+					if e.Name == "ask" && !yield(substrate.Question{}, nil) {
 						return
 					}
 				}
@@ -342,7 +342,7 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 // usage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens are
 // both missing, ok is false.
 func usage(data []byte) (u substrate.Usage, ok bool) {
-	var is lax.Of[struct {
+	var is lax.Value[struct {
 		In     lax.Count `json:"input_tokens"`
 		Out    lax.Count `json:"output_tokens"`
 		Cached lax.Count `json:"cached_tokens"`
@@ -357,7 +357,7 @@ func usage(data []byte) (u substrate.Usage, ok bool) {
 func parse(body []byte) (text string, asks bool, end []substrate.Event, err error) {
 	limits := canon.AnswerLimits()
 	limits.Lenient = true
-	d := canon.NewDecoder(canon.TrimMark(body), limits)
+	d := canon.NewDecoder(canon.TrimByteOrderMark(body), limits)
 	found := false
 	err = d.Document(func(key string) (err error) {
 		switch key {
@@ -366,11 +366,11 @@ func parse(body []byte) (text string, asks bool, end []substrate.Event, err erro
 			text, err = d.String()
 			return err
 		case "state":
-			raw, err := d.Span()
+			raw, err := d.SkipRaw()
 			asks = string(raw) == `"input-required"`
 			return err
 		case "usage":
-			raw, err := d.Span()
+			raw, err := d.SkipRaw()
 			if u, ok := usage(raw); ok {
 				end = append(end, u)
 			}
@@ -379,14 +379,14 @@ func parse(body []byte) (text string, asks bool, end []substrate.Event, err erro
 		return d.Skip()
 	})
 	if err == nil && !found {
-		return "", false, nil, failed("text", "a string", "nothing")
+		return "", false, nil, misconfiguredError("text", "a string", "nothing")
 	}
 	if err != nil {
-		return "", false, nil, problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
+		return "", false, nil, problem.WithPlace(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
 	return text, asks, append(end, substrate.Stop), nil
 }
 
-func failed(what, want, got string) error {
+func misconfiguredError(what, want, got string) error {
 	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the agent: " + what, Want: want, Got: got}
 }

@@ -31,7 +31,7 @@ import (
 
 // answer asks a substrate a question.
 func answer(ctx context.Context, s substrate.Substrate) (string, error) {
-	a, err := substrate.Fold(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
+	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
 	return a.Text, err
 }
 
@@ -115,7 +115,7 @@ func TestWithASecretTheRequestIsSigned(t *testing.T) {
 	})
 	q := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
 	q.Secret = substrate.NewSecret(secret)
-	_, err := substrate.Fold(s.Infer(t.Context(), q))
+	_, err := substrate.ReadAnswer(s.Infer(t.Context(), q))
 	var said *call.AgentError
 	if !errors.As(err, &said) || said.Status != http.StatusInternalServerError || strings.Contains(fmt.Sprintf("%v %+v", err, said), secret) {
 		t.Errorf("Infer() = %v, %+v; want what it answered without the secret", err, said)
@@ -211,7 +211,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return
 			}
-			if !problem.Is(err, c.fails) || !strings.Contains(problem.Of(err).Text(), c.want) {
+			if !problem.Is(err, c.fails) || !strings.Contains(problem.AsError(err).Text(), c.want) {
 				t.Errorf("Answer() = %v, want %v that says %q", err, c.fails, c.want)
 			}
 			var agent *call.AgentError
@@ -248,7 +248,7 @@ func TestAnAgentThatIsStartingAgainLosesNoCall(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		io.WriteString(w, "back")
 	}
-	substratetest.StartingAgain(t, agent, func(url string) (substrate.Substrate, error) {
+	substratetest.TestRestart(t, agent, func(url string) (substrate.Substrate, error) {
 		return httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(url)
 	})
 }
@@ -269,7 +269,7 @@ func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
 func TestTheURLIsCheckedWhenTheSubstrateIsMade(t *testing.T) {
 	for _, url := range []string{"", "example.com", "ftp://example.com", "http://u:p@example.com/", "/path",
 		"https://\uff4dodel.example/a", "https://model\u3002example/a", "https://b\u00fccher.example/a"} {
-		if _, err := httpagent.New(outbound.New(outbound.Options{}))(url); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "substrate" {
+		if _, err := httpagent.New(outbound.New(outbound.Options{}))(url); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "substrate" {
 			t.Errorf("New(%q) = %v, want a refusal that names the substrate", url, err)
 		}
 	}
@@ -423,7 +423,7 @@ func TestAnAgentIsToldTheHistory(t *testing.T) {
 	})
 	q := substratetest.Question()
 	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "a\"b"}, {Role: substrate.Agent, Text: "c"}}, q.Turns...)
-	if _, err := substrate.Fold(s.Infer(t.Context(), q)); err != nil {
+	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), q)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]map[string]string{{"role": "caller", "text": "a\"b"}, {"role": "agent", "text": "c"}}, body.History); diff != "" || body.Message != q.Text() {
@@ -445,7 +445,7 @@ func TestAnAgentGetsFiles(t *testing.T) {
 	})
 	q := substratetest.Question()
 	q.Turns[0].Files = []substrate.File{{Name: "a\"\n.png", MediaType: "image/png", Data: []byte{0xff, 0xfe}}, {MediaType: "application/json", Data: []byte("{}")}, {URL: "https://example.com/?a\"b"}, {Name: "empty", MediaType: "text/csv"}}
-	if _, err := substrate.Fold(s.Infer(t.Context(), q)); err != nil {
+	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), q)); err != nil {
 		t.Fatal(err)
 	}
 	want := `[{"name":"a\"\n.png","media_type":"image/png","data":"//4="},{"media_type":"application/json","data":"e30="},{"url":"https://example.com/?a\"b"},{"name":"empty","media_type":"text/csv","data":""}]`
@@ -468,11 +468,11 @@ func FuzzStream(f *testing.F) {
 		body = in
 		ends := 0
 		for e, err := range s.Infer(t.Context(), substratetest.Question()) {
-			if _, last := e.(substrate.Done); last || err != nil {
+			if _, last := e.(substrate.FinishReason); last || err != nil {
 				ends++
 			}
-			if err != nil && !problem.Of(err).Kind.IsFailure() {
-				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			if err != nil && !problem.AsError(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.AsError(err).Kind)
 			}
 		}
 		if ends != 1 {

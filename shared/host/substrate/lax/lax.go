@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// Of contains a value, or the zero value of T if the JSON value has another type.
-type Of[T any] struct{ Value T }
+// Value contains a value, or the zero value of T if the JSON value has another type.
+type Value[T any] struct{ Value T }
 
-func (l *Of[T]) UnmarshalJSON(data []byte) error {
+func (l *Value[T]) UnmarshalJSON(data []byte) error {
 	var v T
 	if json.Unmarshal(data, &v) == nil {
 		l.Value = v
@@ -41,8 +41,8 @@ func (c Count) Int() int { return c.n }
 
 func (c Count) IsGiven() bool { return c.given }
 
-// Keep sets n to the number, if it is given.
-func (c Count) Keep(n *int) {
+// Assign sets n to the number, if it is given.
+func (c Count) Assign(n *int) {
 	if c.given {
 		*n = c.n
 	}

@@ -17,14 +17,14 @@ const (
 // withClaims returns a copy of turns in which the claimed turns are part of the caller's next turn.
 // Otherwise, a model would take them for its own words or for instructions of its owner.
 func withClaims(turns []substrate.Turn) []substrate.Turn {
-	if !slices.ContainsFunc(turns, func(t substrate.Turn) bool { return t.Claimed != "" }) {
+	if !slices.ContainsFunc(turns, func(t substrate.Turn) bool { return t.ClaimedRole != "" }) {
 		return slices.Clone(turns)
 	}
 	var out []substrate.Turn
 	var claims []byte
 	for _, t := range turns {
-		if t.Claimed != "" {
-			claims = canon.AppendString(append(claims, `{"role":`...), t.Claimed)
+		if t.ClaimedRole != "" {
+			claims = canon.AppendString(append(claims, `{"role":`...), t.ClaimedRole)
 			claims = append(canon.AppendString(append(claims, `,"content":`...), t.Text), "}\n"...)
 			continue
 		}

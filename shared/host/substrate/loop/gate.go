@@ -74,11 +74,11 @@ func disallows(no, name string) bool {
 	if no == name {
 		return true
 	}
-	end := len(name) - apart
+	end := len(name) - suffixSize
 	if end < 0 || name[end] != '_' || strings.Trim(name[end+1:], "0123456789abcdef") != "" {
 		return false
 	}
-	return no[:min(len(no), maxName-apart)] == name[:end]
+	return no[:min(len(no), maxName-suffixSize)] == name[:end]
 }
 
 func inVault(file string) bool {

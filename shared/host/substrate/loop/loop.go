@@ -52,18 +52,18 @@ type Tool struct {
 	// Writes means that the tool changes data outside the conversation. Spends means that a call of
 	// the tool may cost money.
 	Writes, Spends bool
-	// Refused is called with the reason when the gate has refused a call of the tool. It may be
+	// OnRefusal is called with the reason when the gate has refused a call of the tool. It may be
 	// nil.
-	Refused func(ctx context.Context, arguments json.RawMessage, reason string)
+	OnRefusal func(ctx context.Context, arguments json.RawMessage, reason string)
 	// Run runs the tool. The arguments are a JSON object. If it returns an error, the model gets
-	// its text (problem.Of).
+	// its text (problem.AsError).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
 // maxName limits a tool's name in bytes.
 const maxName = 64
 
-func Name(name string) string {
+func SanitizeName(name string) string {
 	// Models accept only these characters.
 	name = strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -74,28 +74,28 @@ func Name(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// apart is the length of the suffix that distinguishes equal names, which is "_" and hex digits of
+// suffixSize is the length of the suffix that distinguishes equal names, which is "_" and hex digits of
 // a hash.
-const apart = 1 + 8
+const suffixSize = 1 + 8
 
 // MakeNamesUnique replaces the complete names of tools with their Name. If several tools would get
 // the same Name, each of them gets a distinct suffix, except the tool whose complete name it is.
 // The result does not depend on the order, so all processes use the same names.
 func MakeNamesUnique(tools []Tool) {
-	of := map[string]map[string]bool{} // complete names by Name
+	originals := map[string]map[string]bool{} // complete names by Name
 	for _, t := range tools {
-		name := Name(t.Name)
-		if of[name] == nil {
-			of[name] = map[string]bool{}
+		name := SanitizeName(t.Name)
+		if originals[name] == nil {
+			originals[name] = map[string]bool{}
 		}
-		of[name][t.Name] = true
+		originals[name][t.Name] = true
 	}
 	for i := range tools {
 		whole := tools[i].Name
-		name := Name(whole)
-		if len(of[name]) > 1 && name != whole {
+		name := SanitizeName(whole)
+		if len(originals[name]) > 1 && name != whole {
 			sum := sha256.Sum256([]byte(whole))
-			name = name[:min(len(name), maxName-apart)] + "_" + hex.EncodeToString(sum[:])[:apart-1]
+			name = name[:min(len(name), maxName-suffixSize)] + "_" + hex.EncodeToString(sum[:])[:suffixSize-1]
 		}
 		tools[i].Name = name
 	}
@@ -104,7 +104,7 @@ func MakeNamesUnique(tools []Tool) {
 // Offer contains the tools that an agent may use in a call, and the tools that are left out.
 type Offer struct {
 	Tools   []Tool
-	LeftOut call.LeftOut
+	LeftOut call.OmittedTools
 }
 
 func (o *Offer) Join(other Offer) {
@@ -112,18 +112,18 @@ func (o *Offer) Join(other Offer) {
 	o.LeftOut.Join(other.LeftOut)
 }
 
-// Offered returns the tools that an agent may use. It leaves out tools that the gate refuses, and
+// AllowedFor returns the tools that an agent may use. It leaves out tools that the gate refuses, and
 // all but the first of several tools with the same name.
-func (o Offer) Offered(a *definition.Agent) Offer {
+func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	left := Offer{LeftOut: o.LeftOut}
 	left.LeftOut.Tools = slices.Clone(o.LeftOut.Tools)
 	for _, t := range o.Tools {
 		if slices.ContainsFunc(left.Tools, func(other Tool) bool { return other.Name == t.Name }) {
-			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: "another tool has this name", Change: "another name at one of the two"})
+			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Change: "another name at one of the two"})
 			continue
 		}
 		if no := refuse(a, t.Name, &t, anyFile(t.Name)); no != nil {
-			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: no.reason, Change: no.change})
+			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: no.reason, Change: no.change})
 			continue
 		}
 		left.Tools = append(left.Tools, t)
@@ -133,7 +133,7 @@ func (o Offer) Offered(a *definition.Agent) Offer {
 
 // Servers opens the MCP servers of a vacant's agent for one call, and returns their tools. done
 // closes them.
-type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer Offer, done func(), err error)
+type Servers func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer Offer, done func(), err error)
 
 // Config configures an agent. Fallback, Tools and Wait may be nil.
 type Config struct {
@@ -142,9 +142,9 @@ type Config struct {
 	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
 	// once more.
 	Fallback substrate.Substrate
-	// Once means that Model is asked only once per turn, because it may have side effects.
-	Once  bool
-	Offer Offer
+	// NoRetry means that Model is asked only once per turn, because it may have side effects.
+	NoRetry bool
+	Offer   Offer
 	// Secret is sent to Model and Fallback, but not to tools.
 	Secret substrate.Secret
 	// Spending reserves and settles the cost of turns. If the models are free, it is nil.
@@ -166,37 +166,37 @@ type loop struct{ Config }
 // has reported. The usage of a complete answer contains only reported tokens.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		if limit := l.Agent.Time(); limit > 0 {
+		if limit := l.Agent.TimeLimit(); limit > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, &call.TimeLimit{Time: limit, Of: "the timeout of its agent"})
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, &call.TimeLimit{Time: limit, Name: "the timeout of its agent"})
 			defer cancel()
 		}
 		l.instruct(&r)
 		r.Turns = withClaims(r.Turns)
-		if !l.Once {
+		if !l.NoRetry {
 			r.Turns = withTexts(r.Turns)
 		}
-		offered := l.Offer.Offered(&l.Agent)
-		call.NoteLeftOut(ctx, offered.LeftOut)
+		offered := l.Offer.AllowedFor(&l.Agent)
+		call.RecordOmittedTools(ctx, offered.LeftOut)
 		for _, t := range offered.Tools {
 			r.Tools = append(r.Tools, t.Tool)
 		}
 		if l.Agent.Ask {
 			r.Tools = append(r.Tools, askTool)
 		}
-		one := &run{loop: l, request: r, yield: yield}
-		why, err := one.answer(ctx)
-		if passed := call.PassedLimit(ctx, err); passed != nil {
+		inference := &run{loop: l, request: r, yield: yield}
+		why, err := inference.answer(ctx)
+		if passed := call.ExceededLimit(ctx, err); passed != nil {
 			err = problem.Wrap(problem.Deadline, passed, "%s", passed.Error())
 		}
-		one.endSpending(ctx)
-		if (&substrate.Answer{Why: why}).Cut() == "" {
-			_ = one.report(one.used)
+		inference.endSpending(ctx)
+		if (&substrate.Answer{Reason: why}).IncompleteReason() == "" {
+			_ = inference.report(inference.used)
 		} else {
-			_ = one.report(one.usedSoFar())
+			_ = inference.report(inference.usedSoFar())
 		}
 		switch {
-		case one.gone:
+		case inference.gone:
 		case err != nil:
 			yield(nil, err)
 		default:
@@ -210,10 +210,10 @@ func (l *loop) instruct(r *substrate.Request) {
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
-// Turn runs one turn for a loop in another process, with c's model or its fallback. It settles the
+// RunTurn runs one turn for a loop in another process, with c's model or its fallback. It settles the
 // cost of the turn before the last event. It neither repeats the turn nor checks the text, because
 // the other process does both.
-func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
+func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
 		l.instruct(&r)
@@ -221,16 +221,16 @@ func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) ite
 		if fallback {
 			model = c.Fallback
 		}
-		one := &run{loop: l, request: r, yield: yield, unchecked: true}
-		a, _, err := one.ask(ctx, model, fallback)
-		one.endSpending(ctx)
-		_ = one.report(one.used)
+		inference := &run{loop: l, request: r, yield: yield, unchecked: true}
+		a, _, err := inference.ask(ctx, model, fallback)
+		inference.endSpending(ctx)
+		_ = inference.report(inference.used)
 		switch {
-		case one.gone:
+		case inference.gone:
 		case err != nil:
 			yield(nil, err)
 		default:
-			yield(a.Why, nil)
+			yield(a.Reason, nil)
 		}
 	}
 }
@@ -286,35 +286,35 @@ func (r *run) usedSoFar() substrate.Usage {
 	return u
 }
 
-func (r *run) answer(ctx context.Context) (substrate.Done, error) {
+func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 	repaired := false
 	for turn := 1; ; turn++ {
-		r.request.Final = turn == r.Agent.Turns()
+		r.request.MustAnswer = turn == r.Agent.TurnLimit()
 		a, err := r.turn(ctx)
 		if err != nil {
 			return "", err
 		}
-		calls := a.Why == substrate.Called || a.Why == substrate.Unknown && len(a.Calls) > 0
+		calls := a.Reason == substrate.Called || a.Reason == substrate.Unknown && len(a.Calls) > 0
 		switch {
 		case calls && r.question(&a) != "":
 			r.apart = r.said
-			return substrate.Stop, errors.Join(r.emit(substrate.Asks{}), r.text(substrate.Text(r.question(&a))))
-		case calls && r.request.Final:
+			return substrate.Stop, errors.Join(r.emit(substrate.Question{}), r.text(substrate.Text(r.question(&a))))
+		case calls && r.request.MustAnswer:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
 		case calls:
 			if err := r.use(ctx, &a); err != nil {
 				return "", err
 			}
 		case !r.request.JSON:
-			return a.Why, nil
+			return a.Reason, nil
 		default:
 			document, ok := extractJSON(a.Text)
 			if ok {
-				return a.Why, r.emit(substrate.Text(document))
+				return a.Reason, r.emit(substrate.Text(document))
 			}
-			if repaired || r.request.Final {
+			if repaired || r.request.MustAnswer {
 				err := &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, as its agent's output_format says", Got: "another text"}
-				return "", substrate.Answered(http.StatusOK, nil, r.Secret.Hide([]byte(a.Text)), err)
+				return "", substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide([]byte(a.Text)), err)
 			}
 			repaired = true
 			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
@@ -333,7 +333,7 @@ var askTool = substrate.Tool{
 func (r *run) question(a *substrate.Answer) string {
 	for _, c := range a.Calls {
 		var arguments struct{ Question string }
-		if r.Agent.Ask && c.Name == askTool.Name && a.Why == substrate.Called && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
+		if r.Agent.Ask && c.Name == askTool.Name && a.Reason == substrate.Called && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
 			return arguments.Question
 		}
 	}
@@ -349,7 +349,7 @@ func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	var agent *call.AgentError
 	// These errors may be temporary, or another model may not have them.
 	passes := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
-	if err == nil || seen || r.gone || r.Once || !passes || !errors.As(err, &agent) || ctx.Err() != nil {
+	if err == nil || seen || r.gone || r.NoRetry || !passes || !errors.As(err, &agent) || ctx.Err() != nil {
 		return a, err
 	}
 	if r.Fallback != nil {
@@ -392,7 +392,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			r.used.Unreported, r.sent, r.received = before.Unreported, sentBefore, receivedBefore
 		}
 	}()
-	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
+	a, err = substrate.ReadAnswer(func(fold func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, request) {
 			if err != nil {
 				fold(nil, err)
@@ -415,7 +415,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 					r.sent, r.received = sentBefore, receivedBefore
 				}
 				err = r.report(r.usedSoFar())
-			case substrate.Asks:
+			case substrate.Question:
 				err = r.emit(e)
 			case substrate.ToolCall:
 				// A reported usage includes the calls, because they come last.
@@ -432,7 +432,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				} else {
 					err = r.text(e)
 				}
-			case substrate.Done:
+			case substrate.FinishReason:
 				ended = true
 			}
 			if err != nil {
@@ -478,9 +478,9 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	g.SetLimit(atOnce)
 	for i, c := range a.Calls {
 		g.Go(func() error {
-			text, err := r.runTool(ctx, &c, a.Why == substrate.Called)
+			text, err := r.runTool(ctx, &c, a.Reason == substrate.Called)
 			if err != nil {
-				text = problem.Of(err).Text()
+				text = problem.AsError(err).Text()
 			}
 			results[i] = substrate.ToolResult{ID: c.ID, Text: cut(text), Failed: err != nil}
 			return nil
@@ -488,7 +488,7 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	}
 	_ = g.Wait()
 	if ctx.Err() != nil {
-		return substrate.Ended(ctx, "the agent's tools")
+		return substrate.EndedError(ctx, "the agent's tools")
 	}
 	r.spoken += len(a.Text)
 	for i := range results {
@@ -503,17 +503,17 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 }
 
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
-	i, name := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name }), Name(c.Name)
+	i, name := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name }), SanitizeName(c.Name)
 	if i < 0 {
 		name = r.redact(name, maxName) // a model may put anything into the name of a tool that does not exist
 	}
-	end, refused := call.BeginTool(ctx, name, r.kept(c.Arguments)), false
+	end, refused := call.BeginTool(ctx, name, r.logText(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
 	call.Report(ctx, call.Provisional{Detail: step})
 	defer func() {
-		outcome, said := call.ToolOK, text
+		outcome, result := call.ToolOK, text
 		if err != nil {
-			outcome, said = call.ToolError, problem.Of(err).Text()
+			outcome, result = call.ToolError, problem.AsError(err).Text()
 		}
 		switch {
 		case refused:
@@ -521,7 +521,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		case err != nil && (problem.Is(err, problem.Deadline) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
 			outcome = call.ToolTimedOut
 		}
-		end(outcome, r.kept(said))
+		end(outcome, r.logText(result))
 		step.Arguments, step.Outcome = "", outcome
 		call.Report(ctx, call.Provisional{Detail: step})
 	}()
@@ -539,8 +539,8 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	bad := json.Unmarshal(arguments, &object) != nil || object == nil
 	if no := refuse(&r.Agent, c.Name, tool, object); no != nil {
 		refused = true
-		if tool != nil && tool.Refused != nil {
-			tool.Refused(ctx, arguments, no.text)
+		if tool != nil && tool.OnRefusal != nil {
+			tool.OnRefusal(ctx, arguments, no.text)
 		}
 		return "", problem.New(problem.Forbidden, "%s", no.text)
 	}
@@ -558,7 +558,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	return tool.Run(ctx, &r.request, arguments)
 }
 
-func (r *run) kept(text string) string {
+func (r *run) logText(text string) string {
 	// The log stores texts without anything that looks like a secret.
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""

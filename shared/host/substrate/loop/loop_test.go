@@ -110,17 +110,17 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 			return "", problem.New(problem.NotFound, "no such thing")
 		}),
 	}}})
-	got, err := substrate.Fold(s.Infer(t.Context(), question()))
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), question()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{In: 40, Out: 5, Cached: 10, Turns: 2, Tools: 3}, Why: substrate.Stop}
+	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{In: 40, Out: 5, Cached: 10, Turns: 2, Tools: 3}, Reason: substrate.Stop}
 	got.Calls = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	first, second := m.asked[0], m.asked[1]
-	if first.System != "You look" || first.MaxTokens != 7 || first.Effort != substrate.Low || len(first.Tools) != 2 || first.Final || !first.Omits("stream_options") {
+	if first.System != "You look" || first.MaxTokens != 7 || first.Effort != substrate.Low || len(first.Tools) != 2 || first.MustAnswer || !first.Omits("stream_options") {
 		t.Errorf("the model is asked %+v, want what its agent says", first)
 	}
 	results := second.Turns[len(second.Turns)-1].Results
@@ -147,7 +147,7 @@ func TestOnlyTheModelReceivesTheSecret(t *testing.T) {
 		return "it", nil
 	}
 	c := loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{look}}, Secret: substrate.NewSecret("s3cret")}
-	if _, err := substrate.Fold(loop.New(c).Infer(t.Context(), question())); err != nil {
+	if _, err := substrate.ReadAnswer(loop.New(c).Infer(t.Context(), question())); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range m.asked {
@@ -174,7 +174,7 @@ func TestACallThatMayNotRunIsTold(t *testing.T) {
 		write := tool("write", never(t))
 		write.Writes = true
 		s := loop.New(loop.Config{Agent: agent(t, tt.agent), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("free", never(t)), write}}})
-		got, err := substrate.Fold(s.Infer(t.Context(), question()))
+		got, err := substrate.ReadAnswer(s.Infer(t.Context(), question()))
 		if err != nil || got.Text != "then no" {
 			t.Errorf("%s %s: %q, %v; want the run to go on", tt.agent, tt.call, got.Text, err)
 			continue
@@ -191,7 +191,7 @@ func TestACallThatMayNotRunIsTold(t *testing.T) {
 func TestTheGateOfFilesAndShell(t *testing.T) {
 	denied := func(agent, call string) string {
 		m := &model{turns: [][]any{uses(call), says("done")}}
-		if _, err := substrate.Fold(loop.New(loop.Config{Agent: definition.Agent{Model: "m", Mode: definition.Mode(agent)}, Model: m}).Infer(t.Context(), question())); err != nil {
+		if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: definition.Agent{Model: "m", Mode: definition.Mode(agent)}, Model: m}).Infer(t.Context(), question())); err != nil {
 			t.Fatal(err)
 		}
 		if text := m.asked[1].Turns[2].Results[0].Text; strings.Contains(text, "denied") {
@@ -239,7 +239,7 @@ func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
 		``: "a b Write", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a Write", `,"mode":"read-write"`: "a b write Write",
 	} {
 		m.asked = nil
-		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Offer: loop.Offer{Tools: tools}}).Infer(t.Context(), question())); err != nil {
+		if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, members), Model: m, Offer: loop.Offer{Tools: tools}}).Infer(t.Context(), question())); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -256,12 +256,12 @@ func TestTheLoopEndsAfterItsTurns(t *testing.T) {
 	m := &model{turns: [][]any{uses("look {}")}}
 	ran := 0
 	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { ran++; return "", nil })}}})
-	_, err := substrate.Fold(s.Infer(t.Context(), question()))
-	if !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "max_turns") || len(m.asked) != 3 || ran != 2 || !m.asked[2].Final {
+	_, err := substrate.ReadAnswer(s.Infer(t.Context(), question()))
+	if !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.AsError(err).Text(), "max_turns") || len(m.asked) != 3 || ran != 2 || !m.asked[2].MustAnswer {
 		t.Errorf("Fold() = %v after %d turns and %d tools; want it ended at the third turn", err, len(m.asked), ran)
 	}
 	m = &model{turns: [][]any{uses("look {}"), uses("look {}"), says("so be it")}}
-	if got, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m}).Infer(t.Context(), question())); err != nil || got.Text != "so be it" {
+	if got, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m}).Infer(t.Context(), question())); err != nil || got.Text != "so be it" {
 		t.Errorf("Fold() = %q, %v; want the answer of the last turn", got.Text, err)
 	}
 }
@@ -298,14 +298,14 @@ func TestATurnIsAskedAgainOnceIfNothingOfItWasSeen(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			var waited time.Duration
 			m := &model{turns: tt.turns}
-			c := loop.Config{Agent: agent(t, ``), Model: m, Once: tt.once, Wait: func(_ context.Context, d time.Duration) error { waited += d; return nil }}
+			c := loop.Config{Agent: agent(t, ``), Model: m, NoRetry: tt.once, Wait: func(_ context.Context, d time.Duration) error { waited += d; return nil }}
 			if tt.fallback != nil {
 				c.Fallback = &model{turns: tt.fallback}
 			}
-			a, err := substrate.Fold(loop.New(c).Infer(t.Context(), question()))
+			a, err := substrate.ReadAnswer(loop.New(c).Infer(t.Context(), question()))
 			got := a.Text
 			if err != nil {
-				got = "!" + problem.Of(err).Kind.String()
+				got = "!" + problem.AsError(err).Kind.String()
 			}
 			if got != tt.want || len(m.asked) != tt.asked || waited != tt.waits {
 				t.Errorf("%q, asked %d times, waited %v; want %q, %d, %v", got, len(m.asked), waited, tt.want, tt.asked, tt.waits)
@@ -339,7 +339,7 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 	} {
 		m := &model{turns: tt.turns}
 		var texts []string
-		a, err := substrate.Fold(func(yield func(substrate.Event, error) bool) {
+		a, err := substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
 			for e, err := range loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m}).Infer(t.Context(), question()) {
 				if text, ok := e.(substrate.Text); ok {
 					texts = append(texts, string(text))
@@ -351,7 +351,7 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 		})
 		got := a.Text
 		if err != nil {
-			got = "!" + problem.Of(err).Kind.String()
+			got = "!" + problem.AsError(err).Kind.String()
 		}
 		if got != tt.want || len(texts) > 1 || !m.asked[0].JSON {
 			t.Errorf("%s: %q in %d pieces, want %q in one, checked before it is told", tt.what, got, len(texts), tt.want)
@@ -363,7 +363,7 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 func TestAnAnswerThatIsNotJSONIsLogged(t *testing.T) {
 	const secret = "key-of-a-test"
 	m := &model{turns: [][]any{says("no"), says("The key is " + secret + ". " + strings.Repeat("x ", 1<<10))}}
-	_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
+	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
 	cause := call.CauseOf(err, 0)
 	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "as its agent's output_format says, got another text") {
 		t.Errorf("the log shows %s, want the beginning of the answer without the secret", cause)
@@ -384,7 +384,7 @@ func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
 		}),
 		tool("panic", func(context.Context, string) (string, error) { panic("secret of the host") }),
 	}}})
-	if got, err := substrate.Fold(s.Infer(t.Context(), question())); err != nil || got.Text != "done" {
+	if got, err := substrate.ReadAnswer(s.Infer(t.Context(), question())); err != nil || got.Text != "done" {
 		t.Fatalf("Fold() = %q, %v", got.Text, err)
 	}
 	if most.Load() != 8 {
@@ -403,7 +403,7 @@ func TestAConversationHasAnEnd(t *testing.T) {
 	m := &model{turns: [][]any{uses(strings.Split(strings.Repeat("much {},", 20)+"much {}", ",")...)}}
 	much := tool("much", func(context.Context, string) (string, error) { return strings.Repeat("x", 64<<10), nil })
 	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":64`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{much}}})
-	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.SubstrateTooLarge) || len(m.asked) > 5 {
+	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), question())); !problem.Is(err, problem.SubstrateTooLarge) || len(m.asked) > 5 {
 		t.Errorf("Fold() = %v after %d turns, want it too large", err, len(m.asked))
 	}
 }
@@ -412,13 +412,13 @@ func TestTimeEndsToolsAndModel(t *testing.T) {
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}})
-	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || !strings.HasPrefix(err.Error(), "no answer within 1s, the timeout of its agent") {
+	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || !strings.HasPrefix(err.Error(), "no answer within 1s, the timeout of its agent") {
 		t.Errorf("Fold() = %v, want the timeout of the agent", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	m.asked = nil
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
+	if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Fold() = %v, want Deadline", err)
 	}
 }
@@ -445,13 +445,13 @@ func TestAConsumerMayStop(t *testing.T) {
 
 func TestToolsHaveNamesThatModelsTake(t *testing.T) {
 	for in, want := range map[string]string{"vacant__clerk": "vacant__clerk", "mcp__a__b.c/d ü": "mcp__a__b_c_d__", strings.Repeat("n", 70): strings.Repeat("n", 64)} {
-		if got := loop.Name(in); got != want {
+		if got := loop.SanitizeName(in); got != want {
 			t.Errorf("Name(%q) = %q, want %q", in, got, want)
 		}
 	}
 	m := &model{turns: [][]any{uses("a {}"), says("done")}}
 	first := tool("a", func(context.Context, string) (string, error) { return "first", nil })
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{first, tool("a", never(t))}}}).Infer(t.Context(), question())); err != nil {
+	if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{first, tool("a", never(t))}}}).Infer(t.Context(), question())); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.asked[1].Turns[2].Results[0].Text; got != "first" || len(m.asked[0].Tools) != 1 {
@@ -477,7 +477,7 @@ func TestToolsWithOneNameStayApart(t *testing.T) {
 	names := named(whole)
 	seen := map[string]string{}
 	for name, got := range names {
-		if other, twice := seen[got]; twice || len(got) > 64 || got != loop.Name(got) {
+		if other, twice := seen[got]; twice || len(got) > 64 || got != loop.SanitizeName(got) {
 			t.Errorf("%q is named %q, as %q is", name, got, other)
 		}
 		seen[got] = name
@@ -497,7 +497,7 @@ func TestToolsWithOneNameStayApart(t *testing.T) {
 			}
 			m := &model{turns: [][]any{uses(name + " {}"), says("done")}}
 			answers := tool(name, func(context.Context, string) (string, error) { return "answered", nil })
-			if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Offer: loop.Offer{Tools: []loop.Tool{answers}}}).Infer(t.Context(), question())); err != nil {
+			if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Offer: loop.Offer{Tools: []loop.Tool{answers}}}).Infer(t.Context(), question())); err != nil {
 				t.Fatal(err)
 			}
 			if got := m.asked[1].Turns[2].Results[0]; (got.Text == "answered") != (want != "") || (len(m.asked[0].Tools) == 1) != (want != "") {
@@ -511,7 +511,7 @@ func TestACancelledCallIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(context.Context, string) (string, error) { cancel(); return "", nil })
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Canceled) {
+	if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Canceled) {
 		t.Errorf("Fold() = %v, want Canceled", err)
 	}
 }
@@ -562,11 +562,11 @@ func TestASideEffectNeedsAKnownReason(t *testing.T) {
 	writes.Writes = true
 	asks := tool("ask", never(t))
 	asks.Spends = true
-	for last, want := range map[substrate.Done]call.Cut{substrate.Stop: "", substrate.Unknown: call.CutUnknown} {
+	for last, want := range map[substrate.FinishReason]call.CutReason{substrate.Stop: "", substrate.Unknown: call.CutUnknown} {
 		m := &model{turns: [][]any{unknown(uses("write", "ask", "look")), {substrate.Text("done"), last}}}
-		a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"mode":"read-write"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{writes, asks, tool("look", echo)}}}).Infer(t.Context(), question()))
-		if err != nil || a.Text != "done" || a.Cut() != want {
-			t.Errorf("the answer is %q, cut %q, %v, want it cut %q", a.Text, a.Cut(), err, want)
+		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"mode":"read-write"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{writes, asks, tool("look", echo)}}}).Infer(t.Context(), question()))
+		if err != nil || a.Text != "done" || a.IncompleteReason() != want {
+			t.Errorf("the answer is %q, cut %q, %v, want it cut %q", a.Text, a.IncompleteReason(), err, want)
 		}
 		results := m.asked[1].Turns[2].Results
 		for i, failed := range []bool{true, true, false} {
@@ -581,7 +581,7 @@ func TestASideEffectNeedsAKnownReason(t *testing.T) {
 func TestALastTurnThatReturnsNothingFails(t *testing.T) {
 	for _, nothing := range [][]any{{substrate.Stop}, {substrate.Thought("hm"), substrate.Usage{In: 5, Out: 9}, substrate.Stop}} {
 		m := &model{turns: [][]any{append([]any{substrate.Text("Let me see.")}, uses("look")...), nothing}}
-		_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ""), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}}).Infer(t.Context(), question()))
+		_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ""), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}}).Infer(t.Context(), question()))
 		if !problem.Is(err, problem.SubstrateUnavailable) || !strings.Contains(err.Error(), "returned nothing") || len(m.asked) != 2 {
 			t.Errorf("%v after %d turns, want that the model returned nothing", err, len(m.asked))
 		}

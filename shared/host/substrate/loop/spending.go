@@ -39,7 +39,7 @@ func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) 
 
 func (r *run) limit(ctx context.Context, n int) {
 	r.used.MaxTokens = n
-	call.NoteMaxTokens(ctx, n)
+	call.RecordMaxTokens(ctx, n)
 }
 
 // settle sets the cost of a turn. A turn is free if it was not sent or if the server refused it
@@ -57,7 +57,7 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	case err != nil && (!sent || errors.As(err, &refused) && refused.Status >= http.StatusBadRequest):
 		r.Spending.Release()
 	default:
-		r.Spending.Keep()
+		r.Spending.EndTurn()
 	}
 	r.used.Cost = int(r.Spending.Cost())
 }

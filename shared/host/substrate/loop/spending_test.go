@@ -31,7 +31,7 @@ func paid(t *testing.T, budget money.Amount) (c *spend.Call, spent func() money.
 	s := memory.New()
 	now := func() time.Time { return time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC) }
 	all := spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, 100*money.Dollar)
-	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, Daily: 100 * money.Dollar, Call: budget}, spend.Prices{
+	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, DailyBudget: 100 * money.Dollar, CallBudget: budget}, spend.Prices{
 		Model:    models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar},
 		Fallback: models.Price{In: money.Dollar, Out: money.Dollar, Cached: money.Dollar}, Version: 3,
 	})
@@ -47,7 +47,7 @@ func paid(t *testing.T, budget money.Amount) (c *spend.Call, spent func() money.
 // bill returns the last usage of an answer.
 func bill(t *testing.T, c loop.Config) (substrate.Usage, error) {
 	t.Helper()
-	a, err := substrate.Fold(loop.New(c).Infer(t.Context(), question()))
+	a, err := substrate.ReadAnswer(loop.New(c).Infer(t.Context(), question()))
 	if a.Usage == nil {
 		return substrate.Usage{}, err
 	}
@@ -103,16 +103,16 @@ func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 
 // An answer that ends at its limit says whether a budget set the limit.
 func TestAnAnswerIsCutByTheBudgetOrByItsOwnLimit(t *testing.T) {
-	for members, want := range map[string]substrate.Done{``: substrate.Budget, `,"max_tokens":100`: substrate.Length} {
+	for members, want := range map[string]substrate.FinishReason{``: substrate.Budget, `,"max_tokens":100`: substrate.Length} {
 		c, _ := paid(t, 20_000)
-		a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: &model{turns: [][]any{{substrate.Text("so"), substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
-		if a.Why != want || err != nil {
-			t.Errorf("agent %s: the answer ends by %q, %v, want %q", members, a.Why, err, want)
+		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, members), Model: &model{turns: [][]any{{substrate.Text("so"), substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+		if a.Reason != want || err != nil {
+			t.Errorf("agent %s: the answer ends by %q, %v, want %q", members, a.Reason, err, want)
 		}
 	}
 	c, _ := paid(t, 20_000)
-	_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{{substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
-	if err == nil || !strings.Contains(problem.Of(err).Text(), "budget") {
+	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{{substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+	if err == nil || !strings.Contains(problem.AsError(err).Text(), "budget") {
 		t.Errorf("without a word: %v, want the budget named", err)
 	}
 }
@@ -210,7 +210,7 @@ func TestADeadlineInAToolIsSettled(t *testing.T) {
 	c, spent := paid(t, -1)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := tool("look", func(ctx context.Context, _ string) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() })
-	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{slow}}}).Infer(ctx, question()))
+	a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{slow}}}).Infer(ctx, question()))
 	if err == nil || a.Usage == nil || a.Usage.Cost != 900 || spent() != 900 {
 		t.Errorf("%v, usage %+v, %d is spent; want 900", err, a.Usage, spent())
 	}

@@ -43,28 +43,28 @@ const (
 
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
 // their tools, named mcp__SERVER__TOOL. done ends the sessions. If a required server is unreachable
-// or forbidden, the error is of a kind from substrate.Unreached or KindOfStatus. The tools of an
+// or forbidden, the error is of a kind from substrate.ConvertRequestError or KindOfStatus. The tools of an
 // optional server are then left out, as are tools that models do not accept.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
-	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
+	return func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		// offers has one element for each server. Its tools have their complete names.
 		offers := make([]loop.Offer, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
-			var all sync.WaitGroup
+			var wg sync.WaitGroup
 			for _, s := range sessions {
-				all.Go(s.end)
+				wg.Go(s.end)
 			}
-			all.Wait()
+			wg.Wait()
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		for i, server := range servers {
 			g.Go(func() error {
-				s, offer, err := list(ctx, gctx, client, outbound.Vacant(vacant, by), server, schemas)
+				s, offer, err := list(ctx, gctx, client, outbound.VacantActor(vacant, by), server, schemas)
 				if err != nil {
-					err = problem.Within(problem.Of(err).Kind, "mcp server "+server.Name, err)
+					err = problem.WithPlace(problem.AsError(err).Kind, "mcp server "+server.Name, err)
 				}
 				switch {
 				case err == nil:
@@ -75,7 +75,7 @@ func Servers(client *outbound.Client) loop.Servers {
 				case server.Required || ctx.Err() != nil:
 					return err
 				default:
-					offers[i].LeftOut.Add(call.LeftOutTool{Name: loop.Name(wholeName(server.Name, "")) + "*", Reason: problem.Of(err).Text(), Change: "the server, or its URL in mcp_servers"})
+					offers[i].LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(wholeName(server.Name, "")) + "*", Reason: problem.AsError(err).Text(), Change: "the server, or its URL in mcp_servers"})
 				}
 				return nil
 			})
@@ -84,8 +84,8 @@ func Servers(client *outbound.Client) loop.Servers {
 			done()
 			return loop.Offer{}, nil, err
 		}
-		for _, one := range offers {
-			offer.Join(one)
+		for _, serverOffer := range offers {
+			offer.Join(serverOffer)
 		}
 		loop.MakeNamesUnique(offer.Tools)
 		for _, t := range offer.Tools[min(len(offer.Tools), maxTools):] {
@@ -121,7 +121,7 @@ func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor
 	case isInTime && err == nil:
 		return s, offer, nil
 	case !isInTime && ctx.Err() != nil:
-		err = substrate.Ended(ctx, "the server")
+		err = substrate.EndedError(ctx, "the server")
 	case !isInTime && group.Err() == nil:
 		err = problem.New(problem.SubstrateUnavailable, "it did not list its tools within %s", limit.Round(time.Millisecond))
 	}
@@ -133,12 +133,12 @@ func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor
 
 func wholeName(server, tool string) string { return "mcp__" + server + "__" + tool }
 
-func tooMany(name string) call.LeftOutTool {
-	return call.LeftOutTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Change: "fewer tools at its mcp_servers"}
+func tooMany(name string) call.OmittedTool {
+	return call.OmittedTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Change: "fewer tools at its mcp_servers"}
 }
 
-func rest(server, reason string) call.LeftOutTool {
-	return call.LeftOutTool{Name: loop.Name(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
+func rest(server, reason string) call.OmittedTool {
+	return call.OmittedTool{Name: loop.SanitizeName(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
 }
 
 // session is a session with a server.
@@ -221,12 +221,12 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.failed = cmp.Or(r.failed, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
 		// If the read fails, the received part is used.
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
+		excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
 		reply.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(bytes.NewReader(said), reply.Body), reply.Body}
-		r.refused = substrate.Answered(reply.StatusCode, reply.Header, said, substrate.BadStatus(reply.StatusCode))
+		}{io.MultiReader(bytes.NewReader(excerpt), reply.Body), reply.Body}
+		r.refused = substrate.AnswerError(reply.StatusCode, reply.Header, excerpt, substrate.StatusError(reply.StatusCode))
 	}
 	return reply, err
 }
@@ -237,13 +237,13 @@ const rejected = "rejected by transport"
 func (r *recorder) failure(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var known *problem.Error
+	var problemErr *problem.Error
 	var told *jsonrpc.Error
 	switch {
-	case errors.As(r.failed, &known):
-		return substrate.Unreached(known)
+	case errors.As(r.failed, &problemErr):
+		return substrate.ConvertRequestError(problemErr)
 	case ctx.Err() != nil:
-		return substrate.Ended(ctx, "the server")
+		return substrate.EndedError(ctx, "the server")
 	case errors.As(err, &told) && told.Message != rejected:
 		return problem.Wrap(problem.SubstrateMisconfigured, told, "it answers with an error: %s", substrate.Excerpt([]byte(told.Message)))
 	case r.refused != nil:
@@ -265,15 +265,15 @@ func (s *session) tools(ctx context.Context, server string, schemas *schemaCache
 			name := wholeName(server, t.Name)
 			schema, err := schemas.inputSchema(t.InputSchema)
 			if err != nil {
-				offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(name), Reason: "models refuse its schema: " + err.Error(), Change: "the schema at its server"})
+				offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(name), Reason: "models refuse its schema: " + err.Error(), Change: "the schema at its server"})
 				continue
 			}
 			if len(offer.Tools) == maxTools {
-				offer.LeftOut.Add(tooMany(loop.Name(name)))
+				offer.LeftOut.Add(tooMany(loop.SanitizeName(name)))
 				continue
 			}
 			offer.Tools = append(offer.Tools, loop.Tool{
-				Tool:   substrate.Tool{Name: name, Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
+				Tool:   substrate.Tool{Name: name, Description: substrate.Truncate(t.Description, maxDescription), Schema: schema},
 				Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
 				Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 					return s.use(ctx, t.Name, arguments)
@@ -309,7 +309,7 @@ func (s *session) use(ctx context.Context, tool string, arguments any) (string, 
 		case errors.As(err, &told):
 			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(told.Message)), "the tool failed and does not say why"))
 		case errors.As(err, &answered) && answered.Body != "":
-			return "", problem.Wrap(problem.Of(err).Kind, err, "%s: %s", problem.Of(err).Text(), answered.Body)
+			return "", problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", problem.AsError(err).Text(), answered.Body)
 		}
 		return "", err
 	}
@@ -375,9 +375,9 @@ type arguments struct {
 
 func (a *answering) answer(ctx context.Context, r substrate.Request) (string, error) {
 	asked := arguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
-	s, err := open(ctx, a.client, outbound.Vacant(r.Vacant, r.By), a.url)
+	s, err := open(ctx, a.client, outbound.VacantActor(r.Vacant, r.Chooser), a.url)
 	if agent := new(call.AgentError); problem.Is(err, problem.SubstrateMisconfigured) && (!errors.As(err, &agent) || agent.Status < 500) && ctx.Err() == nil {
-		if text, bare := a.bare(ctx, outbound.Vacant(r.Vacant, r.By), asked); bare == nil {
+		if text, bare := a.bare(ctx, outbound.VacantActor(r.Vacant, r.Chooser), asked); bare == nil {
 			return text, nil
 		}
 	}
@@ -397,10 +397,10 @@ func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments
 	}
 	status, reply, err := a.client.Post(ctx, as, a.url, body)
 	if err != nil {
-		return "", substrate.Unreached(err)
+		return "", substrate.ConvertRequestError(err)
 	}
 	if status != http.StatusOK {
-		return "", substrate.Answered(status, nil, reply, substrate.BadStatus(status))
+		return "", substrate.AnswerError(status, nil, reply, substrate.StatusError(status))
 	}
 	var got struct {
 		Text   *string
@@ -408,7 +408,7 @@ func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments
 		Error  json.RawMessage
 	}
 	if err := json.Unmarshal(reply, &got); err != nil || got.Error != nil || got.Text == nil && got.Result == nil {
-		return "", substrate.Answered(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is not a tool's result"))
+		return "", substrate.AnswerError(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is not a tool's result"))
 	}
 	if got.Text != nil {
 		return *got.Text, nil

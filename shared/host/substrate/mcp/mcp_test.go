@@ -32,7 +32,7 @@ import (
 
 var vacant = identity.ID{2}
 
-func client(guard outbound.Guard) *outbound.Client {
+func client(guard outbound.EndpointGuard) *outbound.Client {
 	if guard == nil {
 		guard = func(context.Context, outbound.Actor, string) error { return nil }
 	}
@@ -112,7 +112,7 @@ func TestToolsOfServersAreToolsOfTheAgent(t *testing.T) {
 			} {
 				got, err := named["mcp__one__"+name].Run(t.Context(), nil, json.RawMessage(`{"text":"hi"}`))
 				if err != nil {
-					got = "!" + problem.Of(err).Text()
+					got = "!" + problem.AsError(err).Text()
 				}
 				if got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
@@ -149,7 +149,7 @@ func TestServersThatAreNone(t *testing.T) {
 	gone.Close()
 	for _, tt := range []struct {
 		what, url string
-		guard     outbound.Guard
+		guard     outbound.EndpointGuard
 		want      problem.Kind
 	}{
 		{"nobody", gone.URL, nil, problem.SubstrateUnavailable},
@@ -165,8 +165,8 @@ func TestServersThatAreNone(t *testing.T) {
 		{"metadata", "http://169.254.169.254/latest", nil, problem.SubstrateMisconfigured},
 	} {
 		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url, Required: true}})
-		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.Of(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
-			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.Of(err).Kind, tt.want)
+		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.AsError(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
+			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.AsError(err).Kind, tt.want)
 		}
 	}
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -264,7 +264,7 @@ func ask(t testing.TB, s substrate.Substrate) (string, error) {
 	t.Helper()
 	r := substrate.Ask(identity.ID{1}, vacant, "say \"hi\"")
 	r.System = "Be kind"
-	a, err := substrate.Fold(s.Infer(t.Context(), r))
+	a, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 	return a.Text, err
 }
 
@@ -359,7 +359,7 @@ func listing(t testing.TB, list func(cursor string) string) (url string, listed 
 }
 
 // offered opens a server named trial and returns what it offers.
-func offered(t testing.TB, url string) (tools []loop.Tool, names []string, left call.LeftOut) {
+func offered(t testing.TB, url string) (tools []loop.Tool, names []string, left call.OmittedTools) {
 	t.Helper()
 	offer, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "trial", URL: url}})
 	if err != nil {
@@ -448,7 +448,7 @@ func TestOddAnswersOfServers(t *testing.T) {
 			}
 			got, err := tools[0].Run(t.Context(), nil, json.RawMessage(`{}`))
 			if err != nil {
-				got = "!" + problem.Of(err).Text()
+				got = "!" + problem.AsError(err).Text()
 			}
 			if got != tt.want && !(tt.want[0] == '!' && err != nil && strings.Contains(got, tt.want[1:])) {
 				t.Errorf("%q, want %q", got, tt.want)

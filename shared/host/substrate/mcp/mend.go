@@ -44,11 +44,11 @@ func (q asked) mend(reply *http.Response) {
 		go func() { w.CloseWithError(q.copyEvents(w, body)) }()
 	case strings.HasPrefix(media, "application/json"):
 		go func() {
-			all, err := io.ReadAll(body)
-			if message := q.message(canon.TrimMark(all)); err == nil && message != nil {
-				all = message
+			data, err := io.ReadAll(body)
+			if message := q.message(canon.TrimByteOrderMark(data)); err == nil && message != nil {
+				data = message
 			}
-			_, failed := w.Write(all)
+			_, failed := w.Write(data)
 			w.CloseWithError(cmp.Or(err, failed))
 		}()
 	default:
@@ -107,9 +107,9 @@ func (q asked) message(data []byte) []byte {
 		if json.Unmarshal(m.Error, &is) != nil || is.Message == "" {
 			is.Message = string(m.Error)
 		}
-		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": int64(is.Code), "message": is.Message}})
+		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": int64(is.Code), "message": is.Message}})
 	case m.Result != nil:
-		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.result(m.Result)})
+		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.result(m.Result)})
 	default:
 		return nil
 	}
@@ -118,7 +118,7 @@ func (q asked) message(data []byte) []byte {
 	return line.Bytes()
 }
 
-func encoded(v any) []byte {
+func encodeJSON(v any) []byte {
 	b, _ := json.Marshal(v)
 	return b
 }
@@ -126,19 +126,19 @@ func encoded(v any) []byte {
 func (q asked) result(raw json.RawMessage) json.RawMessage {
 	switch q.Method {
 	case "tools/list":
-		return mendList(raw, "tools", new(sdk.ListToolsResult), func(one json.RawMessage) json.RawMessage {
+		return mendList(raw, "tools", new(sdk.ListToolsResult), func(element json.RawMessage) json.RawMessage {
 			var tool sdk.Tool
-			if one = mendMembers(one, &tool); tool.Name == "" {
+			if element = mendMembers(element, &tool); tool.Name == "" {
 				return nil
 			}
-			return one
+			return element
 		})
 	case "tools/call":
-		return mendList(raw, "content", new(sdk.CallToolResult), func(one json.RawMessage) json.RawMessage {
-			if json.Unmarshal(encoded(map[string]any{"content": []any{one}}), new(sdk.CallToolResult)) != nil {
+		return mendList(raw, "content", new(sdk.CallToolResult), func(element json.RawMessage) json.RawMessage {
+			if json.Unmarshal(encodeJSON(map[string]any{"content": []any{element}}), new(sdk.CallToolResult)) != nil {
 				return json.RawMessage(`{"type":"text","text":"[content that is not text]"}`)
 			}
-			return one
+			return element
 		})
 	}
 	return raw
@@ -146,17 +146,17 @@ func (q asked) result(raw json.RawMessage) json.RawMessage {
 
 func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMessage) json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
-	var all, good []json.RawMessage
-	if json.Unmarshal(raw, is) == nil || json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[member], &all) != nil {
+	var elements, good []json.RawMessage
+	if json.Unmarshal(raw, is) == nil || json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[member], &elements) != nil {
 		return raw
 	}
-	for _, one := range all {
-		if one = mend(one); one != nil {
-			good = append(good, one)
+	for _, element := range elements {
+		if element = mend(element); element != nil {
+			good = append(good, element)
 		}
 	}
-	members[member] = encoded(good)
-	return mendMembers(encoded(members), is)
+	members[member] = encodeJSON(good)
+	return mendMembers(encodeJSON(members), is)
 }
 
 // mendMembers removes the members because of which an object cannot be decoded. If it still cannot
@@ -170,11 +170,11 @@ func mendMembers(raw json.RawMessage, is any) json.RawMessage {
 		return nil
 	}
 	for name, value := range members {
-		if json.Unmarshal(encoded(map[string]any{name: value}), is) != nil {
+		if json.Unmarshal(encodeJSON(map[string]any{name: value}), is) != nil {
 			delete(members, name)
 		}
 	}
-	if raw = encoded(members); json.Unmarshal(raw, is) != nil {
+	if raw = encodeJSON(members); json.Unmarshal(raw, is) != nil {
 		return nil
 	}
 	return raw

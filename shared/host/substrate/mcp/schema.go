@@ -39,23 +39,23 @@ type readSchema struct {
 	err    error
 }
 
-func (c *schemaCache) inputSchema(of any) (json.RawMessage, error) {
-	encoded, err := json.Marshal(of)
+func (c *schemaCache) inputSchema(document any) (json.RawMessage, error) {
+	encoded, err := json.Marshal(document)
 	if err != nil {
 		return nil, err
 	}
 	key := sha256.Sum256(encoded)
 	c.mu.Lock()
-	known, ok := c.read[key]
+	entry, ok := c.read[key]
 	c.mu.Unlock()
 	if ok {
-		return known.schema, known.err
+		return entry.schema, entry.err
 	}
-	known.schema, known.err = inputSchema(of)
-	size := sha256.Size + len(known.schema)
-	if known.err != nil {
+	entry.schema, entry.err = inputSchema(document)
+	size := sha256.Size + len(entry.schema)
+	if entry.err != nil {
 		// The error may quote a long part of the schema.
-		known.err = errors.New(substrate.Excerpt([]byte(known.err.Error())))
+		entry.err = errors.New(substrate.Excerpt([]byte(entry.err.Error())))
 		size += substrate.MaxExcerpt
 	}
 	c.mu.Lock()
@@ -63,17 +63,17 @@ func (c *schemaCache) inputSchema(of any) (json.RawMessage, error) {
 	if c.bytes += size; c.bytes > maxCached || c.read == nil {
 		c.read, c.bytes = map[[sha256.Size]byte]readSchema{}, size
 	}
-	c.read[key] = known
-	return known.schema, known.err
+	c.read[key] = entry
+	return entry.schema, entry.err
 }
 
 // inputSchema converts the schema of a tool's arguments to a form that all providers accept.
 // Providers reject a complete request if the schema of one tool is invalid or does not describe an
 // object. References are replaced with their targets unless the targets are recursive or large.
-func inputSchema(of any) (json.RawMessage, error) {
-	root, ok := of.(map[string]any)
+func inputSchema(document any) (json.RawMessage, error) {
+	root, ok := document.(map[string]any)
 	if !ok {
-		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", of))
+		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", document))
 	}
 	schema, err := encodeSchema(&schemaReader{root: root, inlines: true})
 	if !errors.Is(err, errInline) {
@@ -179,16 +179,16 @@ type schemaReader struct {
 
 // read returns a copy of a schema that providers accept. It removes null members and invalid
 // patterns. open contains the references that are being replaced.
-func (r *schemaReader) read(of any, path string, open []string) (any, error) {
+func (r *schemaReader) read(node any, path string, open []string) (any, error) {
 	if r.nodes++; r.nodes > maxNodes {
 		if r.inlines {
 			return nil, errInline
 		}
 		return nil, problem.Invalid(path, fmt.Sprintf("at most %d schemas in all", maxNodes), "more")
 	}
-	object, ok := of.(map[string]any)
+	object, ok := node.(map[string]any)
 	if !ok {
-		return of, checkMembers(of, path)
+		return node, checkMembers(node, path)
 	}
 	s := maps.Clone(object)
 	maps.DeleteFunc(s, func(name string, value any) bool { return value == nil && !slices.Contains(valueMembers, name) })

@@ -56,7 +56,7 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 		end := substrate.Stop
 		for _, line := range linesOf(r.System, turn) {
 			if ctx.Err() != nil {
-				yield(nil, substrate.Ended(ctx, "the script"))
+				yield(nil, substrate.EndedError(ctx, "the script"))
 				return
 			}
 			e, err := s.event(ctx, line)
@@ -129,7 +129,7 @@ func (s *scene) event(ctx context.Context, line string) (substrate.Event, error)
 			return nil, wrong(line)
 		}
 		if retry.Sleep(ctx, d) != nil {
-			return nil, substrate.Ended(ctx, "the script")
+			return nil, substrate.EndedError(ctx, "the script")
 		}
 		return nil, nil
 	case "fail":

@@ -65,7 +65,7 @@ func TestFaultsOfAScript(t *testing.T) {
 		"usage: 1 2 3 4": problem.SubstrateMisconfigured, "wait: long": problem.SubstrateMisconfigured, "nothing": problem.SubstrateMisconfigured,
 	} {
 		_, err := play(t.Context(), t, "```mock\ntext: before\n"+line+"\n```")
-		if !problem.Is(err, want) || want == problem.SubstrateMisconfigured && line != "fail: misconfigured" && !strings.Contains(problem.Of(err).Text(), line) {
+		if !problem.Is(err, want) || want == problem.SubstrateMisconfigured && line != "fail: misconfigured" && !strings.Contains(problem.AsError(err).Text(), line) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
 	}
@@ -91,10 +91,10 @@ func FuzzScript(f *testing.F) {
 		}
 		all, err := play(t.Context(), t, system)
 		if err == nil {
-			if _, ok := all[len(all)-1].(substrate.Done); !ok {
+			if _, ok := all[len(all)-1].(substrate.FinishReason); !ok {
 				t.Errorf("the last event is %v", all[len(all)-1])
 			}
-		} else if !problem.Is(err, problem.Of(err).Kind) || !problem.Of(err).Kind.IsFailure() {
+		} else if !problem.Is(err, problem.AsError(err).Kind) || !problem.AsError(err).Kind.IsFailure() {
 			t.Errorf("%v is no failure of an agent", err)
 		}
 	})

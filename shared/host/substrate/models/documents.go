@@ -13,11 +13,11 @@ const partition = "models"
 // rows refer.
 var (
 	CurrentDocs = store.Kind[Table]{
-		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.Alone},
+		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.VerifyParse},
 		Codec: tables,
 	}
 	VersionDocs = store.Kind[Table]{
-		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.Alone},
+		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.VerifyParse},
 		Codec: tables,
 	}
 )

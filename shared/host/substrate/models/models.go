@@ -48,12 +48,12 @@ func (p Price) Cost(u substrate.Usage) money.Amount {
 }
 
 func (p Price) Check() error {
-	for _, one := range []struct {
+	for _, rate := range []struct {
 		field string
 		is    money.Amount
 	}{{"input", p.In}, {"output", p.Out}, {"cached", p.Cached}} {
-		if one.is < 0 || one.is > maxPrice {
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars per million tokens", maxPrice), strconv.FormatInt(int64(one.is), 10))
+		if rate.is < 0 || rate.is > maxPrice {
+			return problem.Invalid(rate.field, fmt.Sprintf("0 to %d micro-dollars per million tokens", maxPrice), strconv.FormatInt(int64(rate.is), 10))
 		}
 	}
 	return nil
@@ -117,13 +117,13 @@ type Table struct {
 // another version might be too low for a budget.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
-	for _, one := range t.Models {
+	for _, candidate := range t.Models {
 		switch {
-		case !isModel || one.Provider != s.Kind:
-		case one.Name == name:
-			return one, true
-		case !ok && family(one.Provider, one.Name) == family(one.Provider, name):
-			m, ok = one, true
+		case !isModel || candidate.Provider != s.Kind:
+		case candidate.Name == name:
+			return candidate, true
+		case !ok && family(candidate.Provider, candidate.Name) == family(candidate.Provider, name):
+			m, ok = candidate, true
 		}
 	}
 	return m, ok
@@ -179,8 +179,8 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	return t.Models[i], true
 }
 
-// Shape is the JSON form that Parse accepts.
-type Shape struct {
+// TableDocument is the JSON form that Parse accepts.
+type TableDocument struct {
 	Version json.RawMessage `json:"version" canon:"null"`
 	Models  []row           `json:"models"`
 }
@@ -189,7 +189,7 @@ type Shape struct {
 // in micro-dollars per million tokens. It ignores the member version, because the host assigns
 // versions.
 func Parse(data []byte) (t Table, err error) {
-	var body Shape
+	var body TableDocument
 	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8}); err != nil {
 		return t, err
 	}
@@ -202,15 +202,15 @@ func Parse(data []byte) (t Table, err error) {
 	for i := range body.Models {
 		m, err := body.Models[i].model()
 		if err != nil {
-			return t, problem.Below(fmt.Sprintf("models[%d]", i), err)
+			return t, problem.AtPath(fmt.Sprintf("models[%d]", i), err)
 		}
-		at, found := slices.BinarySearchFunc(t.Models, m, func(a, b Model) int {
+		index, found := slices.BinarySearchFunc(t.Models, m, func(a, b Model) int {
 			return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
 		})
 		if found {
 			return t, problem.Invalid("models", "each model once", m.Provider+":"+m.Name+" twice")
 		}
-		t.Models = slices.Insert(t.Models, at, m)
+		t.Models = slices.Insert(t.Models, index, m)
 	}
 	had := map[string]string{}
 	for _, m := range t.Models {
@@ -256,9 +256,9 @@ func (t *Table) Blob() []byte {
 	return b
 }
 
-// Known returns the built-in table, which contains the providers' list prices of November 2026
+// BuiltinTable returns the built-in table, which contains the providers' list prices of November 2026
 // without surcharges for long contexts or Regions.
-func Known() Table {
+func BuiltinTable() Table {
 	// Prices are in thousandths of a dollar.
 	row := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {
 		const thousandth = money.Dollar / 1000

@@ -42,7 +42,7 @@ func TestATurnCostsWhatItsTokensCost(t *testing.T) {
 }
 
 func TestTheBuiltInTableIsOne(t *testing.T) {
-	known := models.Known()
+	known := models.BuiltinTable()
 	parsed, err := models.Parse(known.Blob())
 	if parsed.Version = known.Version; err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestTheBuiltInTableIsOne(t *testing.T) {
 }
 
 func TestAModelIsFoundByItsName(t *testing.T) {
-	known := models.Known()
+	known := models.BuiltinTable()
 	for text, want := range map[string]string{
 		"anthropic:claude-opus-4-6":                          "claude-opus-4-6",
 		"anthropic:claude-opus-4-6-20260205":                 "claude-opus-4-6",
@@ -105,7 +105,7 @@ func TestAModelIsFoundByItsName(t *testing.T) {
 // A dated version of a model in the table has the model's price only if its provider documents
 // that, so no version gets the price of the newest one only by its name.
 func TestADatedModelHasThePriceOfItsFamilyOnlyIfItIsDocumented(t *testing.T) {
-	known := models.Known()
+	known := models.BuiltinTable()
 	priced := map[string]bool{substrate.KindAnthropic: true} // the version is in the name
 	for _, m := range known.Models {
 		name := strings.TrimSuffix(m.Name, "-latest")
@@ -168,7 +168,7 @@ func TestParseNamesTheInvalidMember(t *testing.T) {
 		`{"models":[` + strings.Repeat(row+",", 1000) + row + `]}`:                                                                                             "models: expected at most 1000",
 	} {
 		_, err := models.Parse([]byte(in))
-		if err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+		if err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("Parse(%.90s) = %v, want an error that says %q", in, err, want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestParseNamesTheInvalidMember(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	known := models.Known()
+	known := models.BuiltinTable()
 	f.Add(known.Blob())
 	f.Add([]byte(`{"models":[` + row + `]}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -205,7 +205,7 @@ func TestVersionsOfATableAreNumberedAndStay(t *testing.T) {
 			t.Errorf("Current() = version %d with %d models, %v; want version %d with %d", got.Version, len(got.Models), err, version, n)
 		}
 	}
-	all := len(models.Known().Models)
+	all := len(models.BuiltinTable().Models)
 	current(tables, 1, all)
 	current(other, 1, all)
 	next, err := models.Parse([]byte(`{"models":[` + row + `]}`))
@@ -219,9 +219,9 @@ func TestVersionsOfATableAreNumberedAndStay(t *testing.T) {
 	}
 	current(tables, 2, 1)
 	current(other, 1, all)
-	now = now.Add(models.Fresh)
+	now = now.Add(models.CacheTime)
 	current(other, 2, 1)
-	if got, err := other.Set(t.Context(), models.Known()); err != nil || got.Version != 3 {
+	if got, err := other.Set(t.Context(), models.BuiltinTable()); err != nil || got.Version != 3 {
 		t.Errorf("Set() = version %d, %v; want 3", got.Version, err)
 	}
 	var kept models.Table
@@ -229,10 +229,10 @@ func TestVersionsOfATableAreNumberedAndStay(t *testing.T) {
 	if err != nil || json.Unmarshal(d.Data, &kept) != nil || len(kept.Models) != 1 {
 		t.Errorf("version 2 is %s, %v", d.Data, err)
 	}
-	if err := s.Commit(t.Context(), store.Put{Key: store.Key{Partition: "models", Sort: "current"}, If: 2, Data: []byte("{}"), WriteID: store.WriteID{9}}); err != nil {
+	if err := s.Commit(t.Context(), store.Put{Key: store.Key{Partition: "models", Sort: "current"}, IfVersion: 2, Data: []byte("{}"), WriteID: store.WriteID{9}}); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(models.Fresh)
+	now = now.Add(models.CacheTime)
 	if _, err := tables.Current(t.Context()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Current() of a damaged table = %v", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fresh is the time for which Current may return a cached table.
-const Fresh = 10 * time.Second
+// CacheTime is the time for which Current may return a cached table.
+const CacheTime = 10 * time.Second
 
 // Tables stores the versions of a host's table of models. It is safe for concurrent use.
 type Tables struct {
@@ -31,7 +31,7 @@ func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
 func current(ctx context.Context, from store.Reader) (Table, error) {
 	t, d, err := CurrentDocs.Get(ctx, from, CurrentDocs.Key())
 	if err == nil && d.Version == 0 {
-		t = Known()
+		t = BuiltinTable()
 	}
 	return t, err
 }
@@ -43,14 +43,14 @@ func (t *Tables) Current(ctx context.Context) (Table, error) {
 	if t.now().Before(until) {
 		return table, nil
 	}
-	until = t.now().Add(Fresh)
+	until = t.now().Add(CacheTime)
 	table, err := current(ctx, t.store.Store)
 	if err == nil {
 		t.mu.Lock()
 		t.table, t.until = table, until
 		t.mu.Unlock()
 	}
-	return table, store.Problem(err)
+	return table, store.AsProblem(err)
 }
 
 // Set stores the next version unless the current version has the same models.
@@ -72,5 +72,5 @@ func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 	t.mu.Lock()
 	t.until = time.Time{}
 	t.mu.Unlock()
-	return next, store.Problem(err)
+	return next, store.AsProblem(err)
 }

@@ -55,7 +55,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		case !r.Secret.IsZero():
 			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
 		case m.spec.NeedsSecret():
-			yield(nil, remote.WithoutSecret(m.spec.Kind))
+			yield(nil, remote.NoSecretError(m.spec.Kind))
 			return
 		}
 		remote.Infer(ctx, m.client, &r, q, new(answerReader))(yield)
@@ -77,7 +77,7 @@ type place struct {
 func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
-		return nil, remote.Unreadable()
+		return nil, remote.UnreadableError()
 	}
 	for _, choice := range c.Choices {
 		if n := choice.Index.Value; n != 0 {
@@ -89,7 +89,7 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 				return events, err
 			}
 		}
-		if err := a.Because(choice.FinishReason); err != nil {
+		if err := a.SetReason(choice.FinishReason); err != nil {
 			return events, err
 		}
 	}
@@ -102,12 +102,12 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 
 func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
 	if why := d.Refusal.Value; why != "" {
-		return nil, remote.Refused(why)
+		return nil, remote.RefusalError(why)
 	}
 	if thought := cmp.Or(d.ReasoningContent.Value, d.Reasoning.Value, d.Content.thought); thought != "" {
 		events = append(events, substrate.Thought(thought))
 	}
-	events = append(events, a.Say(d.Content.text)...)
+	events = append(events, a.AddText(d.Content.text)...)
 	if f := d.FunctionCall.Value; f != nil {
 		d.ToolCalls = append(d.ToolCalls, piece{Function: *f})
 	}
@@ -120,15 +120,15 @@ func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
 }
 
 func (a *answerReader) add(p *piece) error {
-	at := a.find(p)
-	if at < 0 {
-		at = len(a.Calls)
-		if err := a.Begin(substrate.ToolCall{ID: cmp.Or(p.ID.Value, fmt.Sprintf("call_%d", at))}); err != nil {
+	index := a.find(p)
+	if index < 0 {
+		index = len(a.Calls)
+		if err := a.AddCall(substrate.ToolCall{ID: cmp.Or(p.ID.Value, fmt.Sprintf("call_%d", index))}); err != nil {
 			return err
 		}
 		a.places = append(a.places, place{p.Index.Value, p.ID.Value})
 	}
-	call := &a.Calls[at]
+	call := &a.Calls[index]
 	if p.Function.Name != call.Name { // some servers repeat the name
 		call.Name += p.Function.Name
 	}
@@ -242,7 +242,7 @@ func (m *model) bodyOf(r *substrate.Request) any {
 	case r.JSON:
 		body.Format = &format{"json_object"}
 	}
-	switch final := r.Final && len(r.Tools) > 0; {
+	switch final := r.MustAnswer && len(r.Tools) > 0; {
 	case final && r.Omits("tool_choice"):
 		system = remote.AskForAnswer(system)
 	case final:
@@ -265,11 +265,11 @@ func (m *model) bodyOf(r *substrate.Request) any {
 func messages(t *substrate.Turn) []message {
 	switch t.Role {
 	case substrate.Tools:
-		var all []message
+		var results []message
 		for _, r := range t.Results {
-			all = append(all, message{Role: "tool", Content: r.Text, ToolCallID: r.ID})
+			results = append(results, message{Role: "tool", Content: r.Text, ToolCallID: r.ID})
 		}
-		return all
+		return results
 	case substrate.Agent:
 		m := message{Role: "assistant", Content: t.Text}
 		for _, c := range t.Calls {
@@ -290,15 +290,15 @@ func messages(t *substrate.Turn) []message {
 // chunk contains the used members of a stream event or a complete answer.
 type chunk struct {
 	Choices []struct {
-		Index        lax.Of[int]
+		Index        lax.Value[int]
 		Delta        delta
 		Message      delta         // only in a complete answer
 		FinishReason remote.Reason `json:"finish_reason"`
 	}
-	Usage lax.Of[struct {
+	Usage lax.Value[struct {
 		Prompt     lax.Count `json:"prompt_tokens"`
 		Completion lax.Count `json:"completion_tokens"`
-		Details    lax.Of[struct {
+		Details    lax.Value[struct {
 			Cached lax.Count `json:"cached_tokens"`
 		}] `json:"prompt_tokens_details"`
 	}]
@@ -307,20 +307,20 @@ type chunk struct {
 // delta is a part of a model's answer, or the complete answer.
 type delta struct {
 	Content content
-	Refusal lax.Of[string]
+	Refusal lax.Value[string]
 	// Reasoning and ReasoningContent are the model's thoughts. OpenAI has no member for them, and
 	// servers use two names.
-	Reasoning        lax.Of[string]
-	ReasoningContent lax.Of[string] `json:"reasoning_content"`
-	ToolCalls        []piece        `json:"tool_calls"`
+	Reasoning        lax.Value[string]
+	ReasoningContent lax.Value[string] `json:"reasoning_content"`
+	ToolCalls        []piece           `json:"tool_calls"`
 	// FunctionCall is used by servers that predate tool_calls.
-	FunctionCall lax.Of[*calledFunction] `json:"function_call"`
+	FunctionCall lax.Value[*calledFunction] `json:"function_call"`
 }
 
 // piece is a piece of a call.
 type piece struct {
-	Index    lax.Of[*int]
-	ID       lax.Of[string]
+	Index    lax.Value[*int]
+	ID       lax.Value[string]
 	Function calledFunction
 }
 
@@ -342,16 +342,16 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, &c.text)
 	}
 	var parts []struct {
-		Type     lax.Of[string]
+		Type     lax.Value[string]
 		Text     json.RawMessage
-		Thinking lax.Of[[]struct{ Text string }]
+		Thinking lax.Value[[]struct{ Text string }]
 	}
 	err := json.Unmarshal(data, &parts)
 	for _, p := range parts {
 		var text string
 		if p.Type.Value == "text" || p.Type.Value == "" { // other parts do not belong to the answer
 			if p.Text != nil && json.Unmarshal(p.Text, &text) != nil {
-				return remote.Unreadable()
+				return remote.UnreadableError()
 			}
 		}
 		c.text += text

@@ -101,8 +101,8 @@ func TestToolCallsComeInPieces(t *testing.T) {
 			piece(1, "", "list", "{}"), chunk(map[string]any{}, end), usage, done))
 		r := substratetest.Question()
 		r.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
-		got, err := substrate.Fold(s.Infer(t.Context(), r))
-		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+		got, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
+		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
 			Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "call_1", Name: "list", Arguments: "{}"}}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -115,8 +115,8 @@ func TestAFunctionCallIsACall(t *testing.T) {
 	old := func(function any) string { return chunk(map[string]any{"function_call": function}, nil) }
 	s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"content": "hm", "function_call": nil}, nil), old(map[string]any{"name": "look", "arguments": ""}),
 		old(map[string]any{"arguments": `{"for":`}), old("odd"), old(map[string]any{"arguments": `"a"}`}), chunk(map[string]any{}, "function_call"), done))
-	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Why: substrate.Called, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Reason: substrate.Called, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
@@ -169,8 +169,8 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		for _, p := range tt.pieces {
 			lines = append(lines, "data: {\"choices\":[{\"delta\":{\"tool_calls\":["+p+"]}}]}\n\n")
 		}
-		got, err := substrate.Fold(model().Serve(t, substratetest.Stream(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
-		if diff := cmp.Diff(substrate.Answer{Why: substrate.Called, Calls: tt.want}, got); diff != "" || err != nil {
+		got, err := substrate.ReadAnswer(model().Serve(t, substratetest.Stream(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
+		if diff := cmp.Diff(substrate.Answer{Reason: substrate.Called, Calls: tt.want}, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
@@ -193,9 +193,9 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"50 MB of thoughts", slices.Repeat([]string{chunk(map[string]any{"reasoning": strings.Repeat("x", 1<<10)}, nil)}, 50<<10), problem.SubstrateTooLarge},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			_, err := substrate.Fold(model().Serve(t, substratetest.Stream(tt.lines...)).Infer(t.Context(), substratetest.Question()))
+			_, err := substrate.ReadAnswer(model().Serve(t, substratetest.Stream(tt.lines...)).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
 	}

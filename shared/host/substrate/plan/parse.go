@@ -19,7 +19,7 @@ func Parse(data []byte) (Plan, error) {
 	}
 	limits := canon.DefaultLimits()
 	limits.Bytes, limits.Depth = MaxBlob, 4
-	var body Shape
+	var body Document
 	body.Plan = Plan{OnFailure: Abort, Aggregate: Aggregate{How: List}}
 	err := canon.Unmarshal(data, &body, limits)
 	switch {
@@ -31,13 +31,13 @@ func Parse(data []byte) (Plan, error) {
 		err = body.Check()
 	}
 	if err != nil {
-		return Plan{}, problem.Within(problem.Of(err).Kind, "plan", err)
+		return Plan{}, problem.WithPlace(problem.AsError(err).Kind, "plan", err)
 	}
 	return body.Plan, nil
 }
 
-// Shape is the JSON form of a plan.
-type Shape struct {
+// Document is the JSON form of a plan.
+type Document struct {
 	Version int64 `json:"version"`
 	Plan
 }
@@ -51,7 +51,7 @@ func (d *Delegation) UnmarshalCanon(dec *canon.Decoder) error {
 
 func (a *Aggregate) UnmarshalCanon(d *canon.Decoder) error {
 	is := struct {
-		How       How     `json:"how"`
+		How       Method  `json:"how"`
 		Separator *string `json:"separator"`
 		Substrate string  `json:"substrate"`
 	}{How: a.How}

@@ -50,19 +50,19 @@ const (
 	Skip  OnFailure = "skip"
 )
 
-// How is the way in which answers are combined.
-type How string
+// Method is the way in which answers are combined.
+type Method string
 
 // List returns the answers as a JSON array in the plan's order, like the reference implementation.
 // Join puts a separator between them. First returns the first answer, and a sequential plan then
 // calls no further child. Vote returns the most frequent answer, or the earliest of equally
 // frequent answers. BySubstrate lets another substrate combine the answers.
 const (
-	List        How = "list"
-	Join        How = "join"
-	First       How = "first"
-	Vote        How = "vote"
-	BySubstrate How = "substrate"
+	List        Method = "list"
+	Join        Method = "join"
+	First       Method = "first"
+	Vote        Method = "vote"
+	BySubstrate Method = "substrate"
 )
 
 // DefaultSeparator is the default separator of Join.
@@ -87,7 +87,7 @@ type Delegation struct {
 
 // Aggregate combines answers.
 type Aggregate struct {
-	How       How    `json:"how"`
+	How       Method `json:"how"`
 	Separator string `json:"separator"` // only for Join
 	Substrate string `json:"substrate"` // string form of a substrate.Spec, only for BySubstrate
 }
@@ -115,34 +115,34 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-func (d *Delegation) check(at string, follows bool) error {
+func (d *Delegation) check(prefix string, follows bool) error {
 	for _, text := range []struct {
 		field, text string
 		most        int
 	}{{"child", d.Child, 2 * identity.Size}, {"kind", d.Kind, MaxKind}, {"task", d.Task, MaxTask}} {
 		if len(text.text) > text.most {
-			return problem.Invalid(at+text.field, fmt.Sprintf("at most %d bytes", text.most), strconv.Itoa(len(text.text)))
+			return problem.Invalid(prefix+text.field, fmt.Sprintf("at most %d bytes", text.most), strconv.Itoa(len(text.text)))
 		}
 		if text.text == "" && text.field != "kind" {
-			return problem.Invalid(at+text.field, "a text", "none")
+			return problem.Invalid(prefix+text.field, "a text", "none")
 		}
 		if !utf8.ValidString(text.text) {
-			return problem.Invalid(at+text.field, "UTF-8", "other bytes")
+			return problem.Invalid(prefix+text.field, "UTF-8", "other bytes")
 		}
 	}
 	// The kind is written to signed logbooks. Only a task may contain line breaks.
-	if err := canon.CheckText(at+"kind", d.Kind); err != nil {
+	if err := canon.CheckSignedText(prefix+"kind", d.Kind); err != nil {
 		return err
 	}
 	if d.Kind != "" && canon.IsBlank(d.Kind) {
-		return problem.Invalid(at+"kind", "a word", "a blank string")
+		return problem.Invalid(prefix+"kind", "a word", "a blank string")
 	}
 	for _, name := range placeholders(d.Task) {
 		switch {
 		case name == "previous" && !follows:
-			return problem.Invalid(at+"task", "{previous} only where one delegation follows another", "the first, or parallel: true")
+			return problem.Invalid(prefix+"task", "{previous} only where one delegation follows another", "the first, or parallel: true")
 		case name != "previous" && name != "input":
-			return problem.Invalid(at+"task", "{input} or {previous}", "{"+name+"}")
+			return problem.Invalid(prefix+"task", "{input} or {previous}", "{"+name+"}")
 		}
 	}
 	return nil
@@ -157,12 +157,12 @@ func (a *Aggregate) check() error {
 	case BySubstrate:
 		spec, err := substrate.Parse(a.Substrate)
 		if err != nil {
-			return problem.Below("aggregate", err)
+			return problem.AtPath("aggregate", err)
 		}
 		if spec.Kind == Kind {
 			return problem.Invalid("aggregate.substrate", "one that reads the answers itself", Kind)
 		}
-		if err := canon.CheckText("aggregate.substrate", a.Substrate); err != nil {
+		if err := canon.CheckSignedText("aggregate.substrate", a.Substrate); err != nil {
 			return err
 		}
 	default:

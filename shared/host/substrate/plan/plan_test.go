@@ -117,7 +117,7 @@ func TestAPlanThatIsNoneIsRefusedByItsField(t *testing.T) {
 			if err == nil {
 				t.Fatal("Parse() = nil, want a refusal")
 			}
-			p := problem.Of(err)
+			p := problem.AsError(err)
 			if p.Kind != problem.Malformed && p.Kind != problem.TooLarge && p.Kind != problem.NotJSON || !strings.HasPrefix(p.Text(), c.want) {
 				t.Errorf("Parse() = %v, %q, want %q", p.Kind, p.Text(), c.want)
 			}
@@ -142,7 +142,7 @@ func TestARefusalOfAPlanCarriesTheWayToItsField(t *testing.T) {
 		`{"version":1,"delegate":[{"child":"a"}],"aggregate":{"how":1}}`:           {"aggregate.how", problem.Malformed},
 	} {
 		_, err := plan.Parse([]byte(in))
-		if p := problem.Of(err); p == nil || p.Field != want.field || p.Kind != want.kind {
+		if p := problem.AsError(err); p == nil || p.Field != want.field || p.Kind != want.kind {
 			t.Errorf("Parse(%s) = %+v, want %v of %q", in, p, want.kind, want.field)
 		}
 	}
@@ -184,7 +184,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p, err := plan.Parse(in)
 		if err != nil {
-			if k := problem.Of(err).Kind; k != problem.Malformed && k != problem.TooLarge && k != problem.NotJSON {
+			if k := problem.AsError(err).Kind; k != problem.Malformed && k != problem.TooLarge && k != problem.NotJSON {
 				t.Errorf("Parse(%q) = %v, of kind %v", in, err, k)
 			}
 			return

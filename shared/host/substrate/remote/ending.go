@@ -24,12 +24,12 @@ type Ending struct {
 	spoke      bool
 	hasReasons bool // whether the server sends a member for the reason, even if it is null
 	reason     Reason
-	why        substrate.Done
+	why        substrate.FinishReason
 }
 
-// Say returns the events for a piece of the answer. It delays white space before the first word,
+// AddText returns the events for a piece of the answer. It delays white space before the first word,
 // because an answer that consists only of white space is empty.
-func (e *Ending) Say(text string) []substrate.Event {
+func (e *Ending) AddText(text string) []substrate.Event {
 	if !e.spoke && strings.TrimSpace(text) == "" {
 		e.blank = append(e.blank, text...)
 		return nil
@@ -41,7 +41,7 @@ func (e *Ending) Say(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-func (e *Ending) Begin(c substrate.ToolCall) error {
+func (e *Ending) AddCall(c substrate.ToolCall) error {
 	if len(e.Calls) == maxCalls {
 		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: calls of tools", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
 	}
@@ -62,7 +62,7 @@ func (b *Blocks) BeginText() { b.isCall, b.isSkipped = false, false }
 
 func (b *Blocks) BeginCall(c substrate.ToolCall) error {
 	b.isCall, b.isSkipped = true, false
-	return b.Begin(c)
+	return b.AddCall(c)
 }
 
 func (b *Blocks) SkipBlock() { b.isCall, b.isSkipped = false, true }
@@ -73,14 +73,14 @@ func (b *Blocks) IsSkipped() bool { return b.isSkipped }
 // unreadable.
 func (b *Blocks) AddArguments(piece string) error {
 	if !b.isCall {
-		return Unreadable()
+		return UnreadableError()
 	}
 	b.Calls[len(b.Calls)-1].Arguments += piece
 	return nil
 }
 
 // reasons contains the finish reasons of all providers, because proxies mix them.
-var reasons = map[Reason]substrate.Done{
+var reasons = map[Reason]substrate.FinishReason{
 	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,
 	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
 	"model_length": substrate.Length, "model_context_window_exceeded": substrate.Length,
@@ -89,29 +89,29 @@ var reasons = map[Reason]substrate.Done{
 	"complete":  substrate.Stop, "tool_call": substrate.Called, // Cohere
 }
 
-// breaks lists parts of finish reasons that mean that an answer broke off, for example abort
+// breakWords lists parts of finish reasons that mean that an answer broke off, for example abort
 // (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
-var breaks = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
+var breakWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
-// Because records the finish reason. Providers may add reasons, and other servers have their own. A
-// truncated answer stays truncated even if another reason follows. Because returns an error if the
+// SetReason records the finish reason. Providers may add reasons, and other servers have their own. A
+// truncated answer stays truncated even if another reason follows. SetReason returns an error if the
 // reason means a refusal, a failure or a break.
-func (e *Ending) Because(r Reason) error {
+func (e *Ending) SetReason(r Reason) error {
 	e.hasReasons = e.hasReasons || r != ""
 	switch r {
 	case "", none:
 		return nil
 	case "content_filter", "content_filtered", "guardrail_intervened", "refusal",
 		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii", "sensitive", "model_armor":
-		return Refused("its provider's rules stopped the answer: " + string(r))
+		return RefusalError("its provider's rules stopped the answer: " + string(r))
 	case "malformed_function_call", "malformed_tool_use", "malformed_model_output", "malformed_response", "unexpected_tool_call", "too_many_tool_calls":
 		return problem.New(problem.SubstrateMisconfigured, "the model's answer is malformed: %s", r)
 	}
-	why, known := reasons[r]
+	why, isKnown := reasons[r]
 	switch {
-	case !known && slices.ContainsFunc(breaks, func(part string) bool { return strings.Contains(string(r), part) }):
+	case !isKnown && slices.ContainsFunc(breakWords, func(part string) bool { return strings.Contains(string(r), part) }):
 		return problem.New(problem.SubstrateUnavailable, "the model's answer broke off: %.40q", string(r))
-	case !known:
+	case !isKnown:
 		why = substrate.Unknown
 	}
 	if e.why != substrate.Length {
@@ -128,7 +128,7 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	calls, isPart := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
 	switch {
 	case e.reason == "" && (e.hasReasons || !closed || !e.spoke):
-		return nil, CutOff()
+		return nil, IncompleteError()
 	case e.why == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil
 	// Some servers send "stop" after calls.

@@ -45,8 +45,8 @@ func NewOmissions() *Omissions { return &Omissions{now: time.Now, of: map[model]
 func (o *Omissions) get(m model) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if known, ok := o.of[m]; ok && o.now().Before(known.until) {
-		return known.members
+	if entry, ok := o.of[m]; ok && o.now().Before(entry.until) {
+		return entry.members
 	}
 	delete(o.of, m)
 	return nil
@@ -75,15 +75,15 @@ func (o *Omissions) set(m model, members []string) {
 // pays for at most one answer.
 func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
 	m := model{r.Vacant, spec}
-	known := o.get(m)
+	members := o.get(m)
 	q := *r
-	q.Omit = slices.Concat(r.Omit, known)
+	q.Omit = slices.Concat(r.Omit, members)
 	for {
 		b := body(&q)
 		got, err := send(b)
 		refused := whyRefused(err)
 		if refused == "" {
-			if err == nil && len(q.Omit) > len(r.Omit)+len(known) {
+			if err == nil && len(q.Omit) > len(r.Omit)+len(members) {
 				o.set(m, q.Omit[len(r.Omit):])
 			}
 			return got, err

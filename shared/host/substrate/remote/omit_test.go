@@ -25,7 +25,7 @@ func TestOmissionsAreForgotten(t *testing.T) {
 		}
 		_, err := Send(o, &r, substrate.Spec{Kind: substrate.KindOpenAI, Argument: "m"}, body, func(b string) (int, error) {
 			if sent = append(sent, b); refuses && strings.Contains(b, "stream_options") {
-				return 0, substrate.Answered(http.StatusBadRequest, nil, []byte("stream_options?"), substrate.BadStatus(http.StatusBadRequest))
+				return 0, substrate.AnswerError(http.StatusBadRequest, nil, []byte("stream_options?"), substrate.StatusError(http.StatusBadRequest))
 			}
 			return 1, nil
 		})

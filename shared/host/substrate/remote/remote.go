@@ -46,7 +46,7 @@ type Answer interface {
 // Ender ends an answer. Ending implements it.
 type Ender interface {
 	// End returns the remaining events after the last data. The last event is Done. closed means
-	// that the server marked the end of the stream. If the answer has no end, the error is CutOff.
+	// that the server marked the end of the stream. If the answer has no end, the error is IncompleteError.
 	End(closed bool) ([]substrate.Event, error)
 }
 
@@ -73,20 +73,20 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 			var events []substrate.Event
 			closed = err == nil && string(e.Data) == sse.Done
 			if err == nil && !closed {
-				if said, failed := findError(&e); failed {
-					err = Failed(said)
+				if detail, failed := findError(&e); failed {
+					err = ServerError(detail)
 				} else if events, err = a.Read(e.Data); errors.Is(err, io.EOF) {
 					closed, err = true, nil
 				}
 				if err != nil {
-					err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(e.Data), err)
+					err = substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(e.Data), err)
 				}
 			}
 			switch {
 			case !give(events):
 				return
 			case err != nil:
-				GiveEnd(a, false, err)(yield)
+				YieldEnd(a, false, err)(yield)
 				return
 			}
 			if closed {
@@ -95,15 +95,15 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 		}
 		var err error
 		if document != nil {
-			err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable())
+			err = substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(document), UnreadableError())
 		}
-		GiveEnd(a, closed, err)(yield)
+		YieldEnd(a, closed, err)(yield)
 	}
 }
 
-// GiveEnd yields the end of an answer if it has one. Otherwise, it yields err, or the error of the
+// YieldEnd yields the end of an answer if it has one. Otherwise, it yields err, or the error of the
 // end if err is nil. A refusal is an error even after the end.
-func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
+func YieldEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, unended := a.End(closed)
 		if unended != nil || problem.Is(err, problem.SubstrateRefused) {
@@ -141,7 +141,7 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 			eventsOf(*document, r)(yield)
 			return
 		}
-		began := &substrate.Beginning{Reader: body}
+		began := &substrate.HeadReader{Reader: body}
 		some := false
 		for e, err := range sse.Events(began, outbound.MaxStream) {
 			if err != nil {
@@ -156,18 +156,18 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 				return
 			}
 		}
-		if said := began.Said; !some && len(said) > 0 {
-			err := Unreadable()
-			if isStream(said) {
-				err = CutOff()
+		if prefix := began.Head; !some && len(prefix) > 0 {
+			err := UnreadableError()
+			if isStream(prefix) {
+				err = IncompleteError()
 			}
-			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), err))
+			yield(sse.Event{}, substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(prefix), err))
 		}
 	}
 }
 
-func isStream(said []byte) bool {
-	line, _, _ := bytes.Cut(bytes.TrimLeft(said, "\r\n"), []byte("\n"))
+func isStream(prefix []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(prefix, "\r\n"), []byte("\n"))
 	field, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
 	return slices.Contains([]string{"", "data", "event", "id", "retry"}, string(field))
 }
@@ -192,7 +192,7 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 			events = []json.RawMessage{document}
 		}
 		if !json.Valid(document) {
-			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable()))
+			yield(sse.Event{}, substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(document), UnreadableError()))
 			return
 		}
 		for _, e := range events {
@@ -210,7 +210,7 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 		if err != nil {
 			return nil, problem.Wrap(problem.Internal, err, "")
 		}
-		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
+		reply, err := substrate.RetryRefused(ctx, func() (*http.Response, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.Spec.Endpoint(), bytes.NewReader(encoded))
 			if err != nil {
 				return nil, err
@@ -220,7 +220,7 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 			}
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept", "text/event-stream")
-			return client.As(outbound.Vacant(r.Vacant, r.By)).HTTPClient().Do(req)
+			return client.As(outbound.VacantActor(r.Vacant, r.Chooser)).HTTPClient().Do(req)
 		})
 		if err != nil {
 			return nil, failure(err)
@@ -228,26 +228,26 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 		if reply.StatusCode != http.StatusOK {
 			defer reply.Body.Close()
 			// If the read fails, the received part is used.
-			said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
-			refused := substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
-			return nil, NameTool(r, string(said), refused)
+			excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
+			refused := substrate.AnswerError(reply.StatusCode, reply.Header, r.Secret.Hide(excerpt), substrate.StatusError(reply.StatusCode))
+			return nil, NameTool(r, string(excerpt), refused)
 		}
 		return reply, nil
 	})
 }
 
 func failure(err error) error {
-	var known *problem.Error
+	var problemErr *problem.Error
 	switch {
 	case errors.Is(err, sse.ErrTooLong):
 		return problem.Wrap(problem.SubstrateTooLarge, err, "the model's answer: %v", err)
-	case errors.As(err, &known):
-		return substrate.Unreached(known)
+	case errors.As(err, &problemErr):
+		return substrate.ConvertRequestError(problemErr)
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer breaks off")
 }
 
-func Refused(why string) error {
+func RefusalError(why string) error {
 	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(why)))
 }
 
@@ -262,9 +262,9 @@ func AskForAnswer(system string) string {
 	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
-// Object returns the arguments of a call as an object. Providers require an object even if their
+// ArgumentsObject returns the arguments of a call as an object. Providers require an object even if their
 // model wrote none.
-func Object(arguments string) json.RawMessage {
+func ArgumentsObject(arguments string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
 		return json.RawMessage(arguments)
@@ -276,17 +276,17 @@ func Object(arguments string) json.RawMessage {
 	return b
 }
 
-func Unreadable() error {
+func UnreadableError() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
 }
 
 // findError returns the error that an event contains. It recognizes the forms of all providers,
 // because proxies mix them: the event name "error", the member error (OpenAI, Google), or the type
 // (Anthropic) or object (vLLM) "error".
-func findError(e *sse.Event) (said json.RawMessage, ok bool) {
-	var is lax.Of[struct {
+func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
+	var is lax.Value[struct {
 		Error        json.RawMessage
-		Type, Object lax.Of[string]
+		Type, Object lax.Value[string]
 	}]
 	_ = json.Unmarshal(e.Data, &is) // data of another form contains none of these members
 	switch string(is.Value.Error) {
@@ -297,14 +297,14 @@ func findError(e *sse.Event) (said json.RawMessage, ok bool) {
 	return e.Data, strings.EqualFold(e.Name, "error") || is.Value.Type.Value == "error" || is.Value.Object.Value == "error"
 }
 
-// Failed returns the error for an answer that its server ends with an error, a JSON value. Its kind
+// ServerError returns the error for an answer that its server ends with an error, a JSON value. Its kind
 // depends on the code, which is an HTTP status, or on a type of Anthropic or a status of Google.
-func Failed(said json.RawMessage) error {
+func ServerError(detail json.RawMessage) error {
 	var e struct {
 		Code         lax.Count
-		Type, Status lax.Of[string]
+		Type, Status lax.Value[string]
 	}
-	_ = json.Unmarshal(said, &e) // an error of another form contains none of these members
+	_ = json.Unmarshal(detail, &e) // an error of another form contains none of these members
 	code := e.Code.Int()
 	switch cmp.Or(e.Type.Value, e.Status.Value) {
 	case "rate_limit_error", "RESOURCE_EXHAUSTED":
@@ -318,10 +318,10 @@ func Failed(said json.RawMessage) error {
 	return problem.New(substrate.KindOfStatus(code), "the model's answer ends with an error")
 }
 
-func CutOff() error {
+func IncompleteError() error {
 	return problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle")
 }
 
-func WithoutSecret(kind string) error {
+func NoSecretError(kind string) error {
 	return problem.New(problem.SubstrateMisconfigured, "the agent has no secret for %s", kind)
 }

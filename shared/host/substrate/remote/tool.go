@@ -19,20 +19,20 @@ var (
 )
 
 // NameTool adds to err, for the operator, the name of the tool that a server's rejection of a
-// request for r names. said is the server's message.
-func NameTool(r *substrate.Request, said string, err error) error {
+// request for r names. message is the server's message.
+func NameTool(r *substrate.Request, message string, err error) error {
 	var agent *call.AgentError
-	name := namedTool(r.Tools, said)
+	name := namedTool(r.Tools, message)
 	if name == "" || whyRefused(err) == "" || !errors.As(err, &agent) {
 		return err
 	}
 	named := *agent
-	named.Err = problem.New(problem.Of(err).Kind, "%s, which names the tool %s: its schema may be one that this model refuses; disallowed_tools leaves the tool out", problem.Of(err).Text(), name)
+	named.Err = problem.New(problem.AsError(err).Kind, "%s, which names the tool %s: its schema may be one that this model refuses; disallowed_tools leaves the tool out", problem.AsError(err).Text(), name)
 	return &named
 }
 
-func namedTool(tools []substrate.Tool, said string) string {
-	for _, word := range toolName.FindAllString(said, -1) {
+func namedTool(tools []substrate.Tool, message string) string {
+	for _, word := range toolName.FindAllString(message, -1) {
 		for _, t := range tools {
 			if t.Name == word {
 				return word
@@ -40,7 +40,7 @@ func namedTool(tools []substrate.Tool, said string) string {
 		}
 	}
 	name := ""
-	for _, place := range toolPlace.FindAllStringSubmatch(said, -1) {
+	for _, place := range toolPlace.FindAllStringSubmatch(message, -1) {
 		if i, err := strconv.Atoi(place[1]); err == nil && i < len(tools) {
 			name = tools[i].Name // the last place in tools[0].function_declarations[3]
 		}

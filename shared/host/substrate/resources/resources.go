@@ -86,7 +86,7 @@ func (r *Resources) CheckPlan(p *plan.Plan) error {
 		return err
 	}
 	if _, err := r.Combiner(p); err != nil {
-		return problem.Below("aggregate", err)
+		return problem.AtPath("aggregate", err)
 	}
 	return nil
 }
@@ -107,20 +107,20 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	return s, err
 }
 
-// CheckTenant checks that a vacant of a tenant may use an agent. The function must belong to the
+// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. The function must belong to the
 // tenant, and the host must have the secret and the price. If a is nil, the default agent of the
 // substrate in text is checked.
-func (r *Resources) CheckTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
+func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(text)
 		if err != nil {
 			return err
 		}
-		of, ok := definition.Of(spec)
+		agent, ok := definition.DefaultAgent(spec)
 		if !ok {
 			return nil // a plan
 		}
-		a = &of
+		a = &agent
 	}
 	if err := r.CheckFunction(tenant, a); err != nil {
 		return err
@@ -138,14 +138,14 @@ type Functions map[string][]string
 
 // ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without a tenant.
 func ParseFunctions(text string) (Functions, error) {
-	all := Functions{}
-	for one := range strings.SplitSeq(text, ",") {
-		if one == "" {
+	byOwner := Functions{}
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry == "" {
 			continue
 		}
-		owner, arn, ok := strings.Cut(one, "=")
+		owner, arn, ok := strings.Cut(entry, "=")
 		if !ok {
-			owner, arn = "", one
+			owner, arn = "", entry
 		}
 		if err := tenant.Check(owner); err != nil {
 			return nil, err
@@ -156,9 +156,9 @@ func ParseFunctions(text string) (Functions, error) {
 		if err := substrate.CheckFunction(arn); err != nil {
 			return nil, err
 		}
-		all[owner] = append(all[owner], arn)
+		byOwner[owner] = append(byOwner[owner], arn)
 	}
-	return all, nil
+	return byOwner, nil
 }
 
 func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
@@ -179,7 +179,7 @@ func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definitio
 	}
 	err := r.Secrets.Check(ctx, tenant, name, a.SecretEndpoints()...)
 	if problem.Is(err, problem.NotFound) {
-		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text()}
+		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.AsError(err).Text()}
 	}
 	return err
 }
@@ -195,16 +195,16 @@ func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Age
 	value, err := r.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
 	switch {
 	case problem.Is(err, problem.Unavailable):
-		err = problem.Within(problem.SubstrateUnavailable, "read the secret", err)
+		err = problem.WithPlace(problem.SubstrateUnavailable, "read the secret", err)
 	case err != nil:
-		err = problem.Within(problem.SubstrateMisconfigured, "secret of the agent", err)
+		err = problem.WithPlace(problem.SubstrateMisconfigured, "secret of the agent", err)
 	}
 	return substrate.NewSecret(value), err
 }
 
 func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
 	switch {
-	case !a.Costs(tenant):
+	case !a.HasCost(tenant):
 		return p, nil
 	case r.Spend == nil:
 		return p, problem.Invalid("price", "a free model, because this host has no budgets", "a paid one")
@@ -226,12 +226,12 @@ func (r *Resources) CheckPrice(ctx context.Context, tenant string, a *definition
 }
 
 func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
-	p := spend.Payer{Vacant: id, Tenant: tenant, Daily: spend.DefaultVacant, Call: -1}
+	p := spend.Payer{Vacant: id, Tenant: tenant, DailyBudget: spend.DefaultVacant, CallBudget: -1}
 	if a.DailyBudget != nil {
-		p.Daily = *a.DailyBudget
+		p.DailyBudget = *a.DailyBudget
 	}
 	if a.Budget != nil {
-		p.Call = *a.Budget
+		p.CallBudget = *a.Budget
 	}
 	if spec, err := a.Spec(); err == nil {
 		p.Host = spec.Kind == substrate.KindBedrock // AWS bills the operator
@@ -242,32 +242,32 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 // BeginSpending starts the spending of a call whose cost so far is before. If the agent is free, it
 // returns nil.
 func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
-	if !a.Costs(tenant) {
+	if !a.HasCost(tenant) {
 		return nil, nil
 	}
 	prices, err := r.prices(ctx, tenant, a)
 	switch {
 	case problem.Is(err, problem.Unavailable):
-		return nil, problem.Within(problem.SubstrateUnavailable, "read the price", err)
+		return nil, problem.WithPlace(problem.SubstrateUnavailable, "read the price", err)
 	case err != nil:
-		return nil, problem.Within(problem.SubstrateMisconfigured, "price of the agent", err)
+		return nil, problem.WithPlace(problem.SubstrateMisconfigured, "price of the agent", err)
 	}
 	p := payer(id, tenant, a)
-	p.Before = before
+	p.CostBefore = before
 	return r.Spend.Begin(p, prices), nil
 }
 
 // CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today. It
 // ignores errors of the agent itself, because the call reports them.
 func (r *Resources) CheckBudget(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
-	if r.Spend == nil || !a.Costs(tenant) {
+	if r.Spend == nil || !a.HasCost(tenant) {
 		return nil
 	}
 	prices, err := r.prices(ctx, tenant, a)
 	if err != nil {
 		return nil
 	}
-	return r.Spend.Ready(ctx, payer(id, tenant, a), prices.Model)
+	return r.Spend.CheckBudget(ctx, payer(id, tenant, a), prices.Model)
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

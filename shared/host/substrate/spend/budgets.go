@@ -38,9 +38,9 @@ func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
 	if err := tenant.Check(owner); err != nil {
 		return out, err
 	}
-	b, err := s.shared(ctx, s.store.Store, owner, out.Day)
+	b, err := s.sharedBalance(ctx, s.store.Store, owner, out.Day)
 	out.Daily, out.Spent = b.budget, b.spent
-	return out, store.Problem(err)
+	return out, store.AsProblem(err)
 }
 
 func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount) (Budget, error) {
@@ -59,7 +59,7 @@ func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount)
 		return err
 	})
 	if err != nil {
-		return Budget{}, store.Problem(err)
+		return Budget{}, store.AsProblem(err)
 	}
 	return s.Budget(ctx, owner)
 }

@@ -10,21 +10,21 @@ import (
 // AWS, only the function think changes them.
 var (
 	VacantDocs = store.Kind[vacantDay]{
-		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
-		Codec: store.JSON[vacantDay](1),
+		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[vacantDay](1),
 	}
 	TenantDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
+		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Owner: store.OfTenant, Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	HostDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.Unread},
+		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
 	BudgetDocs = store.Kind[limit]{
-		Shape: store.Shape{Name: "budget of a tenant", Partition: "budget", Sort: "tenant#*", Verify: store.Alone},
-		Codec: store.JSON[limit](1),
-		Valid: func(_ store.Doc, l limit) error {
+		Shape: store.Shape{Name: "budget of a tenant", Partition: "budget", Sort: "tenant#*", Verify: store.VerifyParse},
+		Codec: store.JSONCodec[limit](1),
+		CheckValue: func(_ store.Doc, l limit) error {
 			if l.Daily < 0 {
 				return errors.New("it is below 0")
 			}

@@ -60,10 +60,10 @@ type Payer struct {
 	Tenant string
 	// Host also charges the host's total although the vacant has a tenant, because the operator
 	// pays for the model.
-	Host   bool
-	Daily  money.Amount // budget of the vacant
-	Call   money.Amount // budget of the call, unlimited if negative
-	Before money.Amount // cost of the call's turns that other processes settled
+	Host        bool
+	DailyBudget money.Amount // budget of the vacant
+	CallBudget  money.Amount // budget of the call, unlimited if negative
+	CostBefore  money.Amount // cost of the call's turns that other processes settled
 }
 
 func (p Payer) owners() []string {
@@ -73,7 +73,7 @@ func (p Payer) owners() []string {
 	return []string{p.Tenant}
 }
 
-func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+func day(now time.Time) string { return now.UTC().Format(time.DateOnly) }
 
 func VacantKey(id identity.ID, day string) store.Key { return VacantDocs.Key(id.String(), day) }
 
@@ -113,24 +113,24 @@ type balance struct {
 	budget, spent money.Amount
 }
 
-func (b balance) left() money.Amount { return b.budget - b.spent }
+func (b balance) remainder() money.Amount { return b.budget - b.spent }
 
-func (s *Spend) balances(ctx context.Context, from store.Reader, p Payer, day string) (all []balance, doc store.Doc, err error) {
+func (s *Spend) balances(ctx context.Context, from store.Reader, p Payer, day string) (budgets []balance, doc store.Doc, err error) {
 	if doc, err = from.Doc(ctx, VacantKey(p.Vacant, day)); err != nil {
 		return nil, doc, err
 	}
-	all = []balance{{"the agent's daily_budget", doc.Key, p.Daily, money.Amount(doc.Number)}}
+	budgets = []balance{{"the agent's daily_budget", doc.Key, p.DailyBudget, money.Amount(doc.Number)}}
 	for _, owner := range p.owners() {
-		b, err := s.shared(ctx, from, owner, day)
+		b, err := s.sharedBalance(ctx, from, owner, day)
 		if err != nil {
 			return nil, doc, err
 		}
-		all = append(all, b)
+		budgets = append(budgets, b)
 	}
-	return all, doc, nil
+	return budgets, doc, nil
 }
 
-func (s *Spend) shared(ctx context.Context, from store.Reader, tenant, day string) (b balance, err error) {
+func (s *Spend) sharedBalance(ctx context.Context, from store.Reader, tenant, day string) (b balance, err error) {
 	d, err := from.Doc(ctx, sharedKey(tenant, day))
 	if err != nil {
 		return b, err
@@ -143,16 +143,16 @@ func (s *Spend) shared(ctx context.Context, from store.Reader, tenant, day strin
 	return b, err
 }
 
-// Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even a small
+// CheckBudget returns an error of kind BudgetSpent if the budgets of the day do not cover even a small
 // turn.
-func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
-	all, _, err := s.balances(ctx, s.store.Store, p, day(s.now()))
+func (s *Spend) CheckBudget(ctx context.Context, p Payer, price models.Price) error {
+	budgets, _, err := s.balances(ctx, s.store.Store, p, day(s.now()))
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	least := price.Cost(substrate.Usage{In: minIn, Out: minOut})
-	for _, b := range all {
-		if b.left() < least {
+	for _, b := range budgets {
+		if b.remainder() < least {
 			cause := fmt.Errorf("%s: %s of %s is spent", b.name, b.spent, b.budget)
 			return problem.Wrap(problem.BudgetSpent, cause, "%s", problem.BudgetSpent.Row().Text)
 		}
@@ -225,19 +225,19 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed
 		return allowed, nil
 	}
 	next.task.Settle(0)
-	var known *problem.Error
+	var problemErr *problem.Error
 	switch {
-	case errors.As(err, &known):
+	case errors.As(err, &problemErr):
 		return 0, err
 	case ctx.Err() != nil:
-		return 0, substrate.Ended(ctx, "the agent")
+		return 0, substrate.EndedError(ctx, "the agent")
 	}
 	return 0, problem.Wrap(problem.SubstrateUnavailable, err, "the budgets cannot be read or written")
 }
 
 func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
-	least, most := next.price.Cost(substrate.Usage{In: in, Out: min(out, minOut)}), next.price.Cost(substrate.Usage{In: in, Out: out})
-	if next.task, err = call.BeginModelTurn(ctx, c.payer.Tenant, least, most); err != nil {
+	least, maxCost := next.price.Cost(substrate.Usage{In: in, Out: min(out, minOut)}), next.price.Cost(substrate.Usage{In: in, Out: out})
+	if next.task, err = call.BeginModelTurn(ctx, c.payer.Tenant, least, maxCost); err != nil {
 		return 0, err
 	}
 	for try := 1; ; try++ {
@@ -251,7 +251,7 @@ func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowe
 
 func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	err = c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		all, doc, err := c.spend.balances(ctx, tx, c.payer, next.day)
+		budgets, doc, err := c.spend.balances(ctx, tx, c.payer, next.day)
 		if err != nil {
 			return err
 		}
@@ -268,20 +268,20 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 			return nil // the commit of an earlier try was applied
 		}
 		refund := c.refund(&v)
-		for i := range all {
-			all[i].spent -= refund
+		for i := range budgets {
+			budgets[i].spent -= refund
 		}
-		limits := slices.Clone(all)
+		limits := slices.Clone(budgets)
 		if next.task != nil {
 			limits = append(limits, balance{name: "the budget of the task", budget: next.task.Reserved})
 		}
-		if allowed, err = c.affordable(next.price, in, out, limits...); err != nil {
+		if allowed, err = c.affordableTokens(next.price, in, out, limits...); err != nil {
 			return err
 		}
 		next.reserved = next.price.Cost(substrate.Usage{In: in, Out: allowed})
 		next.cost = next.reserved
 		v.Open[c.id] = reservation{next.number, next.reserved}
-		c.add(tx, doc, &v, next.reserved-refund, all[1:])
+		c.add(tx, doc, &v, next.reserved-refund, budgets[1:])
 		return nil
 	})
 	return allowed, err
@@ -317,17 +317,17 @@ func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amoun
 	}
 }
 
-// affordable returns the number of output tokens that all balances cover, at most out.
-func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int, error) {
-	if c.payer.Call >= 0 {
-		all = append(all, balance{name: "the agent's budget of a call", budget: c.payer.Call, spent: c.payer.Before + c.Cost()})
+// affordableTokens returns the number of output tokens that all balances cover, at most out.
+func (c *Call) affordableTokens(price models.Price, in, out int, budgets ...balance) (int, error) {
+	if c.payer.CallBudget >= 0 {
+		budgets = append(budgets, balance{name: "the agent's budget of a call", budget: c.payer.CallBudget, spent: c.payer.CostBefore + c.Cost()})
 	}
 	least := price.Cost(substrate.Usage{In: in, Out: min(out, minOut)})
-	for _, b := range all {
-		if b.left() < least {
-			return 0, problem.New(problem.BudgetExceeded, "%s: %s of %s is left, the next turn costs at least %s", b.name, max(b.left(), 0), b.budget, least)
+	for _, b := range budgets {
+		if b.remainder() < least {
+			return 0, problem.New(problem.BudgetExceeded, "%s: %s of %s is left, the next turn costs at least %s", b.name, max(b.remainder(), 0), b.budget, least)
 		}
-		if rest := b.left() - price.Cost(substrate.Usage{In: in}); price.Out > 0 {
+		if rest := b.remainder() - price.Cost(substrate.Usage{In: in}); price.Out > 0 {
 			out = min(out, int(rest*money.Dollar/price.Out))
 		}
 	}
@@ -339,11 +339,11 @@ func (c *Call) Settle(u substrate.Usage) {
 	if c.open != nil {
 		c.open.cost = min(c.open.price.Cost(u), c.open.reserved)
 	}
-	c.Keep()
+	c.EndTurn()
 }
 
-// Keep ends the last turn with its current cost, which is its reservation if the usage is unknown.
-func (c *Call) Keep() {
+// EndTurn ends the last turn with its current cost, which is its reservation if the usage is unknown.
+func (c *Call) EndTurn() {
 	if c.open != nil {
 		c.open.task.Settle(c.open.cost)
 	}
@@ -357,7 +357,7 @@ func (c *Call) End(ctx context.Context) error {
 	if c.open == nil {
 		return nil
 	}
-	c.Keep()
+	c.EndTurn()
 	if c.open.cost < c.open.reserved {
 		if err := c.spend.store.Update(ctx, c.settle); err != nil {
 			return problem.Wrap(problem.SubstrateUnavailable, err, "the cost of a turn cannot be written")

@@ -58,7 +58,7 @@ func newBench(s store.Store, host money.Amount) *bench {
 func (b *bench) at(t time.Time) { b.time.Store(&t) }
 
 func (b *bench) begin(daily, call money.Amount) *spend.Call {
-	return b.Begin(spend.Payer{Vacant: identity.ID{1}, Daily: daily, Call: call}, spend.Prices{Model: simple, Fallback: models.Price{In: 2 * dollar, Out: 20 * dollar}, Version: 1})
+	return b.Begin(spend.Payer{Vacant: identity.ID{1}, DailyBudget: daily, CallBudget: call}, spend.Prices{Model: simple, Fallback: models.Price{In: 2 * dollar, Out: 20 * dollar}, Version: 1})
 }
 
 // spent returns the spending of the vacant and of the host on a day.
@@ -204,13 +204,13 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 		r := mathrand.New(mathrand.NewPCG(seed, 1))
 		var mu sync.Mutex
 		lossy := &storetest.Lossy{Store: memory.New()}
-		lossy.Decide = func(op string, _ []store.Write) storetest.Fate {
+		lossy.Decide = func(op string, _ []store.Write) storetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if op != "Commit" || r.IntN(3) > 0 {
-				return storetest.Fine
+				return storetest.NoFault
 			}
-			return []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Twice}[r.IntN(3)]
+			return []storetest.Fault{storetest.Lost, storetest.Unacknowledged, storetest.Twice}[r.IntN(3)]
 		}
 		b := newBench(lossy, 5*dollar)
 		var costs atomic.Int64
@@ -236,7 +236,7 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 			})
 		}
 		at.Wait()
-		lossy.Decide = func(string, []store.Write) storetest.Fate { return storetest.Fine }
+		lossy.Decide = func(string, []store.Write) storetest.Fault { return storetest.NoFault }
 		vacant, host := b.spent(t, today)
 		if vacant != host || int64(vacant) < costs.Load() || !lost.Load() && int64(vacant) > costs.Load() || vacant > 20_000 {
 			t.Fatalf("seed %d: the calls cost %d; %d and %d are counted (a commit gave up: %v)", seed, costs.Load(), vacant, host, lost.Load())
@@ -248,11 +248,11 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 // reservation is another one.
 func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 	unheard := false
-	b := newBench(&storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fate {
+	b := newBench(&storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
 		if op == "Commit" && unheard {
-			return storetest.Unheard
+			return storetest.Unacknowledged
 		}
-		return storetest.Fine
+		return storetest.NoFault
 	}}, 5*dollar)
 	c := b.begin(dollar, -1)
 	must(t, errorOf(c.Reserve(t.Context(), false, 1000, 100)))
@@ -291,7 +291,7 @@ func TestATurnOverMidnightIsSettledOnItsDay(t *testing.T) {
 
 func TestATenantPaysForItself(t *testing.T) {
 	b, ctx := newBench(memory.New(), 0), t.Context()
-	payer := spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", Daily: 10 * dollar, Call: -1}
+	payer := spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: 10 * dollar, CallBudget: -1}
 	reserve := func(in int) error {
 		_, err := b.Begin(payer, spend.Prices{Model: simple}).Reserve(ctx, false, in, 16)
 		return err
@@ -307,18 +307,18 @@ func TestATenantPaysForItself(t *testing.T) {
 	if err := reserve(int(dollar)); err != nil {
 		t.Errorf("Reserve() within the new budget = %v", err)
 	}
-	if err := b.Ready(ctx, payer, simple); err != nil {
+	if err := b.CheckBudget(ctx, payer, simple); err != nil {
 		t.Errorf("Ready() = %v", err)
 	}
 	must(t, errorOf(b.SetBudget(ctx, "acme", 0)))
-	if err := b.Ready(ctx, payer, simple); !problem.Is(err, problem.BudgetSpent) || !strings.Contains(err.Error(), "tenant acme: $5.00032 of $0 is spent") {
+	if err := b.CheckBudget(ctx, payer, simple); !problem.Is(err, problem.BudgetSpent) || !strings.Contains(err.Error(), "tenant acme: $5.00032 of $0 is spent") {
 		t.Errorf("Ready() without a budget = %v", err)
 	}
 	// Others are not touched.
-	if err := b.Ready(ctx, spend.Payer{Vacant: identity.ID{2}, Tenant: "other", Daily: dollar, Call: -1}, simple); err != nil {
+	if err := b.CheckBudget(ctx, spend.Payer{Vacant: identity.ID{2}, Tenant: "other", DailyBudget: dollar, CallBudget: -1}, simple); err != nil {
 		t.Errorf("Ready() of another tenant = %v", err)
 	}
-	if err := b.Ready(ctx, spend.Payer{Vacant: identity.ID{2}, Daily: dollar, Call: -1}, simple); !problem.Is(err, problem.BudgetSpent) {
+	if err := b.CheckBudget(ctx, spend.Payer{Vacant: identity.ID{2}, DailyBudget: dollar, CallBudget: -1}, simple); !problem.Is(err, problem.BudgetSpent) {
 		t.Errorf("Ready() where the host has no budget = %v", err)
 	}
 	for whose, daily := range map[string]money.Amount{"": 5, "a b": 5, "acme": -1, "other": models.MaxBudget + 1} {
@@ -330,11 +330,11 @@ func TestATenantPaysForItself(t *testing.T) {
 
 // A free model needs no store at all.
 func TestAFreeModelWritesNothing(t *testing.T) {
-	s := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fate {
+	s := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
 		t.Errorf("%s for a free model", op)
-		return storetest.Fine
+		return storetest.NoFault
 	}}
-	c := newBench(s, 0).Begin(spend.Payer{Vacant: identity.ID{1}, Call: -1}, spend.Prices{})
+	c := newBench(s, 0).Begin(spend.Payer{Vacant: identity.ID{1}, CallBudget: -1}, spend.Prices{})
 	out, err := c.Reserve(t.Context(), false, 1000, 500)
 	if out != 500 || err != nil || c.End(t.Context()) != nil || c.Cost() != 0 {
 		t.Errorf("Reserve() = %d, %v", out, err)
@@ -345,9 +345,9 @@ func TestAFreeModelWritesNothing(t *testing.T) {
 // DynamoDB a write of a small item is two units.
 func TestTurnsCostFewWrites(t *testing.T) {
 	writes := 0
-	s := &storetest.Lossy{Store: memory.New(), Decide: func(_ string, w []store.Write) storetest.Fate {
+	s := &storetest.Lossy{Store: memory.New(), Decide: func(_ string, w []store.Write) storetest.Fault {
 		writes += len(w)
-		return storetest.Fine
+		return storetest.NoFault
 	}}
 	for turns, want := range map[int]int{1: 4, 2: 6, 16: 34} {
 		writes = 0
@@ -366,17 +366,17 @@ func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
 	for _, key := range []store.Key{spend.VacantKey(identity.ID{1}, today), {Partition: "budget", Sort: "tenant#acme"}} {
 		s := memory.New()
 		must(t, s.Commit(t.Context(), store.Put{Key: key, Data: []byte("{"), WriteID: store.WriteID{1}}))
-		c := newBench(s, dollar).Begin(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", Daily: dollar, Call: -1}, spend.Prices{Model: simple})
+		c := newBench(s, dollar).Begin(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: dollar, CallBudget: -1}, spend.Prices{Model: simple})
 		if _, err := c.Reserve(t.Context(), false, 10, 16); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Reserve() over a damaged %s = %v", key, err)
 		}
 	}
-	gone := &storetest.Lossy{Store: memory.New(), Decide: func(string, []store.Write) storetest.Fate { return storetest.Lost }}
+	gone := &storetest.Lossy{Store: memory.New(), Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	b := newBench(gone, dollar)
 	if _, err := b.begin(dollar, -1).Reserve(t.Context(), false, 10, 16); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Reserve() without a store = %v", err)
 	}
-	if err := b.Ready(t.Context(), spend.Payer{Vacant: identity.ID{1}, Daily: dollar, Call: -1}, simple); !problem.Is(err, problem.Unavailable) {
+	if err := b.CheckBudget(t.Context(), spend.Payer{Vacant: identity.ID{1}, DailyBudget: dollar, CallBudget: -1}, simple); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Ready() without a store = %v", err)
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -405,7 +405,7 @@ func TestReservationsOfCrashedCallsAreBounded(t *testing.T) {
 
 func Example() {
 	s := spend.New(store.Updater{Store: memory.New(), Rand: rand.Reader}, time.Now, spend.DefaultHost)
-	c := s.Begin(spend.Payer{Vacant: identity.ID{1}, Daily: dollar, Call: 5 * cent}, spend.Prices{Model: models.Price{In: 3 * dollar, Out: 15 * dollar, Cached: 3 * dollar / 10}})
+	c := s.Begin(spend.Payer{Vacant: identity.ID{1}, DailyBudget: dollar, CallBudget: 5 * cent}, spend.Prices{Model: models.Price{In: 3 * dollar, Out: 15 * dollar, Cached: 3 * dollar / 10}})
 	out, _ := c.Reserve(context.Background(), false, 2000, 8192)
 	c.Settle(substrate.Usage{In: 1200, Out: 300})
 	fmt.Println(out, c.Cost())

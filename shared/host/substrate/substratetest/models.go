@@ -73,14 +73,14 @@ func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
 	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
 	t.Run("a server that is starting again", func(t *testing.T) {
-		StartingAgain(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
+		TestRestart(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
 	})
 	t.Run("requests", func(t *testing.T) {
-		Requests(t, answers, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
+		TestRequests(t, answers, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
 	})
 	t.Run("when to come again", m.after)
 	t.Run("a server that repeats its secret", m.repeats)
-	t.Run("the guard", m.guarded)
+	t.Run("the guard", m.proveGuard)
 	t.Run("wrong arguments", m.arguments)
 	t.Run("oddities", func(t *testing.T) { m.Oddities(t, m.Serve) })
 	for what, events := range map[string][]string{
@@ -88,7 +88,7 @@ func (m Model) Run(t *testing.T) {
 		"an event of 50 MB":       {"data: " + strings.Repeat("x", 50<<20)},
 	} {
 		t.Run(what, func(t *testing.T) {
-			_, err := substrate.Fold(m.Serve(t, Stream(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
+			_, err := substrate.ReadAnswer(m.Serve(t, Stream(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
 			if !problem.Is(err, problem.SubstrateTooLarge) {
 				t.Errorf("Fold() = %v, want it too large", err)
 			}
@@ -131,7 +131,7 @@ func requests() map[string]substrate.Request {
 	plain.ContextID = &thread
 	plain.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, plain.Turns...)
 	whole := Question()
-	whole.System, whole.MaxTokens, whole.Effort, whole.JSON, whole.Final = "You know things", 500, substrate.Low, true, true
+	whole.System, whole.MaxTokens, whole.Effort, whole.JSON, whole.MustAnswer = "You know things", 500, substrate.Low, true, true
 	whole.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
 	whole.Turns = append(whole.Turns,
 		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
@@ -141,9 +141,9 @@ func requests() map[string]substrate.Request {
 	return map[string]substrate.Request{"request": plain, "agent": whole, "images": images}
 }
 
-// Requests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
-// and testdata/images.golden. Requests must not contain data of this machine or of the vacant.
-func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
+// TestRequests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
+// and testdata/images.golden. TestRequests must not contain data of this machine or of the vacant.
+func TestRequests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
 		t.Setenv(provider+"_API_KEY", "sk-of-the-environment")
@@ -152,10 +152,10 @@ func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFun
 	for name, r := range requests() {
 		var got string
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			got = written(t, r)
+			got = formatRequest(t, r)
 			answers(w, r)
 		})
-		if _, err := substrate.Fold(s.Infer(t.Context(), r)); err != nil {
+		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), r)); err != nil {
 			t.Fatal(err)
 		}
 		file := "testdata/" + name + ".golden"
@@ -169,8 +169,8 @@ func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFun
 	}
 }
 
-// written formats a request without the parts that differ between requests.
-func written(t *testing.T, r *http.Request) string {
+// formatRequest formats a request without the parts that differ between requests.
+func formatRequest(t *testing.T, r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	var indented any
 	if err := json.Unmarshal(body, &indented); err != nil {
@@ -195,35 +195,35 @@ func (m Model) after(t *testing.T) {
 		w.Header().Set("Retry-After", "3")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	_, err := substrate.Fold(s.Infer(t.Context(), Question()))
+	_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.After != 3*time.Second {
 		t.Errorf("Fold() = %v, asked to wait %v, want 3s", err, agent.After)
 	}
 }
 
 func (m Model) repeats(t *testing.T) {
-	said := fmt.Sprintf(`{"error":{"type":"authentication_error","status":"X","message":"no such key: %s"}}`, secret)
+	errorBody := fmt.Sprintf(`{"error":{"type":"authentication_error","status":"X","message":"no such key: %s"}}`, secret)
 	for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusInternalServerError} {
 		s := m.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			if status == http.StatusOK {
-				_, _ = io.WriteString(w, m.Begin+"data: "+strings.Replace(said, `{"error"`, `{"type":"error","error"`, 1)+"\n\n")
+				_, _ = io.WriteString(w, m.Begin+"data: "+strings.Replace(errorBody, `{"error"`, `{"type":"error","error"`, 1)+"\n\n")
 				return
 			}
-			_, _ = io.WriteString(w, said)
+			_, _ = io.WriteString(w, errorBody)
 		})
-		_, err := substrate.Fold(s.Infer(t.Context(), Question()))
+		_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 		agent := new(call.AgentError)
 		if !errors.As(err, &agent) || !strings.Contains(agent.Body, "no such key") {
 			t.Fatalf("status %d: Fold() = %v and %q, want what the server said", status, err, agent.Body)
 		}
-		if all := fmt.Sprintf("%v %+v %s", err, err, agent.Body); strings.Contains(all, secret) {
-			t.Errorf("status %d: the secret is shown: %s", status, all)
+		if output := fmt.Sprintf("%v %+v %s", err, err, agent.Body); strings.Contains(output, secret) {
+			t.Errorf("status %d: the secret is shown: %s", status, output)
 		}
 	}
 }
 
-func (m Model) guarded(t *testing.T) {
+func (m Model) proveGuard(t *testing.T) {
 	for _, argument := range []string{"m", "http://127.0.0.1:1/v1#m", "http://127.0.0.1:1#m", "http://127.0.0.1:1/a%20b/#m"} {
 		spec := substrate.Spec{Kind: m.Kind, Argument: argument}
 		var asked string
@@ -235,14 +235,14 @@ func (m Model) guarded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := substrate.Fold(withSecret{s}.Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateMisconfigured) {
+		if _, err := substrate.ReadAnswer(withSecret{s}.Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateMisconfigured) {
 			t.Errorf("%s: %v, want it misconfigured", spec, err)
 		}
 		if asked != spec.Endpoint() || asked == "" {
 			t.Errorf("%s: the guard is asked for %q, want %q", spec, asked, spec.Endpoint())
 		}
 		asked = ""
-		if _, err := substrate.Fold(s.Infer(t.Context(), Question())); spec.NeedsSecret() && (asked != "" || !problem.Is(err, problem.SubstrateMisconfigured)) {
+		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), Question())); spec.NeedsSecret() && (asked != "" || !problem.Is(err, problem.SubstrateMisconfigured)) {
 			t.Errorf("%s without its secret: %v, and the guard is asked for %q", spec, err, asked)
 		}
 	}
@@ -253,7 +253,7 @@ func (m Model) arguments(t *testing.T) {
 	for _, argument := range []string{"", "#m", "http://x.example/v1", "http://x.example/v1#", "ftp://x.example#m",
 		"http://me:secret@x.example#m", "http://bücher.example#m", "http://x.example?a=b#m", "http://x.example#two words", "two words",
 		"http://x.example#\x00", "http://x.example#" + strings.Repeat("m", 257)} {
-		if _, err := kinds.Open(substrate.Spec{Kind: m.Kind, Argument: argument}); !problem.Is(err, problem.Malformed) || strings.Contains(problem.Of(err).Text(), "secret") {
+		if _, err := kinds.Open(substrate.Spec{Kind: m.Kind, Argument: argument}); !problem.Is(err, problem.Malformed) || strings.Contains(problem.AsError(err).Text(), "secret") {
 			t.Errorf("%q: %v, want a refusal without the secret", argument, err)
 		}
 	}
@@ -274,13 +274,13 @@ func (m Model) Stream(f *testing.F) {
 		body = in
 		ends := 0
 		for e, err := range s.Infer(t.Context(), Question()) {
-			if _, last := e.(substrate.Done); last || err != nil {
+			if _, last := e.(substrate.FinishReason); last || err != nil {
 				ends++
 			} else if ends > 0 || e == nil {
 				t.Fatalf("event %v after the end", e)
 			}
-			if err != nil && !problem.Of(err).Kind.IsFailure() {
-				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			if err != nil && !problem.AsError(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.AsError(err).Kind)
 			}
 		}
 		if ends != 1 {

@@ -19,11 +19,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func refuse(w http.ResponseWriter, status int, said string) {
+func refuse(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Amzn-ErrorType", "ValidationException")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, said)
+	_, _ = io.WriteString(w, body)
 }
 
 func sendsMember(body []byte, member string) bool {
@@ -32,7 +32,7 @@ func sendsMember(body []byte, member string) bool {
 
 func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
 	everything := Question()
-	everything.JSON, everything.Final, everything.Effort = true, true, substrate.Low
+	everything.JSON, everything.MustAnswer, everything.Effort = true, true, substrate.Low
 	everything.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
 	if len(w.Refusals) == 0 {
 		t.Fatal("the provider has no optional member")
@@ -44,13 +44,13 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	}
 	// open opens a model whose server answers unless judge returns a status. sent returns the
 	// bodies since its last call.
-	open := func(t *testing.T, judge func(body []byte) (status int, said string)) (s substrate.Substrate, sent func() [][]byte) {
+	open := func(t *testing.T, judge func(body []byte) (status int, message string)) (s substrate.Substrate, sent func() [][]byte) {
 		var bodies [][]byte
 		s = serve(t, func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			bodies = append(bodies, body)
-			if status, said := judge(body); status != 0 {
-				refuse(rw, status, said)
+			if status, message := judge(body); status != 0 {
+				refuse(rw, status, message)
 				return
 			}
 			_, _ = io.WriteString(rw, w.Begin+w.Text("hm")+w.Ends(w.Stop))
@@ -73,19 +73,19 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	}
 	answered := func(t *testing.T, what string, s substrate.Substrate, r substrate.Request, sent func() [][]byte, want int) [][]byte {
 		t.Helper()
-		got, err := substrate.Fold(s.Infer(t.Context(), r))
+		got, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 		bodies := sent()
 		if err != nil || got.Text != "hm" || len(bodies) != want {
 			t.Errorf("%s: %q, %v after %d requests, want the answer after %d", what, got.Text, err, len(bodies), want)
 		}
 		return bodies
 	}
-	all := slices.Sorted(maps.Keys(w.Refusals))
-	for _, member := range all {
+	memberNames := slices.Sorted(maps.Keys(w.Refusals))
+	for _, member := range memberNames {
 		for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
 			s, sent := open(t, refuses(status, member))
 			bodies := answered(t, member, s, everything, sent, 2)
-			for _, other := range all {
+			for _, other := range memberNames {
 				if last := bodies[len(bodies)-1]; sendsMember(last, other) != (other != member) {
 					t.Errorf("%s is refused, and %s is sent again in %s", member, other, last)
 				}
@@ -101,11 +101,11 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 		answered(t, member+", by a setting", s, set, sent, 1)
 	}
 	t.Run("all members", func(t *testing.T) {
-		s, sent := open(t, refuses(http.StatusBadRequest, all...))
-		answered(t, "all", s, everything, sent, len(all)+1)
+		s, sent := open(t, refuses(http.StatusBadRequest, memberNames...))
+		answered(t, "all", s, everything, sent, len(memberNames)+1)
 		last := answered(t, "all, again", s, everything, sent, 1)[0]
 		for what, words := range map[string][2]string{"a document": {"response_format responseMimeType", "JSON document"}, "an answer": {"tool_choice", "Use no tool any more"}} {
-			omitted := slices.ContainsFunc(strings.Fields(words[0]), func(member string) bool { return slices.Contains(all, member) })
+			omitted := slices.ContainsFunc(strings.Fields(words[0]), func(member string) bool { return slices.Contains(memberNames, member) })
 			if omitted && !bytes.Contains(last, []byte(words[1])) {
 				t.Errorf("without the member that asks for %s, the model is not told: %s", what, last)
 			}
@@ -120,12 +120,12 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 		}{
 			"no member":                   {400, `{"message":"the conversation is too long"}`, problem.SubstrateMisconfigured, 1},
 			"nothing":                     {400, ``, problem.SubstrateMisconfigured, 1},
-			"members, whatever is sent":   {400, `{"message":"` + strings.Join(all, " ") + `"}`, problem.SubstrateMisconfigured, len(all) + 1},
-			"a member in an inner error":  {500, `{"message":"` + all[0] + `"}`, problem.SubstrateUnavailable, 1},
-			"a member in another refusal": {403, `{"message":"` + all[0] + `"}`, problem.SubstrateMisconfigured, 1},
+			"members, whatever is sent":   {400, `{"message":"` + strings.Join(memberNames, " ") + `"}`, problem.SubstrateMisconfigured, len(memberNames) + 1},
+			"a member in an inner error":  {500, `{"message":"` + memberNames[0] + `"}`, problem.SubstrateUnavailable, 1},
+			"a member in another refusal": {403, `{"message":"` + memberNames[0] + `"}`, problem.SubstrateMisconfigured, 1},
 		} {
 			s, sent := open(t, func([]byte) (int, string) { return tt.status, tt.said })
-			_, err := substrate.Fold(s.Infer(t.Context(), everything))
+			_, err := substrate.ReadAnswer(s.Infer(t.Context(), everything))
 			if n := len(sent()); !problem.Is(err, tt.want) || n != tt.n {
 				t.Errorf("%s: %v after %d requests, want %s after %d", what, err, n, tt.want, tt.n)
 			}
@@ -139,7 +139,7 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 		for i := range 5 {
 			r.Tools = append(r.Tools, substrate.Tool{Name: fmt.Sprintf("mcp__files__look_for_a_document_%d", i), Schema: json.RawMessage(`{"type":"object"}`)})
 		}
-		for said, want := range map[string]bool{
+		for message, want := range map[string]bool{
 			"Invalid schema for function 'mcp__files__look_for_a_document_3': 'strng' is not valid": true,
 			"tools.3.custom.input_schema: JSON schema is invalid":                                   true,
 			"Invalid value at 'tools[0].function_declarations[3].parameters'":                       true,
@@ -148,25 +148,25 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			"Invalid schema for function 'mcp__files__look_for_a_document_33'":                      false,
 			"the conversation is too long":                                                          false,
 		} {
-			body, _ := json.Marshal(map[string]string{"message": said})
+			body, _ := json.Marshal(map[string]string{"message": message})
 			s, _ := open(t, func([]byte) (int, string) { return http.StatusBadRequest, string(body) })
-			_, err := substrate.Fold(s.Infer(t.Context(), r))
+			_, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 			if cause := call.CauseOf(err, 0); strings.Contains(cause.Text, "names the tool mcp__files__look_for_a_document_3:") != want || cause.Status != http.StatusBadRequest {
-				t.Errorf("%q: the log says %q, want the tool: %t", said, cause, want)
+				t.Errorf("%q: the log says %q, want the tool: %t", message, cause, want)
 			}
 		}
 	})
 	t.Run("a server that changes", func(t *testing.T) {
-		judge := refuses(http.StatusBadRequest, all[0])
+		judge := refuses(http.StatusBadRequest, memberNames[0])
 		s, sent := open(t, func(body []byte) (int, string) { return judge(body) })
 		answered(t, "before", s, everything, sent, 2)
 		judge = func(body []byte) (int, string) {
-			if !sendsMember(body, all[0]) {
+			if !sendsMember(body, memberNames[0]) {
 				return http.StatusBadRequest, `{"message":"something is missing"}`
 			}
 			return 0, ""
 		}
-		if _, err := substrate.Fold(s.Infer(t.Context(), everything)); !problem.Is(err, problem.SubstrateMisconfigured) || len(sent()) != 1 {
+		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), everything)); !problem.Is(err, problem.SubstrateMisconfigured) || len(sent()) != 1 {
 			t.Errorf("Infer() = %v, want the refusal", err)
 		}
 		answered(t, "after", s, everything, sent, 1)
@@ -175,9 +175,9 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 		ctx, cancel := context.WithCancel(t.Context())
 		s, sent := open(t, func(body []byte) (int, string) {
 			cancel()
-			return refuses(http.StatusBadRequest, all[0])(body)
+			return refuses(http.StatusBadRequest, memberNames[0])(body)
 		})
-		if _, err := substrate.Fold(s.Infer(ctx, everything)); !problem.Is(err, problem.Canceled) || len(sent()) != 1 {
+		if _, err := substrate.ReadAnswer(s.Infer(ctx, everything)); !problem.Is(err, problem.Canceled) || len(sent()) != 1 {
 			t.Errorf("Infer() of an ended context = %v, want Canceled after one request", err)
 		}
 	})

@@ -44,7 +44,7 @@ func Run(t *testing.T, play Play) {
 }
 
 // events reads all events and checks that they are valid.
-func events(ctx context.Context, t testing.TB, s substrate.Substrate) (all []substrate.Event, failure error) {
+func events(ctx context.Context, t testing.TB, s substrate.Substrate) (eventList []substrate.Event, failure error) {
 	t.Helper()
 	done := false
 	for e, err := range s.Infer(ctx, Question()) {
@@ -62,15 +62,15 @@ func events(ctx context.Context, t testing.TB, s substrate.Substrate) (all []sub
 			if e == "" || !utf8.ValidString(string(e)) {
 				t.Errorf("text %q, want some UTF-8", e)
 			}
-		case substrate.Done:
+		case substrate.FinishReason:
 			done = true
 		}
-		all = append(all, e)
+		eventList = append(eventList, e)
 	}
 	if failure == nil && !done {
 		t.Error("the events end without Done")
 	}
-	return all, failure
+	return eventList, failure
 }
 
 func answers(t *testing.T, play Play) {
@@ -79,12 +79,12 @@ func answers(t *testing.T, play Play) {
 		if _, err := events(t.Context(), t, s); err != nil {
 			t.Errorf("Infer() of %d bytes = %v", len(want), err)
 		}
-		got, err := substrate.Fold(s.Infer(t.Context(), Question()))
-		if err != nil || got.Text != want || got.Why != substrate.Stop {
-			t.Errorf("Fold() = %d bytes, %q, %v; want the %d bytes", len(got.Text), got.Why, err, len(want))
+		got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
+		if err != nil || got.Text != want || got.Reason != substrate.Stop {
+			t.Errorf("Fold() = %d bytes, %q, %v; want the %d bytes", len(got.Text), got.Reason, err, len(want))
 		}
 	}
-	if a, err := substrate.Fold(play(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
+	if a, err := substrate.ReadAnswer(play(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Fold() of an empty answer = %+v, %v, want that it returned nothing", a, err)
 	}
 }
@@ -109,15 +109,15 @@ func failures(t *testing.T, play Play) {
 		{"529", Script{Status: 529, Text: `{"error":{"message":"overloaded"}}`}, problem.SubstrateUnavailable},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			_, err := substrate.Fold(play(t, tt.s).Infer(t.Context(), Question()))
+			_, err := substrate.ReadAnswer(play(t, tt.s).Infer(t.Context(), Question()))
 			if !problem.Is(err, tt.want) {
-				t.Fatalf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				t.Fatalf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			agent := new(call.AgentError)
 			if told := errors.As(err, &agent); tt.s.Status >= 400 && (!told || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
 				t.Errorf("the operator is told status %d and %q, want %d and what it answered", agent.Status, agent.Body, tt.s.Status)
 			}
-			if text := problem.Of(err).Error() + agent.Body; strings.Contains(text, secret) {
+			if text := problem.AsError(err).Error() + agent.Body; strings.Contains(text, secret) {
 				t.Errorf("the secret is shown: %s", text)
 			}
 		})
@@ -150,20 +150,20 @@ func stops(t *testing.T, play Play) {
 
 func together(t *testing.T, play Play) {
 	s := play(t, Script{Text: "42"})
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 16 {
-		all.Go(func() {
-			if got, err := substrate.Fold(s.Infer(t.Context(), Question())); err != nil || got.Text != "42" {
+		wg.Go(func() {
+			if got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question())); err != nil || got.Text != "42" {
 				t.Errorf("Fold() = %q, %v", got.Text, err)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 }
 
-// StartingAgain calls an agent that answers "back". Its server starts only after the call. The call
+// TestRestart calls an agent that answers "back". Its server starts only after the call. The call
 // must be answered, and the agent must receive it once.
-func StartingAgain(t *testing.T, agent http.HandlerFunc, open func(url string) (substrate.Substrate, error)) {
+func TestRestart(t *testing.T, agent http.HandlerFunc, open func(url string) (substrate.Substrate, error)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,7 +191,7 @@ func StartingAgain(t *testing.T, agent http.HandlerFunc, open func(url string) (
 		}
 		go func() { _ = server.Serve(l) }()
 	})
-	got, err := substrate.Fold(s.Infer(t.Context(), Question()))
+	got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 	<-started
 	if got.Text != "back" || err != nil || requests.Load() != 1 {
 		t.Errorf("Fold() = %q, %v, after %d requests; want the answer after one", got.Text, err, requests.Load())

@@ -35,21 +35,21 @@ func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, er
 	}
 }
 
-func (c *client) MCPTools(ctx context.Context, a Agent) (all Offer, err error) {
+func (c *client) MCPTools(ctx context.Context, a Agent) (offer Offer, err error) {
 	for l, err := range c.lines(ctx, request{Op: opTools, Vacant: a.Vacant, Version: a.Version}) {
 		if err != nil {
 			return Offer{}, err
 		}
 		if l.LeftOut != nil {
-			all.LeftOut.Join(*l.LeftOut)
+			offer.LeftOut.Join(*l.LeftOut)
 		}
 		if l.Tools != nil {
 			for _, t := range *l.Tools {
-				all.Tools = append(all.Tools, Tool{substrate.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.Writes})
+				offer.Tools = append(offer.Tools, Tool{substrate.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.Writes})
 			}
 		}
 	}
-	return all, nil
+	return offer, nil
 }
 
 func (c *client) UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (text string, err error) {
@@ -109,13 +109,13 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 // check their arguments. Only combiners of plans use them. Agents use Service directly, because a
 // request must contain their version.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
-	all := substrate.Kinds{}
+	constructors := substrate.Kinds{}
 	for _, kind := range kinds {
-		all[kind] = func(argument string) (substrate.Substrate, error) {
+		constructors[kind] = func(argument string) (substrate.Substrate, error) {
 			return combiner{s}, check(substrate.Spec{Kind: kind, Argument: argument})
 		}
 	}
-	return all
+	return constructors
 }
 
 func check(s substrate.Spec) error {

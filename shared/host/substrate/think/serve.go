@@ -85,7 +85,7 @@ func lines(ctx context.Context, s Service, data []byte, report func(context.Cont
 				ctx, cancel = w.Watch(ctx, r.Task)
 				defer cancel()
 			}
-			var done substrate.Done
+			var done substrate.FinishReason
 			if done, err = answer(ctx, s, &r, &rep, give); done != "" {
 				last.Done = string(done)
 			}
@@ -98,13 +98,13 @@ func lines(ctx context.Context, s Service, data []byte, report func(context.Cont
 	}
 }
 
-func answer(ctx context.Context, s Service, r *request, rep *Report, give func(line) bool) (done substrate.Done, err error) {
+func answer(ctx context.Context, s Service, r *request, rep *Report, give func(line) bool) (done substrate.FinishReason, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the request fails, but the process continues
 			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "")
 		}
 	}()
-	of := Agent{r.Vacant, r.Version}
+	agent := Agent{r.Vacant, r.Version}
 	switch r.Op {
 	case opTurn:
 		t, err := r.turn()
@@ -116,7 +116,7 @@ func answer(ctx context.Context, s Service, r *request, rep *Report, give func(l
 				return "", err
 			}
 			switch e := e.(type) {
-			case substrate.Done:
+			case substrate.FinishReason:
 				return e, nil
 			case substrate.Usage:
 				rep.Usage = e
@@ -127,21 +127,21 @@ func answer(ctx context.Context, s Service, r *request, rep *Report, give func(l
 		}
 		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
 	case opTools:
-		offered, err := s.MCPTools(ctx, of)
+		offered, err := s.MCPTools(ctx, agent)
 		if err != nil {
 			return "", err
 		}
-		all := []tool{}
+		tools := []tool{}
 		for _, t := range offered.Tools {
-			all = append(all, tool{t.Name, t.Description, t.Schema, t.Writes})
+			tools = append(tools, tool{t.Name, t.Description, t.Schema, t.Writes})
 		}
-		give(line{Tools: &all})
+		give(line{Tools: &tools})
 		if offered.LeftOut.Count() > 0 {
 			give(line{LeftOut: &offered.LeftOut})
 		}
 		return "", nil
 	case opUse:
-		text, err := s.UseMCPTool(ctx, of, r.Name, r.Arguments)
+		text, err := s.UseMCPTool(ctx, agent, r.Name, r.Arguments)
 		if err == nil && text != "" {
 			give(line{Text: text})
 		}

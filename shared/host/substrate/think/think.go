@@ -26,13 +26,13 @@ type Agent struct {
 
 // Turn is a request to an agent for one turn of a conversation.
 type Turn struct {
-	Agent    Agent
-	Fallback bool // whether to use the agent's fallback model
-	Check    bool // whether the host only checks the agent, for which a short answer suffices
-	Spent    int  // cost of the call so far in micro-dollars
-	// Left is the amount in micro-dollars that the budget of a task leaves for the turn, or nil
+	Agent      Agent
+	Fallback   bool // whether to use the agent's fallback model
+	IsCheck    bool // whether the host only checks the agent, for which a short answer suffices
+	CostBefore int  // cost of the call so far in micro-dollars
+	// TaskBudget is the amount in micro-dollars that the budget of a task leaves for the turn, or nil
 	// without such a budget.
-	Left *int
+	TaskBudget *int
 	// Request is the conversation with the offered tools. It contains neither the owner's settings
 	// for the model nor the secret.
 	Request substrate.Request
@@ -47,7 +47,7 @@ type Tool struct {
 // Offer contains the tools of an agent's MCP servers, and the tools that models do not accept.
 type Offer struct {
 	Tools   []Tool
-	LeftOut call.LeftOut
+	LeftOut call.OmittedTools
 }
 
 // Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for

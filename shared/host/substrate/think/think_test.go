@@ -45,7 +45,7 @@ func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 		}
 		if s.wait {
 			<-ctx.Done()
-			yield(nil, substrate.Ended(ctx, "the model"))
+			yield(nil, substrate.EndedError(ctx, "the model"))
 			return
 		}
 		for _, e := range s.events {
@@ -79,12 +79,12 @@ func through(s think.Service) (c think.Service, reports *[]think.Report) {
 func whole() think.Turn {
 	thread := "thread"
 	r := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
-	r.ContextID, r.Final = &thread, true
+	r.ContextID, r.MustAnswer = &thread, true
 	r.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte{0, 0xff}}}
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object"}`)}}
 	r.Turns = append(r.Turns, substrate.Turn{Role: substrate.Agent, Text: "see", Calls: []substrate.ToolCall{{ID: "1", Name: "look", Arguments: `{"a":1}`, Opaque: "o"}}},
 		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "1", Text: "ü\u2028<&>", Failed: true}}})
-	return think.Turn{Agent: think.Agent{Vacant: identity.ID{2}, Version: 3}, Fallback: true, Check: true, Spent: 7, Request: r.WithID(identity.Sum([]byte("x")))}
+	return think.Turn{Agent: think.Agent{Vacant: identity.ID{2}, Version: 3}, Fallback: true, IsCheck: true, CostBefore: 7, Request: r.WithID(identity.Sum([]byte("x")))}
 }
 
 func TestATurnArrivesAsItWasSent(t *testing.T) {
@@ -133,16 +133,16 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 		{errors.New("whatever"), problem.SubstrateUnavailable, false},
 	} {
 		c, reports := through(&service{events: []substrate.Event{substrate.Text("half"), substrate.Usage{In: 4}}, err: tt.err})
-		a, err := substrate.Fold(c.Turn(t.Context(), whole()))
+		a, err := substrate.ReadAnswer(c.Turn(t.Context(), whole()))
 		var got *call.AgentError
 		if !problem.Is(err, tt.kind) || errors.As(err, &got) != tt.agent || a.Usage == nil || a.Usage.In != 4 {
-			t.Errorf("%v arrives as %v (%s) beside %+v", tt.err, err, problem.Of(err).Kind, a.Usage)
+			t.Errorf("%v arrives as %v (%s) beside %+v", tt.err, err, problem.AsError(err).Kind, a.Usage)
 		}
 		if tt.agent && (got.Status != 429 || got.After != 3*time.Second || got.Body != "slow down") {
 			t.Errorf("the agent said %+v", got)
 		}
-		if want := problem.Of(tt.err).Text(); tt.kind != problem.SubstrateUnavailable && problem.Of(err).Text() != want {
-			t.Errorf("text %q, want %q", problem.Of(err).Text(), want)
+		if want := problem.AsError(tt.err).Text(); tt.kind != problem.SubstrateUnavailable && problem.AsError(err).Text() != want {
+			t.Errorf("text %q, want %q", problem.AsError(err).Text(), want)
 		}
 		if len(*reports) != 1 || !errors.Is((*reports)[0].Err, tt.err) {
 			t.Errorf("reports %+v, want the error", *reports)
@@ -153,7 +153,7 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 func TestToolsOfServersAreListedAndUsed(t *testing.T) {
 	s := &service{offer: think.Offer{
 		Tools:   []think.Tool{{Tool: substrate.Tool{Name: "mcp__a__b", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, Writes: true}, {Tool: substrate.Tool{Name: "c", Schema: json.RawMessage(`{}`)}}},
-		LeftOut: call.LeftOut{Tools: []call.LeftOutTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Change: "the schema"}}, More: 3},
+		LeftOut: call.OmittedTools{Tools: []call.OmittedTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Change: "the schema"}}, More: 3},
 	}}
 	c, _ := through(s)
 	got, err := c.MCPTools(t.Context(), think.Agent{Vacant: identity.ID{2}, Version: 1})
@@ -165,7 +165,7 @@ func TestToolsOfServersAreListedAndUsed(t *testing.T) {
 		t.Errorf("UseMCPTool() = %q, %v; used %s", text, err, s.used)
 	}
 	s.err = problem.New(problem.BehaviourFailed, "it broke")
-	if _, err := c.UseMCPTool(t.Context(), think.Agent{Vacant: identity.ID{2}}, "c", nil); !problem.Is(err, problem.BehaviourFailed) || problem.Of(err).Text() != "it broke" {
+	if _, err := c.UseMCPTool(t.Context(), think.Agent{Vacant: identity.ID{2}}, "c", nil); !problem.Is(err, problem.BehaviourFailed) || problem.AsError(err).Text() != "it broke" {
 		t.Errorf("UseMCPTool() of a tool that fails = %v, want its text for the model", err)
 	}
 }
@@ -189,8 +189,8 @@ func TestARequestEndsAtItsDeadline(t *testing.T) {
 
 func TestAPanicFailsTheRequestAlone(t *testing.T) {
 	c, reports := through(&service{panics: true})
-	_, err := substrate.Fold(c.Turn(t.Context(), whole()))
-	if !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.Of(err).Text(), "at the model") {
+	_, err := substrate.ReadAnswer(c.Turn(t.Context(), whole()))
+	if !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.AsError(err).Text(), "at the model") {
 		t.Errorf("Fold() = %v, want it unavailable", err)
 	}
 	if len(*reports) != 1 || !strings.Contains((*reports)[0].Err.Error(), "at the model") {
@@ -201,7 +201,7 @@ func TestAPanicFailsTheRequestAlone(t *testing.T) {
 func TestAReplyThatBreaksOffIsUnavailable(t *testing.T) {
 	for _, reply := range []string{"", `{"text":"half"}`, `{"text":"half"}` + "\n" + `{"te`, "no JSON", `{"text":7}`} {
 		c := think.NewClient(func(context.Context, []byte) ([]byte, error) { return []byte(reply), nil })
-		if _, err := substrate.Fold(c.Turn(t.Context(), whole())); !problem.Is(err, problem.SubstrateUnavailable) {
+		if _, err := substrate.ReadAnswer(c.Turn(t.Context(), whole())); !problem.Is(err, problem.SubstrateUnavailable) {
 			t.Errorf("%q: %v, want it unavailable", reply, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestAConversationThatLambdaDoesNotTakeIsNotSent(t *testing.T) {
 	})
 	turn := whole()
 	turn.Request.Turns[0].Text = strings.Repeat("<", 2<<20) // six bytes each in JSON
-	if _, err := substrate.Fold(c.Turn(t.Context(), turn)); !problem.Is(err, problem.SubstrateTooLarge) || sent {
+	if _, err := substrate.ReadAnswer(c.Turn(t.Context(), turn)); !problem.Is(err, problem.SubstrateTooLarge) || sent {
 		t.Errorf("Fold() = %v, sent %v; want it too large", err, sent)
 	}
 }
@@ -269,11 +269,11 @@ func TestKindsCheckTheirArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := kinds.Open(parsed)
-		if (err == nil) != ok || err != nil && problem.Of(err).Field != "substrate" {
+		if (err == nil) != ok || err != nil && problem.AsError(err).Field != "substrate" {
 			t.Errorf("Open(%s) = %v, want %v", spec, err, ok)
 		}
 		if ok {
-			if a, err := substrate.Fold(s.Infer(t.Context(), substrate.Ask(identity.ID{1}, identity.ID{2}, "x"))); a.Text != "combined" || err != nil {
+			if a, err := substrate.ReadAnswer(s.Infer(t.Context(), substrate.Ask(identity.ID{1}, identity.ID{2}, "x"))); a.Text != "combined" || err != nil {
 				t.Errorf("%s = %q, %v", spec, a.Text, err)
 			}
 		}
@@ -303,7 +303,7 @@ func FuzzReply(f *testing.F) {
 		c := think.NewClient(func(context.Context, []byte) ([]byte, error) { return reply, nil })
 		ends := 0
 		for e, err := range c.Turn(t.Context(), whole()) {
-			if _, done := e.(substrate.Done); done || err != nil {
+			if _, done := e.(substrate.FinishReason); done || err != nil {
 				ends++
 			} else if ends > 0 || e == nil {
 				t.Fatalf("%v after the end of %q", e, reply)

@@ -80,15 +80,15 @@ type tool struct {
 
 // line is one line of a reply. It has exactly one member.
 type line struct {
-	Text    string        `json:"text,omitempty"`
-	Thought string        `json:"thought,omitempty"`
-	Asks    bool          `json:"asks,omitempty"`
-	Call    *toolCall     `json:"call,omitempty"`
-	Usage   *usage        `json:"usage,omitempty"`
-	Tools   *[]tool       `json:"tools,omitempty"`
-	LeftOut *call.LeftOut `json:"left_out,omitempty"`
-	Done    string        `json:"done,omitempty"`
-	Error   *failure      `json:"error,omitempty"`
+	Text    string             `json:"text,omitempty"`
+	Thought string             `json:"thought,omitempty"`
+	Asks    bool               `json:"asks,omitempty"`
+	Call    *toolCall          `json:"call,omitempty"`
+	Usage   *usage             `json:"usage,omitempty"`
+	Tools   *[]tool            `json:"tools,omitempty"`
+	LeftOut *call.OmittedTools `json:"left_out,omitempty"`
+	Done    string             `json:"done,omitempty"`
+	Error   *failure           `json:"error,omitempty"`
 }
 
 type usage struct {
@@ -117,33 +117,33 @@ const maxBytes = 6 << 20
 
 func encodeTurn(t *Turn) request {
 	r := &t.Request
-	out := request{Op: opTurn, Vacant: t.Agent.Vacant, Version: t.Agent.Version, Fallback: t.Fallback, Check: t.Check, Spent: t.Spent, Left: t.Left,
-		Caller: r.Caller, ContextID: r.ContextID, Final: r.Final}
+	out := request{Op: opTurn, Vacant: t.Agent.Vacant, Version: t.Agent.Version, Fallback: t.Fallback, Check: t.IsCheck, Spent: t.CostBefore, Left: t.TaskBudget,
+		Caller: r.Caller, ContextID: r.ContextID, Final: r.MustAnswer}
 	if id := r.ID(); !id.IsZero() {
 		out.ID = id.String()
 	}
-	for _, one := range r.Turns {
-		w := turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
-		for _, f := range one.Files {
+	for _, item := range r.Turns {
+		w := turn{Role: item.Role, Claimed: item.ClaimedRole, Text: item.Text}
+		for _, f := range item.Files {
 			w.Files = append(w.Files, file(f))
 		}
-		for _, c := range one.Calls {
+		for _, c := range item.Calls {
 			w.Calls = append(w.Calls, toolCall(c))
 		}
-		for _, res := range one.Results {
+		for _, res := range item.Results {
 			w.Results = append(w.Results, toolResult(res))
 		}
 		out.Turns = append(out.Turns, w)
 	}
-	for _, one := range r.Tools {
-		out.Tools = append(out.Tools, tool{Name: one.Name, Description: one.Description, Schema: one.Schema})
+	for _, item := range r.Tools {
+		out.Tools = append(out.Tools, tool{Name: item.Name, Description: item.Description, Schema: item.Schema})
 	}
 	return out
 }
 
 func (r *request) turn() (t Turn, err error) {
-	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, Check: r.Check, Spent: r.Spent, Left: r.Left}
-	t.Request = substrate.Request{Caller: r.Caller, Vacant: r.Vacant, ContextID: r.ContextID, Final: r.Final}
+	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, IsCheck: r.Check, CostBefore: r.Spent, TaskBudget: r.Left}
+	t.Request = substrate.Request{Caller: r.Caller, Vacant: r.Vacant, ContextID: r.ContextID, MustAnswer: r.Final}
 	if r.ID != "" {
 		id, err := identity.ParseHash(r.ID)
 		if err != nil {
@@ -151,18 +151,18 @@ func (r *request) turn() (t Turn, err error) {
 		}
 		t.Request = t.Request.WithID(id)
 	}
-	for i, one := range r.Turns {
-		if !slices.Contains([]substrate.Role{substrate.Caller, substrate.Agent, substrate.Tools}, one.Role) {
-			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", one.Role))
+	for i, item := range r.Turns {
+		if !slices.Contains([]substrate.Role{substrate.Caller, substrate.Agent, substrate.Tools}, item.Role) {
+			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", item.Role))
 		}
-		w := substrate.Turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
-		for _, f := range one.Files {
+		w := substrate.Turn{Role: item.Role, ClaimedRole: item.Claimed, Text: item.Text}
+		for _, f := range item.Files {
 			w.Files = append(w.Files, substrate.File(f))
 		}
-		for _, c := range one.Calls {
+		for _, c := range item.Calls {
 			w.Calls = append(w.Calls, substrate.ToolCall(c))
 		}
-		for _, res := range one.Results {
+		for _, res := range item.Results {
 			w.Results = append(w.Results, substrate.ToolResult(res))
 		}
 		t.Request.Turns = append(t.Request.Turns, w)
@@ -170,8 +170,8 @@ func (r *request) turn() (t Turn, err error) {
 	if n := len(t.Request.Turns); n == 0 || t.Request.Turns[n-1].Role == substrate.Agent {
 		return t, problem.Invalid("turns", "at least one, the last not the agent's", fmt.Sprintf("%d", n))
 	}
-	for _, one := range r.Tools {
-		t.Request.Tools = append(t.Request.Tools, substrate.Tool{Name: one.Name, Description: one.Description, Schema: one.Schema})
+	for _, item := range r.Tools {
+		t.Request.Tools = append(t.Request.Tools, substrate.Tool{Name: item.Name, Description: item.Description, Schema: item.Schema})
 	}
 	return t, nil
 }
@@ -197,13 +197,13 @@ func lineOf(e substrate.Event) line {
 		return line{Text: string(e)}
 	case substrate.Thought:
 		return line{Thought: string(e)}
-	case substrate.Asks:
+	case substrate.Question:
 		return line{Asks: true}
 	case substrate.ToolCall:
 		return line{Call: new(toolCall(e))}
 	case substrate.Usage:
 		return line{Usage: &usage{e.In, e.Out, e.Cached, e.Unreported, e.Cost, e.Prices, e.MaxTokens}}
-	case substrate.Done:
+	case substrate.FinishReason:
 		return line{Done: string(e)}
 	}
 	return line{}
@@ -218,14 +218,14 @@ func (l *line) event() substrate.Event {
 	case l.Thought != "":
 		return substrate.Thought(l.Thought)
 	case l.Asks:
-		return substrate.Asks{}
+		return substrate.Question{}
 	case l.Call != nil:
 		return substrate.ToolCall(*l.Call)
 	case l.Usage != nil:
 		u := l.Usage
 		return substrate.Usage{In: u.In, Out: u.Out, Cached: u.Cached, Unreported: u.Unreported, Cost: u.Cost, Prices: u.Prices, MaxTokens: u.MaxTokens}
 	case l.Done != "":
-		return substrate.Done(l.Done)
+		return substrate.FinishReason(l.Done)
 	}
 	return nil
 }
@@ -234,10 +234,10 @@ func (l *line) event() substrate.Event {
 const maxCause = 500
 
 func failureOf(err error) *failure {
-	p := problem.Of(err)
+	p := problem.AsError(err)
 	f := &failure{Kind: p.Kind.String(), Text: p.Text()}
 	if p.Err != nil {
-		f.Cause = substrate.Cut(p.Err.Error(), maxCause)
+		f.Cause = substrate.Truncate(p.Err.Error(), maxCause)
 	}
 	var agent *call.AgentError
 	if errors.As(err, &agent) {

@@ -141,7 +141,7 @@ func textKey(id string, lease, report int) store.Key {
 func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
 	s, err := d.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	TextDocs.Put(tx, store.Doc{Key: k, Expires: t.expires()}, append(binary.BigEndian.AppendUint32([]byte{1}, s.Day), s.Box...))
 	return nil
@@ -152,13 +152,13 @@ func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
 	doc, err := d.Store.Doc(ctx, k)
 	switch {
 	case err != nil:
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	case len(doc.Data) < 5 || doc.Data[0] != 1:
 		return nil, problem.New(problem.Damaged, "%s does not decode", k)
 	}
 	plain, err := d.Texts.Open(ctx, []byte(k.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(doc.Data[1:5]), Box: doc.Data[5:]})
 	if errors.Is(err, store.ErrUnavailable) || problem.Is(err, problem.Unavailable) {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "%s does not open", k)
@@ -200,7 +200,7 @@ func (d *Desk) update(ctx context.Context, id string, decide func(tx *store.Tx, 
 		return nil
 	})
 	d.wake(id)
-	return store.Problem(err)
+	return store.AsProblem(err)
 }
 
 func errNoLease() error {
@@ -227,7 +227,7 @@ func (d *Desk) see(ctx context.Context, tenant string, test bool, vacant *identi
 	if recent {
 		return nil
 	}
-	return store.Problem(d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := tx.Doc(ctx, key); err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (d *Desk) CheckConnected(ctx context.Context, vacant identity.ID) error {
 		s, doc, err := SeenDocs.Get(ctx, d.Store, SeenDocs.Key(tenant, mode(false), sort))
 		switch {
 		case err != nil:
-			return store.Problem(err)
+			return store.AsProblem(err)
 		case doc.Version > 0 && d.now().Sub(s.Time) < seenTime:
 			return nil
 		}

@@ -17,13 +17,13 @@ const turnPartition = "workturn#*"
 var (
 	// WaitingDocs list the turns that no worker has leased, by tenant and mode, then by vacant and turn.
 	WaitingDocs = store.Kind[waiting]{
-		Shape: store.Shape{Name: "waiting turn", Partition: "work#*#*", Sort: "*#*", Verify: store.Unread},
-		Codec: store.JSON[waiting](1),
+		Shape: store.Shape{Name: "waiting turn", Partition: "work#*#*", Sort: "*#*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[waiting](1),
 	}
 	TurnDocs = store.Kind[turn]{
-		Shape: store.Shape{Name: "turn of a worker", Partition: turnPartition, Sort: "turn", Verify: store.Unread},
-		Codec: store.JSON[turn](1),
-		Valid: func(_ store.Doc, t turn) error {
+		Shape: store.Shape{Name: "turn of a worker", Partition: turnPartition, Sort: "turn", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[turn](1),
+		CheckValue: func(_ store.Doc, t turn) error {
 			if !slices.Contains([]state{waits, leased, answered, over, lost}, t.State) || (t.State == leased || t.State == answered) && len(t.Holders) == 0 {
 				return fmt.Errorf("it is %.20q with %d leases", t.State, len(t.Holders))
 			}
@@ -33,14 +33,14 @@ var (
 	// TextDocs are the question of a turn, and the reports of a lease: the stars of the sort are the numbers of the lease
 	// and the report, both 0 for the question.
 	TextDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "text of a turn", Partition: turnPartition, Sort: "t#*#*", Verify: store.Unread},
+		Shape: store.Shape{Name: "text of a turn", Partition: turnPartition, Sort: "t#*#*", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
 	// SeenDocs have the minute in which a worker last asked for turns, by tenant and mode, then by vacant. The sort
 	// anyVacant is of workers that take the turns of all vacants.
 	SeenDocs = store.Kind[seen]{
-		Shape: store.Shape{Name: "connection of workers", Partition: "workers#*#*", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[seen](1),
+		Shape: store.Shape{Name: "connection of workers", Partition: "workers#*#*", Sort: "*", Verify: store.VerifyNot},
+		Codec: store.JSONCodec[seen](1),
 	}
 )
 

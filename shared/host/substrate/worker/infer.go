@@ -44,10 +44,10 @@ func (r *remote) Infer(ctx context.Context, q substrate.Request) iter.Seq2[subst
 func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t turn, err error) {
 	tenant, err := r.Tenant(ctx, q.Vacant)
 	switch {
-	case err != nil && problem.Of(err).Kind.IsFailure():
+	case err != nil && problem.AsError(err).Kind.IsFailure():
 		return "", t, err
 	case err != nil:
-		return "", t, problem.Within(problem.SubstrateUnavailable, "its tenant", err)
+		return "", t, problem.WithPlace(problem.SubstrateUnavailable, "its tenant", err)
 	}
 	left := maxTime
 	if end, ok := ctx.Deadline(); ok {
@@ -68,9 +68,9 @@ func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t 
 	case errors.Is(err, store.ErrTooLarge):
 		err = problem.Wrap(problem.SubstrateMisconfigured, err, "the question with its files and history has %d bytes, and a worker takes at most %d", len(question), store.MaxData)
 	case err != nil && ctx.Err() != nil:
-		err = substrate.Ended(ctx, "the turn of a worker")
+		err = substrate.EndedError(ctx, "the turn of a worker")
 	case err != nil:
-		err = problem.Within(problem.SubstrateUnavailable, "its turn cannot be stored", err)
+		err = problem.WithPlace(problem.SubstrateUnavailable, "its turn cannot be stored", err)
 	}
 	r.wake(queueOf(t.Tenant, t.Test))
 	return id, t, err
@@ -127,12 +127,12 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 	for done := false; !done; {
 		change := s.change(s.id)
-		t, doc, err := TurnDocs.Need(ctx, s.Store, TurnDocs.Key(s.id))
+		t, doc, err := TurnDocs.Require(ctx, s.Store, TurnDocs.Key(s.id))
 		switch {
 		case ctx.Err() != nil:
-			done = s.fail(substrate.Ended(ctx, "the turn of a worker"))
+			done = s.fail(substrate.EndedError(ctx, "the turn of a worker"))
 		case problem.Is(err, problem.Damaged):
-			done = s.fail(problem.Within(problem.SubstrateUnavailable, "its turn", err))
+			done = s.fail(problem.WithPlace(problem.SubstrateUnavailable, "its turn", err))
 		case err == nil:
 			done = s.follow(ctx, t, doc.Version)
 		}
@@ -199,7 +199,7 @@ func (s *supervisor) yield(ctx context.Context, e *Event) bool {
 	case TypeText:
 		event = substrate.Text(e.Text)
 	case TypeAsks:
-		event = substrate.Asks{}
+		event = substrate.Question{}
 	case TypeThought:
 		return s.out(substrate.Thought(e.Text), nil)
 	case TypeTool:
@@ -226,7 +226,7 @@ func (s *supervisor) finish(r *Result) {
 		events = append(events, substrate.Usage{In: int(u.In), Out: int(u.Out), Cached: int(u.Cached)})
 	}
 	if r.State == StateAsks {
-		events = append(events, substrate.Asks{})
+		events = append(events, substrate.Question{})
 	}
 	if r.Text != "" {
 		events = append(events, substrate.Text(r.Text))

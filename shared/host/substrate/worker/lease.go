@@ -137,13 +137,13 @@ func (d *Desk) enter(holder string) (leave func(), err error) {
 
 // next leases the oldest waiting turn, or returns nil.
 func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
-	r := WaitingDocs.All(w.Tenant, mode(w.Test))
+	r := WaitingDocs.Range(w.Tenant, mode(w.Test))
 	if vacant != nil {
 		r.First, r.Last = vacant.String()+"#", vacant.String()+"$" // $ follows #
 	}
-	for doc, err := range store.Items(store.Pages(ctx, d.Store, r, maxScan)) {
+	for doc, err := range store.Flatten(store.Pages(ctx, d.Store, r, maxScan)) {
 		if err != nil {
-			return nil, store.Problem(err)
+			return nil, store.AsProblem(err)
 		}
 		waits, err := WaitingDocs.Parse(doc)
 		if err != nil {
@@ -184,7 +184,7 @@ func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key)
 	})
 	d.wake(id)
 	if err != nil || l == nil {
-		return nil, store.Problem(err)
+		return nil, store.AsProblem(err)
 	}
 	question, err := d.open(ctx, textKey(id, 0, 0))
 	if err != nil {
@@ -194,8 +194,8 @@ func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key)
 	return l, nil
 }
 
-// held lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's last one.
-func (d *Desk) held(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
+// updateLease lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's last one.
+func (d *Desk) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
 	id, number, _ := strings.Cut(lease, ".")
 	n, err := strconv.Atoi(number)
 	if err != nil || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
@@ -216,7 +216,7 @@ func (d *Desk) held(ctx context.Context, w Worker, lease string, decide func(tx 
 // canceled it.
 func (d *Desk) Renew(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
 	var vacant identity.ID
-	err = d.held(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
+	err = d.updateLease(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
 		canceled, vacant = t.State == over, t.Vacant
 		t.Renewed++
 		return t.State == leased, nil
@@ -260,7 +260,7 @@ func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r 
 	}
 	sum := sha256.Sum256(plain)
 	hash := hex.EncodeToString(sum[:16])
-	return d.held(ctx, w, lease, func(tx *store.Tx, id string, t *turn) (bool, error) {
+	return d.updateLease(ctx, w, lease, func(tx *store.Tx, id string, t *turn) (bool, error) {
 		ends := r.Result != nil
 		switch {
 		case ends && t.State == answered && t.Answer == hash:

@@ -82,7 +82,7 @@ func (f *fixture) ask(ctx context.Context, argument string) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
 		var o outcome
-		o.Answer, o.err = substrate.Fold(func(yield func(substrate.Event, error) bool) {
+		o.Answer, o.err = substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
 			for e, err := range s.Infer(ctx, substrate.Ask(caller, fox, "what is green?")) {
 				if err == nil {
 					o.events = append(o.events, fmt.Sprintf("%T:%v", e, e))
@@ -344,7 +344,7 @@ func TestBadReportsAreRefused(t *testing.T) {
 		{1, tool(func(s *call.ToolStep) { s.Outcome = "odd" }), `events[0].tool.outcome: expected ok, error, refused, timed out or nothing, got "odd"`},
 		{1, text(strings.Repeat("x", worker.MaxEvents)), "events: expected at most 20000 batches and 2097152 bytes for a turn"},
 	} {
-		if err := f.Append(t.Context(), acme, l.Lease, tt.batch, []worker.Event{tt.event}); err == nil || problem.Of(err).Text() != tt.want {
+		if err := f.Append(t.Context(), acme, l.Lease, tt.batch, []worker.Event{tt.event}); err == nil || problem.AsError(err).Text() != tt.want {
 			t.Errorf("batch %d of %.80v = %v, want %s", tt.batch, tt.event, err, tt.want)
 		}
 	}
@@ -357,12 +357,12 @@ func TestBadReportsAreRefused(t *testing.T) {
 		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                  {Text: "x", Usage: &worker.Usage{In: -1}},
 		"error: expected at most 1000 bytes, got 1001":                                                 {Error: strings.Repeat("x", 1001)},
 	} {
-		if err := f.Finish(t.Context(), acme, l.Lease, r); err == nil || problem.Of(err).Text() != want {
+		if err := f.Finish(t.Context(), acme, l.Lease, r); err == nil || problem.AsError(err).Text() != want {
 			t.Errorf("result = %v, want %s", err, want)
 		}
 	}
 	f.must(f.Finish(t.Context(), acme, l.Lease, worker.Result{Error: "no paint", Failure: "busy"}))
-	if o := <-ended; !problem.Is(o.err, problem.SubstrateBusy) || problem.Of(o.err).Text() != "no paint" {
+	if o := <-ended; !problem.Is(o.err, problem.SubstrateBusy) || problem.AsError(o.err).Text() != "no paint" {
 		t.Errorf("the call = %v", o.err)
 	}
 	if _, err := f.Kinds()[substrate.KindWorker]("redo=2"); !problem.Is(err, problem.Malformed) {

@@ -6,6 +6,6 @@ import "github.com/vacancy-host/vacancy/shared/store"
 // the document of a tenant does not exist, the next new vacant counts the existing vacants. Bytes
 // that were stored before the document was created are not counted.
 var UsedDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "use of a quota", Partition: "quotaof#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
+	Shape: store.Shape{Name: "use of a quota", Partition: "quotaof#*", Sort: "*", Owner: store.OfTenant, Verify: store.VerifyNot},
 	Codec: store.Count(),
 }

@@ -67,41 +67,41 @@ func Defaults() Quotas {
 	return q
 }
 
-// Expected describes the input of Parse.
-const Expected = "NAME=NUMBER,... such as vacants=500,acme/vacants=5000, of the quotas vacants, versions, megabytes, keys and links"
+// ParseFormat describes the input of Parse.
+const ParseFormat = "NAME=NUMBER,... such as vacants=500,acme/vacants=5000, of the quotas vacants, versions, megabytes, keys and links"
 
 func Parse(text string) (Quotas, error) {
 	q := Quotas{}
-	for one := range strings.SplitSeq(text, ",") {
-		if one == "" {
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry == "" {
 			continue
 		}
-		of, number, _ := strings.Cut(one, "=")
-		owner, name, hasOwner := strings.Cut(of, "/")
+		key, number, _ := strings.Cut(entry, "=")
+		owner, name, hasOwner := strings.Cut(key, "/")
 		if !hasOwner {
-			owner, name = "", of
+			owner, name = "", key
 		}
 		limit, err := strconv.ParseInt(number, 10, 64)
-		known := slices.ContainsFunc(table, func(r row) bool { return string(r.name) == name })
-		if err != nil || limit < 0 || limit > maxLimit || !known || hasOwner && owner == "" || tenant.Check(owner) != nil {
-			return nil, problem.Invalid("quotas", Expected, fmt.Sprintf("%.80q", one))
+		isKnown := slices.ContainsFunc(table, func(r row) bool { return string(r.name) == name })
+		if err != nil || limit < 0 || limit > maxLimit || !isKnown || hasOwner && owner == "" || tenant.Check(owner) != nil {
+			return nil, problem.Invalid("quotas", ParseFormat, fmt.Sprintf("%.80q", entry))
 		}
-		q[of] = limit
+		q[key] = limit
 	}
 	return q, nil
 }
 
 func (q Quotas) String() string {
-	var all []string
-	for _, of := range slices.Sorted(maps.Keys(q)) {
-		all = append(all, of+"="+strconv.FormatInt(q[of], 10))
+	var entries []string
+	for _, key := range slices.Sorted(maps.Keys(q)) {
+		entries = append(entries, key+"="+strconv.FormatInt(q[key], 10))
 	}
-	return strings.Join(all, ",")
+	return strings.Join(entries, ",")
 }
 
-func (q Quotas) Of(tenant string, n Name) int64 {
-	for _, of := range []string{tenant + "/" + string(n), string(n)} {
-		if limit, ok := q[of]; ok {
+func (q Quotas) Limit(tenant string, n Name) int64 {
+	for _, key := range []string{tenant + "/" + string(n), string(n)} {
+		if limit, ok := q[key]; ok {
 			return limit
 		}
 	}
@@ -109,7 +109,7 @@ func (q Quotas) Of(tenant string, n Name) int64 {
 }
 
 func (q Quotas) Check(tenant string, n Name, count int64) error {
-	limit := q.Of(tenant, n)
+	limit := q.Limit(tenant, n)
 	if tenant == "" || count <= limit {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	if tenant == "" || delta == 0 {
 		return nil
 	}
-	limit := q.Of(tenant, n)
+	limit := q.Limit(tenant, n)
 	if n == Megabytes {
 		limit <<= 20
 	}

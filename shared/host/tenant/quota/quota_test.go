@@ -22,14 +22,14 @@ func TestQuotasAreOfAllTenantsOrOfOne(t *testing.T) {
 		{"acme", quota.Vacants, 5000}, {"acme", quota.Keys, 0}, {"acme", quota.Links, 1000},
 		{"other", quota.Vacants, 500}, {"other", quota.Keys, 1000}, {"other", quota.Versions, 10_000},
 	} {
-		if got := q.Of(tt.tenant, tt.name); got != tt.want {
+		if got := q.Limit(tt.tenant, tt.name); got != tt.want {
 			t.Errorf("Of(%s, %s) = %d, want %d", tt.tenant, tt.name, got, tt.want)
 		}
 	}
 	if again, err := quota.Parse(q.String()); err != nil || again.String() != q.String() {
 		t.Errorf("Parse(%q) = %v, %v", q, again, err)
 	}
-	if got := quota.Quotas(nil).Of("acme", quota.Vacants); got != quota.Defaults()["vacants"] {
+	if got := quota.Quotas(nil).Limit("acme", quota.Vacants); got != quota.Defaults()["vacants"] {
 		t.Errorf("without quotas, Of() = %d", got)
 	}
 	if err := q.Check("", quota.Keys, 1e9); err != nil {
@@ -43,7 +43,7 @@ func TestQuotasAreOfAllTenantsOrOfOne(t *testing.T) {
 func TestTextsThatAreNoQuotas(t *testing.T) {
 	for _, text := range []string{"vacants", "vacants=", "vacants=-1", "vacants=1e3", "vacants=1000000001", "cats=1", "/vacants=1", "a b/vacants=1", "a/b/vacants=1", "=1"} {
 		_, err := quota.Parse(text)
-		if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), "acme/vacants=5000") {
+		if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.AsError(err).Text(), "acme/vacants=5000") {
 			t.Errorf("Parse(%q) = %v", text, err)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// after is the time between the end of a day and its export, so that late rows are folded.
-	after = 15 * time.Minute
+	// exportDelay is the time between the end of a day and its export, so that late rows are folded.
+	exportDelay = 15 * time.Minute
 	// maxDays limits the days that are exported after a pause.
 	maxDays = 31
 )
@@ -36,7 +36,7 @@ type Exporter struct {
 
 // OffsetDocs contains the last exported day, in days since 1970.
 var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.Unread},
+	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.VerifyNot},
 	Codec: store.Count(),
 }
 
@@ -52,9 +52,9 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	b := x.Billing
 	done, d, err := OffsetDocs.Get(ctx, b.Store, OffsetDocs.Key())
 	if err != nil {
-		return 0, store.Problem(err)
+		return 0, store.AsProblem(err)
 	}
-	last := b.Now().UTC().Add(-after).Unix()/int64(oneDay.Seconds()) - 1
+	last := b.Now().UTC().Add(-exportDelay).Unix()/int64(oneDay.Seconds()) - 1
 	first := max(done+1, last-maxDays+1)
 	if d.Version == 0 {
 		first = last
@@ -77,7 +77,7 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 		}
 		return err
 	})
-	return files, store.Problem(err)
+	return files, store.AsProblem(err)
 }
 
 func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error) {
@@ -140,8 +140,8 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	}
 	s := x.Billing.Store
 	err = errors.Join(
-		usage.Paid(ctx, s, a.ID, day, until, hours("paid")),
-		usage.Owned(ctx, s, a.Tenant, day, until, hours("earned")),
+		usage.EachPaid(ctx, s, a.ID, day, until, hours("paid")),
+		usage.EachOwned(ctx, s, a.Tenant, day, until, hours("earned")),
 		booking.Events(ctx, s, a.ID, day, until, func(e booking.Event) error {
 			return add(Line{Kind: "booking", At: e.At, Charge: e.Amount, Event: e.ID, Booking: e.Booking})
 		}))
@@ -150,7 +150,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	}
 	w.Flush()
 	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
-		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.If{Absent: true})
+		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.Condition{Absent: true})
 		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written earlier
 			return files, err
 		}

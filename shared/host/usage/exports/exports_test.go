@@ -27,7 +27,7 @@ type failing struct {
 	left int
 }
 
-func (f *failing) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (f *failing) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	if f.left--; f.left == 0 {
 		return "", blob.ErrUnavailable
 	}

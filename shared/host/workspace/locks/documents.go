@@ -10,15 +10,15 @@ import (
 
 // Docs contains the locks of each workspace with a lock or a policy.
 var Docs = store.Kind[list]{
-	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.Unread},
-	Codec: store.JSON[list](1),
+	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.VerifyNot},
+	Codec: store.JSONCodec[list](1),
 }
 
 // NumberDocs contains a number for each workspace, which every change of the locks increments. Writes
 // depend on this number and not on the document of the locks, which may be large because it has an
 // entry for each waiting task.
 var NumberDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.Unread},
+	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Count(),
 }
 

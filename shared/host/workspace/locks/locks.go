@@ -49,25 +49,25 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
 	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 	if err == nil {
-		v.Locks, err = l.unfinished(ctx, v.Locks)
+		v.Locks, err = l.filterUnfinished(ctx, v.Locks)
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	at := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == r.ID })
-	isNew := at < 0
+	index := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == r.ID })
+	isNew := index < 0
 	if isNew {
-		at = len(v.Locks)
+		index = len(v.Locks)
 		v.Locks = append(v.Locks, entry{Task: r.ID, Vacant: r.Vacant, Owner: r.Owner, Agent: d.Agent, Paths: d.Files.Lock})
 	}
-	e := &v.Locks[at]
+	e := &v.Locks[index]
 	if e.isHeld() {
 		return nil, false, nil
 	}
 	var others []entry
 	for i, other := range v.Locks {
-		isFirst := other.isHeld() || v.Policy == Queue && i < at
-		if i != at && isFirst && e.overlaps(other.Paths) {
+		isFirst := other.isHeld() || v.Policy == Queue && i < index
+		if i != index && isFirst && e.overlaps(other.Paths) {
 			others = append(others, other)
 			warnings = append(warnings, fmt.Sprintf("lock: %s, too", &other))
 		}
@@ -100,8 +100,8 @@ func (e *entry) refusal(where string) error {
 	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, where)
 }
 
-func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err error) {
-	for _, e := range all {
+func (l *Locks) filterUnfinished(ctx context.Context, entries []entry) (left []entry, err error) {
+	for _, e := range entries {
 		ok, err := task.IsUnfinished(ctx, l.Store.Store, task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task}, l.Now())
 		if err != nil {
 			return nil, err
@@ -115,13 +115,13 @@ func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err 
 
 func (e *entry) overlaps(others []string) bool {
 	return slices.ContainsFunc(e.Paths, func(a string) bool {
-		return slices.ContainsFunc(others, func(b string) bool { return Below(a, b) || Below(b, a) })
+		return slices.ContainsFunc(others, func(b string) bool { return IsBelow(a, b) || IsBelow(b, a) })
 	})
 }
 
-// Below reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
+// IsBelow reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
 // complete workspace.
-func Below(path, dir string) bool { return strings.HasPrefix(folder(path), folder(dir)) }
+func IsBelow(path, dir string) bool { return strings.HasPrefix(folder(path), folder(dir)) }
 
 func folder(path string) string {
 	path = strings.TrimSuffix(workspace.Fold(path), "/")
@@ -144,11 +144,11 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	// The number is read before the locks. If both change in between, the commit fails.
 	number, d, err := NumberDocs.Get(ctx, l.Store.Store, NumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	if err != nil {
-		return store.Problem(err)
+		return store.AsProblem(err)
 	}
 	// Add the condition also under the policy Warn, because the policy may change before the commit.
 	tx.Add(store.Add{Key: d.Key, Min: number, Max: number})
@@ -156,11 +156,11 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 		return nil
 	}
 	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == r.ID || !e.overlaps([]string{path}) })
-	if others, err = l.unfinished(ctx, others); err != nil {
+	if others, err = l.filterUnfinished(ctx, others); err != nil {
 		return err
 	}
 	if len(others) > 0 {
-		return problem.Within(problem.Conflict, path, others[0].refusal(ref.Name))
+		return problem.WithPlace(problem.Conflict, path, others[0].refusal(ref.Name))
 	}
 	return nil
 }
@@ -172,34 +172,34 @@ func IsChanged(err error) bool {
 	return errors.As(err, &full) && NumberDocs.Matches(full.Key)
 }
 
-func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies map[string]Policy, err error) {
-	all, policies = []Lock{}, map[string]Policy{}
-	for d, err := range store.All(ctx, l.Store.Store, Docs.All(owner)) {
+func (l *Locks) List(ctx context.Context, owner string) (lockList []Lock, policies map[string]Policy, err error) {
+	lockList, policies = []Lock{}, map[string]Policy{}
+	for d, err := range store.Documents(ctx, l.Store.Store, Docs.Range(owner)) {
 		if err != nil {
-			return nil, nil, store.Problem(err)
+			return nil, nil, store.AsProblem(err)
 		}
 		parts, _ := Docs.Parts(d.Key)
 		v, err := Docs.Parse(d)
 		if err == nil {
 			policies[parts[1]] = cmp.Or(v.Policy, Warn)
-			v.Locks, err = l.unfinished(ctx, slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() }))
+			v.Locks, err = l.filterUnfinished(ctx, slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() }))
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, e := range v.Locks {
-			all = append(all, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix()})
+			lockList = append(lockList, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix()})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Lock) int { return cmp.Compare(a.Acquired, b.Acquired) })
-	return all, policies, nil
+	slices.SortStableFunc(lockList, func(a, b Lock) int { return cmp.Compare(a.Acquired, b.Acquired) })
+	return lockList, policies, nil
 }
 
 func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) error {
 	if p != Warn && p != Queue && p != Reject {
 		return problem.Invalid("policy", "warn, queue or reject", fmt.Sprintf("%.40q", string(p)))
 	}
-	return store.Problem(l.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return store.AsProblem(l.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err != nil {
 			return err

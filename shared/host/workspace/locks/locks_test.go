@@ -34,7 +34,7 @@ func TestPathsThatOverlap(t *testing.T) {
 		{"a", ".", true}, {"a", "", true}, {"src/é.md", "src/e\u0301.md", true}, {"a/b", "a", true},
 		{"a", "a/b", false}, {".vault-evil/x", ".vault/", false}, {"src2", "src", false}, {"a/b", "a/c", false}, {"b/a", "a", false},
 	} {
-		if got := locks.Below(tt.path, tt.dir); got != tt.want {
+		if got := locks.IsBelow(tt.path, tt.dir); got != tt.want {
 			t.Errorf("Below(%q, %q) = %t", tt.path, tt.dir, got)
 		}
 	}

@@ -22,13 +22,13 @@ type Open func(t *testing.T) blob.Blobs
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, blob.Blobs){
 		"what was put is read back, whole and with its tag":   readBack,
-		"absent is told and deleting it succeeds":             absent,
+		"absent is told and deleting it succeeds":             proveAbsent,
 		"a condition that does not hold changes nothing":      conditions,
-		"a body is taken from where it stands":                midway,
-		"wrong arguments are refused and change nothing":      refused,
-		"keys are listed in byte order, page by page":         listed,
-		"a key may be the beginning of another":               nested,
-		"an ended context is unavailable and says why":        ended,
+		"a body is taken from where it stands":                proveMidwayBody,
+		"wrong arguments are refused and change nothing":      proveRefusals,
+		"keys are listed in byte order, page by page":         proveListing,
+		"a key may be the beginning of another":               proveNestedKeys,
+		"an ended context is unavailable and says why":        proveEndedContext,
 		"an open object stays whole while it is replaced":     replacedWhileOpen,
 		"of many that make one object exactly one wins":       oneMaker,
 		"no update on a tag is lost":                          noLostUpdate,
@@ -38,7 +38,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-func put(t *testing.T, b blob.Blobs, key, text string, cond blob.If) string {
+func put(t *testing.T, b blob.Blobs, key, text string, cond blob.Condition) string {
 	t.Helper()
 	tag, err := b.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), cond)
 	if err != nil {
@@ -66,7 +66,7 @@ func get(t *testing.T, b blob.Blobs, key string) (string, blob.Info) {
 func readBack(t *testing.T, b blob.Blobs) {
 	large := strings.Repeat("0123456789abcdef", 1<<19) // 8 MiB
 	for key, text := range map[string]string{"empty": "", "one/two-three_4.txt": "text", "large": large} {
-		tag := put(t, b, key, text, blob.If{})
+		tag := put(t, b, key, text, blob.Condition{})
 		got, info := get(t, b, key)
 		if got != text {
 			t.Errorf("Get(%s) = %d bytes, not the %d that were put", key, len(got), len(text))
@@ -87,20 +87,20 @@ func readBack(t *testing.T, b blob.Blobs) {
 			t.Errorf("Head(%s) = modified %v from now", key, off)
 		}
 	}
-	first := put(t, b, "tags", "a", blob.If{})
-	if second := put(t, b, "tags", "b", blob.If{}); first == second {
+	first := put(t, b, "tags", "a", blob.Condition{})
+	if second := put(t, b, "tags", "b", blob.Condition{}); first == second {
 		t.Errorf("Put() of other bytes = the same tag %s", second)
 	}
 }
 
-func absent(t *testing.T, b blob.Blobs) {
+func proveAbsent(t *testing.T, b blob.Blobs) {
 	if _, err := b.Get(t.Context(), "none"); !errors.Is(err, blob.ErrAbsent) {
 		t.Errorf("Get() = %v, want ErrAbsent", err)
 	}
 	if _, err := b.Head(t.Context(), "none/of/it"); !errors.Is(err, blob.ErrAbsent) {
 		t.Errorf("Head() = %v, want ErrAbsent", err)
 	}
-	put(t, b, "some", "text", blob.If{})
+	put(t, b, "some", "text", blob.Condition{})
 	for range 2 {
 		if err := b.Delete(t.Context(), "some"); err != nil {
 			t.Errorf("Delete() = %v", err)
@@ -112,38 +112,38 @@ func absent(t *testing.T, b blob.Blobs) {
 }
 
 func conditions(t *testing.T, b blob.Blobs) {
-	refused := func(key string, cond blob.If) {
+	refused := func(key string, cond blob.Condition) {
 		t.Helper()
 		_, err := b.Put(t.Context(), key, strings.NewReader("other"), 5, cond)
 		if !errors.Is(err, blob.ErrConflict) {
 			t.Errorf("Put(%s, %+v) = %v, want ErrConflict", key, cond, err)
 		}
 	}
-	refused("key", blob.If{Tag: "0123456789abcdef"})
+	refused("key", blob.Condition{Tag: "0123456789abcdef"})
 	if _, err := b.Head(t.Context(), "key"); !errors.Is(err, blob.ErrAbsent) {
 		t.Fatalf("Head() after a refused Put() = %v, want ErrAbsent", err)
 	}
-	first := put(t, b, "key", "first", blob.If{Absent: true})
-	refused("key", blob.If{Absent: true})
-	second := put(t, b, "key", "second", blob.If{Tag: first})
-	refused("key", blob.If{Tag: first})
-	refused("key", blob.If{Absent: true})
+	first := put(t, b, "key", "first", blob.Condition{Absent: true})
+	refused("key", blob.Condition{Absent: true})
+	second := put(t, b, "key", "second", blob.Condition{Tag: first})
+	refused("key", blob.Condition{Tag: first})
+	refused("key", blob.Condition{Absent: true})
 	if got, info := get(t, b, "key"); got != "second" || info.Tag != second {
 		t.Errorf("Get() = %q at %s, want %q at %s", got, info.Tag, "second", second)
 	}
 	if err := b.Delete(t.Context(), "key"); err != nil {
 		t.Fatal(err)
 	}
-	refused("key", blob.If{Tag: second})
-	put(t, b, "key", "again", blob.If{Absent: true})
+	refused("key", blob.Condition{Tag: second})
+	put(t, b, "key", "again", blob.Condition{Absent: true})
 }
 
-func midway(t *testing.T, b blob.Blobs) {
+func proveMidwayBody(t *testing.T, b blob.Blobs) {
 	body := strings.NewReader("not this, but this")
 	if _, err := body.Seek(10, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Put(t.Context(), "half", body, 8, blob.If{}); err != nil {
+	if _, err := b.Put(t.Context(), "half", body, 8, blob.Condition{}); err != nil {
 		t.Fatalf("Put() = %v", err)
 	}
 	if got, _ := get(t, b, "half"); got != "but this" {
@@ -151,8 +151,8 @@ func midway(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func refused(t *testing.T, b blob.Blobs) {
-	put(t, b, "good", "text", blob.If{})
+func proveRefusals(t *testing.T, b blob.Blobs) {
+	put(t, b, "good", "text", blob.Condition{})
 	ours := func(op string, err error) {
 		t.Helper()
 		if err == nil || errors.Is(err, blob.ErrAbsent) || errors.Is(err, blob.ErrConflict) || errors.Is(err, blob.ErrUnavailable) {
@@ -163,7 +163,7 @@ func refused(t *testing.T, b blob.Blobs) {
 		"", "/", "a/", "/a", "a//b", ".", "..", "../good", "a/../good", ".hidden", "a/.b", "a.", "A", "a b", "a%b",
 		"a\\b", "a\x00b", "ä", strings.Repeat("a", 129), strings.Repeat("a/", 256) + "a",
 	} {
-		_, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, blob.If{})
+		_, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, blob.Condition{})
 		ours("Put("+key+")", err)
 		_, err = b.Get(t.Context(), key)
 		ours("Get("+key+")", err)
@@ -171,10 +171,10 @@ func refused(t *testing.T, b blob.Blobs) {
 		ours("Head("+key+")", err)
 		ours("Delete("+key+")", b.Delete(t.Context(), key))
 	}
-	_, err := b.Put(t.Context(), "good", strings.NewReader("x"), 1, blob.If{Absent: true, Tag: "t"})
+	_, err := b.Put(t.Context(), "good", strings.NewReader("x"), 1, blob.Condition{Absent: true, Tag: "t"})
 	ours("Put() on two conditions", err)
 	for _, size := range []int64{-1, 0, 2, blob.MaxSize + 1} {
-		_, err := b.Put(t.Context(), "good", strings.NewReader("x"), size, blob.If{})
+		_, err := b.Put(t.Context(), "good", strings.NewReader("x"), size, blob.Condition{})
 		ours("Put() of another size", err)
 	}
 	for _, n := range []int{-1, 0, blob.MaxPage + 1} {
@@ -209,18 +209,18 @@ func pages(t *testing.T, b blob.Blobs, prefix string, n int) (keys []string) {
 	return keys
 }
 
-func listed(t *testing.T, b blob.Blobs) {
-	all := []string{"a", "a-b", "a.b", "a/b", "a/b/c", "a0", "a_b", "ab", "b/0", "b/1", "b/2"}
-	for i := range all {
-		key := all[(i*7)%len(all)]
-		put(t, b, key, key, blob.If{})
+func proveListing(t *testing.T, b blob.Blobs) {
+	keys := []string{"a", "a-b", "a.b", "a/b", "a/b/c", "a0", "a_b", "ab", "b/0", "b/1", "b/2"}
+	for i := range keys {
+		key := keys[(i*7)%len(keys)]
+		put(t, b, key, key, blob.Condition{})
 	}
-	for _, n := range []int{1, 2, 5, len(all), blob.MaxPage} {
-		if diff := cmp.Diff(all, pages(t, b, "", n)); diff != "" {
+	for _, n := range []int{1, 2, 5, len(keys), blob.MaxPage} {
+		if diff := cmp.Diff(keys, pages(t, b, "", n)); diff != "" {
 			t.Errorf("List() by %d: %s", n, diff)
 		}
 	}
-	if diff := cmp.Diff(all[3:5], pages(t, b, "a/", 1)); diff != "" {
+	if diff := cmp.Diff(keys[3:5], pages(t, b, "a/", 1)); diff != "" {
 		t.Errorf("List(a/): %s", diff)
 	}
 	if diff := cmp.Diff([]string{"b/0", "b/1", "b/2"}, pages(t, b, "b", 2)); diff != "" {
@@ -231,9 +231,9 @@ func listed(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func nested(t *testing.T, b blob.Blobs) {
+func proveNestedKeys(t *testing.T, b blob.Blobs) {
 	for _, key := range []string{"x/y", "x", "x/y/z"} {
-		put(t, b, key, key, blob.If{Absent: true})
+		put(t, b, key, key, blob.Condition{Absent: true})
 	}
 	if err := b.Delete(t.Context(), "x"); err != nil {
 		t.Fatal(err)
@@ -245,8 +245,8 @@ func nested(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func ended(t *testing.T, b blob.Blobs) {
-	put(t, b, "key", "text", blob.If{})
+func proveEndedContext(t *testing.T, b blob.Blobs) {
+	put(t, b, "key", "text", blob.Condition{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	check := func(op string, err error) {
@@ -259,7 +259,7 @@ func ended(t *testing.T, b blob.Blobs) {
 	check("Get()", err)
 	_, err = b.Head(ctx, "key")
 	check("Head()", err)
-	_, err = b.Put(ctx, "key", strings.NewReader("x"), 1, blob.If{})
+	_, err = b.Put(ctx, "key", strings.NewReader("x"), 1, blob.Condition{})
 	check("Put()", err)
 	_, _, err = b.List(ctx, "", 1, "")
 	check("List()", err)
@@ -268,7 +268,7 @@ func ended(t *testing.T, b blob.Blobs) {
 
 func replacedWhileOpen(t *testing.T, b blob.Blobs) {
 	old := bytes.Repeat([]byte("old "), 1<<18)
-	if _, err := b.Put(t.Context(), "key", bytes.NewReader(old), int64(len(old)), blob.If{}); err != nil {
+	if _, err := b.Put(t.Context(), "key", bytes.NewReader(old), int64(len(old)), blob.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	o, err := b.Get(t.Context(), "key")
@@ -280,7 +280,7 @@ func replacedWhileOpen(t *testing.T, b blob.Blobs) {
 	if _, err := io.ReadFull(o.Body, begin); err != nil {
 		t.Fatal(err)
 	}
-	put(t, b, "key", "new", blob.If{})
+	put(t, b, "key", "new", blob.Condition{})
 	rest, err := io.ReadAll(o.Body)
 	if err != nil && !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("Read() after a replacement = %v, want the end or ErrUnavailable", err)

@@ -21,7 +21,7 @@ func oneMaker(t *testing.T, b blob.Blobs) {
 	for i := range makers {
 		wg.Go(func() {
 			text := fmt.Sprintf("maker %02d", i)
-			switch _, err := b.Put(t.Context(), "one", strings.NewReader(text), int64(len(text)), blob.If{Absent: true}); {
+			switch _, err := b.Put(t.Context(), "one", strings.NewReader(text), int64(len(text)), blob.Condition{Absent: true}); {
 			case err == nil:
 				wins.Add(1)
 				winner.Store(text)
@@ -43,7 +43,7 @@ func oneMaker(t *testing.T, b blob.Blobs) {
 // replace a manifest.
 func noLostUpdate(t *testing.T, b blob.Blobs) {
 	const writers, each = 4, 5
-	put(t, b, "counter", "0", blob.If{Absent: true})
+	put(t, b, "counter", "0", blob.Condition{Absent: true})
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
@@ -79,7 +79,7 @@ func increment(t *testing.T, b blob.Blobs) (bool, error) {
 		return false, err
 	}
 	next := strconv.Itoa(n + 1)
-	_, err = b.Put(t.Context(), "counter", strings.NewReader(next), int64(len(next)), blob.If{Tag: o.Tag})
+	_, err = b.Put(t.Context(), "counter", strings.NewReader(next), int64(len(next)), blob.Condition{Tag: o.Tag})
 	if errors.Is(err, blob.ErrConflict) {
 		return false, nil
 	}
@@ -88,7 +88,7 @@ func increment(t *testing.T, b blob.Blobs) (bool, error) {
 
 func wholeVersions(t *testing.T, b blob.Blobs) {
 	version := func(i int) string { return strings.Repeat(string(rune('a'+i)), 64<<10) }
-	put(t, b, "key", version(0), blob.If{})
+	put(t, b, "key", version(0), blob.Condition{})
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for range 2 {
@@ -114,7 +114,7 @@ func wholeVersions(t *testing.T, b blob.Blobs) {
 		})
 	}
 	for i := range 20 {
-		put(t, b, "key", version(i), blob.If{})
+		put(t, b, "key", version(i), blob.Condition{})
 	}
 	stop.Store(true)
 	wg.Wait()

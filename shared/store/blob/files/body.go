@@ -8,13 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// reader is an io.Reader that fails once its context has ended.
-type reader struct {
+// contextReader is an io.Reader that fails once its context has ended.
+type contextReader struct {
 	ctx  context.Context
 	from io.Reader
 }
 
-func (r reader) Read(p []byte) (int, error) {
+func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -31,8 +31,8 @@ const (
 	// folder is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
 	// be keys, as in S3.
 	folder = "%"
-	// abandoned is the age at which a temporary file is considered abandoned by its writer.
-	abandoned = 24 * time.Hour
+	// abandonedAge is the age at which a temporary file is considered abandonedAge by its writer.
+	abandonedAge = 24 * time.Hour
 )
 
 // Files stores blobs in one directory.
@@ -58,7 +58,7 @@ func Open(dir string, now time.Time) (*Files, error) {
 	}
 	for _, entry := range left {
 		info, err := entry.Info()
-		if err == nil && now.Sub(info.ModTime()) > abandoned {
+		if err == nil && now.Sub(info.ModTime()) > abandonedAge {
 			// A failure is harmless, because the next Open tries again.
 			_ = os.Remove(filepath.Join(dir, incoming, entry.Name()))
 		}
@@ -85,7 +85,7 @@ func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, errors.Join(unavailable("reading", key, err), file.Close())
 	}
-	return blob.Object{Info: info, Body: body{reader{ctx, file}, file}}, nil
+	return blob.Object{Info: info, Body: body{contextReader{ctx, file}, file}}, nil
 }
 
 func (f *Files) Head(ctx context.Context, key string) (blob.Info, error) {
@@ -121,7 +121,7 @@ func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 // depends neither on a clock nor on a second file.
 func describe(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
-	size, err := io.Copy(sum, reader{ctx, file})
+	size, err := io.Copy(sum, contextReader{ctx, file})
 	if err != nil {
 		return blob.Info{}, err
 	}
@@ -132,11 +132,11 @@ func describe(ctx context.Context, key string, file *os.File) (blob.Info, error)
 	return blob.Info{Key: key, Size: size, Tag: hex.EncodeToString(sum.Sum(nil)), Modified: stat.ModTime()}, nil
 }
 
-func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
 	}
-	aside, tag, err := f.aside(ctx, content)
+	aside, tag, err := f.writeTemp(ctx, content)
 	if err != nil {
 		return "", unavailable("writing", key, err)
 	}
@@ -147,10 +147,10 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 		return "", unavailable("writing", key, err)
 	}
 	defer release()
-	if err := f.holds(ctx, key, cond); err != nil {
+	if err := f.checkCondition(ctx, key, cond); err != nil {
 		return "", err
 	}
-	if err := f.settle(aside, f.path(key)); err != nil {
+	if err := f.install(aside, f.path(key)); err != nil {
 		return "", unavailable("writing", key, err)
 	}
 	return tag, nil
@@ -176,13 +176,13 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	return func() { _ = l.Unlock(); <-f.turn }, nil
 }
 
-func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string, err error) {
+func (f *Files) writeTemp(ctx context.Context, content io.Reader) (path, tag string, err error) {
 	file, err := os.CreateTemp(filepath.Join(f.dir, incoming), "put-*")
 	if err != nil {
 		return "", "", err
 	}
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), reader{ctx, content})
+	_, err = io.Copy(io.MultiWriter(file, sum), contextReader{ctx, content})
 	if err == nil {
 		err = file.Sync()
 	}
@@ -192,8 +192,8 @@ func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string,
 	return file.Name(), hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
-	if cond == (blob.If{}) {
+func (f *Files) checkCondition(ctx context.Context, key string, cond blob.Condition) error {
+	if cond == (blob.Condition{}) {
 		return nil
 	}
 	info, err := f.Head(ctx, key)
@@ -209,9 +209,9 @@ func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
 	return nil
 }
 
-// settle renames a temporary file to the file of its key and syncs the directories. After a crash
+// install renames a temporary file to the file of its key and syncs the directories. After a crash
 // the key has its old version or the new one.
-func (f *Files) settle(aside, path string) error {
+func (f *Files) install(aside, path string) error {
 	made, err := makeFolders(filepath.Join(f.dir, objects), filepath.Dir(path))
 	if err != nil {
 		return err
@@ -219,9 +219,9 @@ func (f *Files) settle(aside, path string) error {
 	if err := os.Rename(aside, path); err != nil {
 		return err
 	}
-	errs := []error{durable.Dir(filepath.Dir(path))}
+	errs := []error{durable.SyncDir(filepath.Dir(path))}
 	for _, dir := range made {
-		errs = append(errs, durable.Dir(dir))
+		errs = append(errs, durable.SyncDir(dir))
 	}
 	return errors.Join(errs...)
 }
@@ -229,11 +229,11 @@ func (f *Files) settle(aside, path string) error {
 // makeFolders creates dir, which is top or a descendant of top, and returns the parent of each new
 // directory. The caller must sync these parents.
 func makeFolders(top, dir string) (parents []string, err error) {
-	for at := dir; at != top; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil {
+	for path := dir; path != top; path = filepath.Dir(path) {
+		if _, err := os.Stat(path); err == nil {
 			break
 		}
-		parents = append(parents, filepath.Dir(at))
+		parents = append(parents, filepath.Dir(path))
 	}
 	return parents, os.MkdirAll(dir, 0o700)
 }
@@ -254,7 +254,7 @@ func (f *Files) Delete(ctx context.Context, key string) error {
 		return nil
 	}
 	if err == nil {
-		err = durable.Dir(filepath.Dir(f.path(key)))
+		err = durable.SyncDir(filepath.Dir(f.path(key)))
 	}
 	if err != nil {
 		return unavailable("removing", key, err)

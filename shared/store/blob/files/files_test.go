@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Stdout.WriteString("writing\n")
 	for i := 0; ; i++ {
 		text := strings.Repeat(strconv.Itoa(i%10), 256<<10)
-		if _, err := f.Put(context.Background(), "some/key", strings.NewReader(text), int64(len(text)), blob.If{}); err != nil {
+		if _, err := f.Put(context.Background(), "some/key", strings.NewReader(text), int64(len(text)), blob.Condition{}); err != nil {
 			panic(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestAWriterThatIsKilledLeavesAWholeVersionAndNoLock(t *testing.T) {
 		if len(text) != 256<<10 || strings.Trim(string(text), string(text[:1])) != "" {
 			t.Errorf("the object has %d bytes, of more than one version", len(text))
 		}
-		if _, err := f.Put(t.Context(), "other", strings.NewReader("x"), 1, blob.If{}); err != nil {
+		if _, err := f.Put(t.Context(), "other", strings.NewReader("x"), 1, blob.Condition{}); err != nil {
 			t.Errorf("Put() after a writer was killed = %v", err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestAnObjectThatCannotBeReadIsUnavailableAndNotAbsent(t *testing.T) {
 	if _, err := f.Get(t.Context(), "key"); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("Get() = %v, want ErrUnavailable", err)
 	}
-	if _, err := f.Put(t.Context(), "key", strings.NewReader("x"), 1, blob.If{}); !errors.Is(err, blob.ErrUnavailable) {
+	if _, err := f.Put(t.Context(), "key", strings.NewReader("x"), 1, blob.Condition{}); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("Put() = %v, want ErrUnavailable", err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "incoming")); err != nil || len(left) > 0 {
@@ -136,7 +136,7 @@ func FuzzKeysStayInTheFolder(f *testing.F) {
 		}
 		dir := t.TempDir()
 		home := open(t, dir)
-		if _, err := home.Put(t.Context(), key, strings.NewReader("x"), 1, blob.If{Absent: true}); err != nil {
+		if _, err := home.Put(t.Context(), key, strings.NewReader("x"), 1, blob.Condition{Absent: true}); err != nil {
 			t.Fatalf("Put(%q) = %v", key, err)
 		}
 		page, _, err := home.List(t.Context(), "", 10, "")

@@ -17,14 +17,14 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 	if err := blob.CheckList(prefix, n); err != nil {
 		return nil, "", err
 	}
-	var all []blob.Info
+	var infos []blob.Info
 	top := filepath.Join(f.dir, objects)
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil || d.IsDir() {
-			return gone(err)
+			return ignoreMissing(err)
 		}
 		rel, err := filepath.Rel(top, path)
 		if err != nil {
@@ -36,22 +36,22 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 		}
 		info, err := d.Info()
 		if err != nil {
-			return gone(err)
+			return ignoreMissing(err)
 		}
-		all = append(all, blob.Info{Key: key, Size: info.Size(), Modified: info.ModTime()})
+		infos = append(infos, blob.Info{Key: key, Size: info.Size(), Modified: info.ModTime()})
 		return nil
 	})
 	if err != nil {
 		return nil, "", unavailable("listing", prefix, err)
 	}
-	slices.SortFunc(all, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
-	if len(all) <= n {
-		return all, "", nil
+	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+	if len(infos) <= n {
+		return infos, "", nil
 	}
-	return all[:n:n], all[n-1].Key, nil
+	return infos[:n:n], infos[n-1].Key, nil
 }
 
-func gone(err error) error {
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -16,21 +16,21 @@ const (
 	// One connection to S3 transfers about 80 MB/s, and the network of a function several times as
 	// much. An index of 100,000 cards has 250 MB.
 	partSize = 8 << 20
-	// ahead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
-	ahead     = 4
-	partTries = 3
+	// partsAhead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
+	partsAhead = 4
+	partTries  = 3
 )
 
 // parts is the body of a large object. The first part comes from the response that reported the
 // size. The other parts are fetched concurrently and read in order. All parts belong to one
 // version.
 type parts struct {
-	first io.ReadCloser
-	left  int64 // unread bytes of the first part
-	queue chan chan part
-	now   []byte
-	err   error
-	stop  context.CancelFunc
+	first     io.ReadCloser
+	firstLeft int64 // unread bytes of the first part
+	queue     chan chan part
+	buffer    []byte
+	err       error
+	stop      context.CancelFunc
 }
 
 // part is a fetched part or the error of its fetch.
@@ -43,7 +43,7 @@ type part struct {
 // starts at the first byte.
 func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
 	ctx, stop := context.WithCancel(ctx)
-	p := &parts{first: first, left: partSize, queue: make(chan chan part, ahead-1), stop: stop}
+	p := &parts{first: first, firstLeft: partSize, queue: make(chan chan part, partsAhead-1), stop: stop}
 	go func() {
 		defer close(p.queue)
 		for from := int64(partSize); from < info.Size; from += partSize {
@@ -82,32 +82,32 @@ func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part
 }
 
 func (p *parts) Read(to []byte) (int, error) {
-	if p.left > 0 {
-		n, err := p.first.Read(to[:min(int64(len(to)), p.left)])
-		p.left -= int64(n)
-		if err == io.EOF && p.left > 0 {
+	if p.firstLeft > 0 {
+		n, err := p.first.Read(to[:min(int64(len(to)), p.firstLeft)])
+		p.firstLeft -= int64(n)
+		if err == io.EOF && p.firstLeft > 0 {
 			return n, io.ErrUnexpectedEOF
 		}
-		if p.left == 0 {
+		if p.firstLeft == 0 {
 			// The rest of the first response is not used, because the other parts are fetched.
 			err = errors.Join(ignoreEnd(err), p.first.Close())
 		}
 		return n, err
 	}
-	for len(p.now) == 0 && p.err == nil {
+	for len(p.buffer) == 0 && p.err == nil {
 		slot, more := <-p.queue
 		if !more {
 			p.err = io.EOF
 			break
 		}
 		next := <-slot
-		p.now, p.err = next.data, next.err
+		p.buffer, p.err = next.data, next.err
 	}
 	if p.err != nil {
 		return 0, p.err
 	}
-	n := copy(to, p.now)
-	p.now = p.now[n:]
+	n := copy(to, p.buffer)
+	p.buffer = p.buffer[n:]
 	return n, nil
 }
 

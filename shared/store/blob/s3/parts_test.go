@@ -30,7 +30,7 @@ func large(size int) []byte {
 func readsWhole(t *testing.T, b *s3.Bucket) {
 	for _, size := range []int{16 << 20, 16<<20 + 1, 40 << 20, 41<<20 + 7} {
 		want := large(size)
-		if _, err := b.Put(t.Context(), "large", bytes.NewReader(want), int64(size), blob.If{}); err != nil {
+		if _, err := b.Put(t.Context(), "large", bytes.NewReader(want), int64(size), blob.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		o, err := b.Get(t.Context(), "large")

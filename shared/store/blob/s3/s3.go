@@ -29,9 +29,9 @@ import (
 const (
 	// putName is the metadata entry for the random name of a Put.
 	putName = "vacancy-put"
-	// firstByte is the timeout from the end of a request to the first byte of the response. It does
+	// responseTimeout is the timeout from the end of a request to the first byte of the response. It does
 	// not limit a large upload.
-	firstByte = 10 * time.Second
+	responseTimeout = 10 * time.Second
 	// Three tries take about a second. The SDK would wait up to 20 s between tries, longer than
 	// callers can wait.
 	maxTries    = 3
@@ -57,7 +57,7 @@ func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	settings := func(o *s3.Options) {
 		o.UsePathStyle = cfg.BaseEndpoint != nil // servers other than AWS have no host name per bucket
 		o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			t.ResponseHeaderTimeout = firstByte
+			t.ResponseHeaderTimeout = responseTimeout
 		})
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = maxTries, longestWait })
 	}
@@ -70,7 +70,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	}
 	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key})
 	if err != nil {
-		return blob.Object{}, failed("reading", key, err)
+		return blob.Object{}, wrapError("reading", key, err)
 	}
 	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}
 	var from io.ReadCloser = out.Body
@@ -86,7 +86,7 @@ func (b *Bucket) Head(ctx context.Context, key string) (blob.Info, error) {
 	}
 	out, err := b.head(ctx, key)
 	if err != nil {
-		return blob.Info{}, failed("reading", key, err)
+		return blob.Info{}, wrapError("reading", key, err)
 	}
 	return blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}, nil
 }
@@ -95,7 +95,7 @@ func (b *Bucket) head(ctx context.Context, key string) (*s3.HeadObjectOutput, er
 	return b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 }
 
-func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
+func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
 	}
@@ -117,10 +117,10 @@ func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	if err == nil {
 		return aws.ToString(out.ETag), nil
 	}
-	if cond == (blob.If{}) || !refused(err) {
-		return "", failed("writing", key, err)
+	if cond == (blob.Condition{}) || !isRefused(err) {
+		return "", wrapError("writing", key, err)
 	}
-	return b.settle(ctx, key, put, err)
+	return b.resolveRefusal(ctx, key, put, err)
 }
 
 func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
@@ -130,7 +130,7 @@ func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectO
 	}
 	for try := 1; ; try++ {
 		out, err := b.client.PutObject(ctx, in)
-		if err == nil || try == contendedTries || code(err) != "ConditionalRequestConflict" {
+		if err == nil || try == contendedTries || errorCode(err) != "ConditionalRequestConflict" {
 			return out, err
 		}
 		select {
@@ -144,16 +144,16 @@ func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectO
 	}
 }
 
-// settle finds out whether a Put that S3 refused had already succeeded: the client may have retried
+// resolveRefusal finds out whether a Put that S3 refused had already succeeded: the client may have retried
 // it after its first response was lost.
-func (b *Bucket) settle(ctx context.Context, key, put string, refusal error) (string, error) {
+func (b *Bucket) resolveRefusal(ctx context.Context, key, put string, refusal error) (string, error) {
 	there, err := b.head(ctx, key)
 	switch {
 	case err == nil && there.Metadata[putName] == put:
 		return aws.ToString(there.ETag), nil
 	case err != nil && !isAbsent(err):
 		// The outcome is unknown.
-		return "", failed("writing", key, errors.Join(refusal, err))
+		return "", wrapError("writing", key, errors.Join(refusal, err))
 	}
 	return "", fmt.Errorf("writing %s: %w: %w", key, blob.ErrConflict, refusal)
 }
@@ -163,7 +163,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}); err != nil {
-		return failed("removing", key, err)
+		return wrapError("removing", key, err)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) 
 	}
 	out, err := b.client.ListObjectsV2(ctx, in)
 	if err != nil {
-		return nil, "", failed("listing", prefix, err)
+		return nil, "", wrapError("listing", prefix, err)
 	}
 	page := make([]blob.Info, 0, len(out.Contents))
 	for _, o := range out.Contents {
@@ -211,24 +211,24 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return b.from.Close() }
 
-func code(err error) string {
+func errorCode(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""
 }
 
-// refused reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
+// isRefused reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
 // with NoSuchKey.
-func refused(err error) bool {
-	return code(err) == "PreconditionFailed" || isAbsent(err)
+func isRefused(err error) bool {
+	return errorCode(err) == "PreconditionFailed" || isAbsent(err)
 }
 
 func isAbsent(err error) bool {
-	return code(err) == "NoSuchKey" || code(err) == "NotFound" // code of a HEAD request
+	return errorCode(err) == "NoSuchKey" || errorCode(err) == "NotFound" // code of a HEAD request
 }
 
-func failed(doing, key string, err error) error {
+func wrapError(doing, key string, err error) error {
 	if isAbsent(err) {
 		return fmt.Errorf("%s %s: %w", doing, key, blob.ErrAbsent)
 	}

@@ -92,7 +92,7 @@ func at(t *testing.T, h http.Handler) *s3.Bucket {
 	return s3.New(clientAt(server.URL), "bucket", rand.Reader)
 }
 
-func write(t *testing.T, b *s3.Bucket, text string, cond blob.If) (string, error) {
+func write(t *testing.T, b *s3.Bucket, text string, cond blob.Condition) (string, error) {
 	return b.Put(t.Context(), "key", strings.NewReader(text), int64(len(text)), cond)
 }
 
@@ -103,14 +103,14 @@ func TestAPutWhoseAcknowledgementIsLostIsKnownByItsOwnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &oneObject{faults: faults}
 			b := at(t, o)
-			tag, err := write(t, b, "mine", blob.If{Absent: true})
+			tag, err := write(t, b, "mine", blob.Condition{Absent: true})
 			if err != nil || tag != `"1"` {
 				t.Fatalf("Put() = %s, %v, want the tag of what it wrote", tag, err)
 			}
 			o.mu.Lock()
 			o.puts = 0
 			o.mu.Unlock()
-			if tag, err = write(t, b, "mine again", blob.If{Tag: tag}); err != nil || tag != `"2"` {
+			if tag, err = write(t, b, "mine again", blob.Condition{Tag: tag}); err != nil || tag != `"2"` {
 				t.Errorf("Put() on a tag = %s, %v, want the tag of what it wrote", tag, err)
 			}
 		})
@@ -120,20 +120,20 @@ func TestAPutWhoseAcknowledgementIsLostIsKnownByItsOwnObject(t *testing.T) {
 func TestAnothersObjectIsAConflictEvenOfTheSameBytes(t *testing.T) {
 	o := &oneObject{}
 	b := at(t, o)
-	if _, err := write(t, b, "same", blob.If{Absent: true}); err != nil {
+	if _, err := write(t, b, "same", blob.Condition{Absent: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.mu.Lock()
 	o.puts, o.faults = 0, []fault{busy, busy}
 	o.mu.Unlock()
-	if _, err := write(t, b, "same", blob.If{Absent: true}); !errors.Is(err, blob.ErrConflict) {
+	if _, err := write(t, b, "same", blob.Condition{Absent: true}); !errors.Is(err, blob.ErrConflict) {
 		t.Errorf("Put() = %v, want ErrConflict", err)
 	}
 }
 
 func TestAConditionThatS3CannotJudgeIsUnavailable(t *testing.T) {
 	b := at(t, &oneObject{faults: []fault{busy, busy, busy, busy, busy, busy, busy, busy, busy}})
-	if _, err := write(t, b, "x", blob.If{Absent: true}); !errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrConflict) {
+	if _, err := write(t, b, "x", blob.Condition{Absent: true}); !errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrConflict) {
 		t.Errorf("Put() = %v, want ErrUnavailable", err)
 	}
 }
@@ -155,9 +155,9 @@ func TestS3ErrorsAreUnavailableNotAbsent(t *testing.T) {
 			}
 			_, err := b.Get(t.Context(), "key")
 			check("Get()", err)
-			_, err = write(t, b, "x", blob.If{})
+			_, err = write(t, b, "x", blob.Condition{})
 			check("Put()", err)
-			_, err = write(t, b, "x", blob.If{Absent: true})
+			_, err = write(t, b, "x", blob.Condition{Absent: true})
 			check("Put(Absent)", err)
 			check("Delete()", b.Delete(t.Context(), "key"))
 			_, _, err = b.List(t.Context(), "", 1, "")

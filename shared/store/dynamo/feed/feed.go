@@ -57,28 +57,28 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodb
 }
 
 func (f *Feed) Partitions(ctx context.Context) ([]store.Partition, error) {
-	var all []store.Partition
+	var partitions []store.Partition
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &f.arn}
 	for {
 		out, err := f.client.DescribeStream(ctx, in)
 		if err != nil {
-			return nil, failure(ctx, "listing the shards of the stream", err)
+			return nil, wrapError(ctx, "listing the shards of the stream", err)
 		}
 		for _, s := range out.StreamDescription.Shards {
-			all = append(all, store.Partition{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})
+			partitions = append(partitions, store.Partition{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})
 		}
 		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
-			return ordered(all), nil
+			return sortParents(partitions), nil
 		}
 	}
 }
 
-func ordered(all []store.Partition) []store.Partition {
-	parents := make(map[string]string, len(all))
-	for _, p := range all {
+func sortParents(partitions []store.Partition) []store.Partition {
+	parents := make(map[string]string, len(partitions))
+	for _, p := range partitions {
 		parents[p.ID] = p.Parent
 	}
-	sorted, done := make([]store.Partition, 0, len(all)), map[string]bool{}
+	sorted, done := make([]store.Partition, 0, len(partitions)), map[string]bool{}
 	var add func(id string)
 	add = func(id string) {
 		parent, there := parents[id]
@@ -89,7 +89,7 @@ func ordered(all []store.Partition) []store.Partition {
 		add(parent)
 		sorted = append(sorted, store.Partition{ID: id, Parent: parent})
 	}
-	for _, p := range all {
+	for _, p := range partitions {
 		add(p.ID)
 	}
 	return sorted
@@ -108,13 +108,13 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 	if strings.Trim(offset, "0123456789") != "" || len(offset) > 40 {
 		return nil, "", false, problem.Invalid("offset", "a sequence number", strconv.Quote(offset[:min(len(offset), 80)]))
 	}
-	iterator, kept, err := f.begin(ctx, partition, offset)
+	iterator, kept, err := f.iteratorAfter(ctx, partition, offset)
 	if err != nil {
 		return nil, "", false, err
 	}
 	for empty := 0; empty < maxEmpty; empty++ {
 		out, err := f.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &iterator, Limit: aws.Int32(int32(n))})
-		if expired(err) && kept {
+		if isExpired(err) && kept {
 			kept = false
 			if iterator, err = f.seek(ctx, partition, offset); err == nil {
 				continue
@@ -122,11 +122,11 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 		}
 		if err != nil {
 			f.forget(partition)
-			return nil, "", false, failure(ctx, "reading the stream", err)
+			return nil, "", false, wrapError(ctx, "reading the stream", err)
 		}
 		for _, r := range out.Records {
 			next = aws.ToString(r.Dynamodb.SequenceNumber)
-			if row, ok := rowOf(&r); ok {
+			if row, ok := newRow(&r); ok {
 				rows = append(rows, row)
 			}
 		}
@@ -134,7 +134,7 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 			next = offset // even if the page has records that are not new rows
 		}
 		iterator = aws.ToString(out.NextShardIterator)
-		f.keep(partition, next, iterator)
+		f.cachePlace(partition, next, iterator)
 		switch {
 		case len(rows) > 0 || iterator == "":
 			return rows, next, iterator == "", nil
@@ -145,14 +145,14 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 	return nil, offset, false, nil
 }
 
-// begin returns an iterator for the page after an offset. If kept is true, the iterator was cached
+// iteratorAfter returns an iterator for the page after an offset. If kept is true, the iterator was cached
 // with an earlier page and may have expired.
-func (f *Feed) begin(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
+func (f *Feed) iteratorAfter(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
 	f.mu.Lock()
-	at := f.places[partition]
+	lastPlace := f.places[partition]
 	f.mu.Unlock()
-	if at.iterator != "" && at.offset == offset {
-		return at.iterator, true, nil
+	if lastPlace.iterator != "" && lastPlace.offset == offset {
+		return lastPlace.iterator, true, nil
 	}
 	iterator, err = f.seek(ctx, partition, offset)
 	return iterator, false, err
@@ -165,12 +165,12 @@ func (f *Feed) seek(ctx context.Context, partition, offset string) (string, erro
 	}
 	out, err := f.client.GetShardIterator(ctx, in)
 	if err != nil {
-		return "", failure(ctx, "finding a place in the stream", err)
+		return "", wrapError(ctx, "finding a place in the stream", err)
 	}
 	return aws.ToString(out.ShardIterator), nil
 }
 
-func (f *Feed) keep(partition, offset, iterator string) {
+func (f *Feed) cachePlace(partition, offset, iterator string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.places[partition] = place{offset, iterator}
@@ -182,12 +182,12 @@ func (f *Feed) forget(partition string) {
 	delete(f.places, partition)
 }
 
-func expired(err error) bool {
+func isExpired(err error) bool {
 	_, ok := errors.AsType[*types.ExpiredIteratorException](err)
 	return ok
 }
 
-func failure(ctx context.Context, doing string, err error) error {
+func wrapError(ctx context.Context, doing string, err error) error {
 	if _, ok := errors.AsType[*types.TrimmedDataAccessException](err); ok {
 		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
 	}
@@ -200,7 +200,7 @@ func failure(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
 }
 
-func rowOf(r *types.Record) (row store.FeedRow, ok bool) {
+func newRow(r *types.Record) (row store.FeedRow, ok bool) {
 	if r.EventName != types.OperationTypeInsert {
 		return row, false
 	}
@@ -213,6 +213,6 @@ func rowOf(r *types.Record) (row store.FeedRow, ok bool) {
 			item[name] = &ddb.AttributeValueMemberN{Value: v.Value}
 		}
 	}
-	stream, one, err := dynamo.ReadRow(item)
-	return store.FeedRow{Stream: stream, Row: one}, err == nil
+	stream, streamRow, err := dynamo.ReadRow(item)
+	return store.FeedRow{Stream: stream, Row: streamRow}, err == nil
 }

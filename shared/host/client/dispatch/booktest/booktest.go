@@ -19,10 +19,10 @@ var self, a, b = identity.ID{1}, identity.ID{2}, identity.ID{3}
 // Run tests the contract with the books that open returns. All of them must use the same storage.
 func Run(t *testing.T, open func() dispatch.Book) {
 	c := contract{open}
-	t.Run("a pair without a state has an empty one", c.empty)
-	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.kept)
-	t.Run("a second session waits, and gives up with its context", c.waits)
-	t.Run("sessions of one pair never overlap", c.alone)
+	t.Run("a pair without a state has an empty one", c.proveEmpty)
+	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.proveSaved)
+	t.Run("a second session waits, and gives up with its context", c.proveWaiting)
+	t.Run("sessions of one pair never overlap", c.proveExclusion)
 }
 
 type contract struct{ open func() dispatch.Book }
@@ -45,23 +45,23 @@ func load(t *testing.T, s dispatch.Session) dispatch.State {
 	return st
 }
 
-func closed(t *testing.T, s dispatch.Session) {
+func closeSession(t *testing.T, s dispatch.Session) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close() = %v", err)
 	}
 }
 
-func (c contract) empty(t *testing.T) {
+func (c contract) proveEmpty(t *testing.T) {
 	s := c.session(t, a)
-	defer closed(t, s)
+	defer closeSession(t, s)
 	if d := cmp.Diff(dispatch.State{Self: self, Target: a}, load(t, s)); d != "" {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
 }
 
-func (c contract) kept(t *testing.T) {
-	want := dispatch.State{Self: self, Target: a, Lost: 3, Job: "x"}
+func (c contract) proveSaved(t *testing.T) {
+	want := dispatch.State{Self: self, Target: a, LostAnswers: 3, CallKey: "x"}
 	s := c.session(t, a)
 	if err := s.Save(want); err != nil {
 		t.Fatalf("Save() = %v", err)
@@ -69,10 +69,10 @@ func (c contract) kept(t *testing.T) {
 	if d := cmp.Diff(want, load(t, s)); d != "" {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
-	closed(t, s)
+	closeSession(t, s)
 	s, other := c.session(t, a), c.session(t, b)
-	defer closed(t, s)
-	defer closed(t, other)
+	defer closeSession(t, s)
+	defer closeSession(t, other)
 	if d := cmp.Diff(want, load(t, s)); d != "" {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
@@ -81,19 +81,19 @@ func (c contract) kept(t *testing.T) {
 	}
 }
 
-func (c contract) waits(t *testing.T) {
+func (c contract) proveWaiting(t *testing.T) {
 	s := c.session(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.open().Open(ctx, self, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("Open() of a busy pair = %v, want context.Canceled", err)
 	}
-	closed(t, s)
-	closed(t, s) // closing twice has no further effect
-	closed(t, c.session(t, a))
+	closeSession(t, s)
+	closeSession(t, s) // closing twice has no further effect
+	closeSession(t, c.session(t, a))
 }
 
-func (c contract) alone(t *testing.T) {
+func (c contract) proveExclusion(t *testing.T) {
 	const workers, rounds = 8, 20
 	var wg sync.WaitGroup
 	for range workers {
@@ -106,7 +106,7 @@ func (c contract) alone(t *testing.T) {
 				}
 				st, err := s.Load()
 				if err == nil {
-					st.Lost++
+					st.LostAnswers++
 					err = s.Save(st)
 				}
 				if err = errors.Join(err, s.Close()); err != nil {
@@ -117,8 +117,8 @@ func (c contract) alone(t *testing.T) {
 	}
 	wg.Wait()
 	s := c.session(t, b)
-	defer closed(t, s)
-	if got := load(t, s).Lost; got != workers*rounds {
+	defer closeSession(t, s)
+	if got := load(t, s).LostAnswers; got != workers*rounds {
 		t.Errorf("%d changes are left of %d", got, workers*rounds)
 	}
 }

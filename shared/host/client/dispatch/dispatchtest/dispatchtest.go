@@ -235,9 +235,9 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 		refused = h.Refuse(e)
 	}
 	tip := h.tip(p)
-	fit := tip.Fit(e)
+	fit := tip.CheckNext(e)
 	if fit == nil && !h.Restored.IsZero() {
-		fit = tip.FitReset(e)
+		fit = tip.CheckReset(e)
 	}
 	if refused == nil && fit == nil {
 		if e.IsReset() {
@@ -247,7 +247,7 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	}
 	reason := refused
 	if reason == nil {
-		reason = problem.Of(fit)
+		reason = problem.AsError(fit)
 	}
 	status, b := refusal(reason)
 	h.members(b, p)
@@ -270,7 +270,7 @@ func (h *Host) accept(p *Pair, e *envelope.Envelope, hash identity.Hash) (int, a
 		}
 	}
 	epochStart, back := p.last()
-	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().Next(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(cmp.Or(h.Due, 35*time.Second))}
+	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().After(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(cmp.Or(h.Due, 35*time.Second))}
 	p.Rows = append(p.Rows, row)
 	how := "answer"
 	if h.Behave != nil {
@@ -318,7 +318,7 @@ func (h *Host) Answer(p *Pair, row *Request) bool {
 	if err != nil {
 		panic(err)
 	}
-	p.Responses = p.Responses.Next(a, ah)
+	p.Responses = p.Responses.After(a, ah)
 	row.Decided, row.Reply = "answer", a
 	return true
 }
@@ -326,8 +326,8 @@ func (h *Host) Answer(p *Pair, row *Request) bool {
 func (p *Pair) find(e *envelope.Envelope, hash identity.Hash) (row *Request, tooOld bool) {
 	epochStart, back := p.last()
 	for range 8 {
-		if at := epochStart + int(e.Seq); at <= len(p.Rows) && p.Rows[at-1].Hash == hash && !p.Rows[at-1].Reset {
-			return p.Rows[at-1], false
+		if position := epochStart + int(e.Seq); position <= len(p.Rows) && p.Rows[position-1].Hash == hash && !p.Rows[position-1].Reset {
+			return p.Rows[position-1], false
 		}
 		if epochStart == 0 {
 			return nil, false
@@ -394,11 +394,11 @@ func (h *Host) reset(e *envelope.Envelope) (int, any) {
 		return 200, Body{"ok": true}
 	}
 	tip := h.tip(p)
-	if err := tip.FitReset(e); (len(p.Rows) > 0 || !h.Restored.IsZero()) && err != nil {
+	if err := tip.CheckReset(e); (len(p.Rows) > 0 || !h.Restored.IsZero()) && err != nil {
 		return 409, h.members(Body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
 	}
 	epochStart, _ := p.last()
-	p.Rows = append(p.Rows, &Request{Envelope: *e, Hash: hash, Reset: true, Tip: tip.Reset(e), epochStart: len(p.Rows) + 1, back: epochStart, Decided: "void"})
+	p.Rows = append(p.Rows, &Request{Envelope: *e, Hash: hash, Reset: true, Tip: tip.AfterReset(e), epochStart: len(p.Rows) + 1, back: epochStart, Decided: "void"})
 	return 200, Body{"ok": true, "reset_for_peer": e.From.String()}
 }
 
@@ -413,7 +413,7 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out)
 }
 
-func (h *Host) Executed(key string) (n int) {
+func (h *Host) CountExecuted(key string) (n int) {
 	for _, p := range h.Pairs {
 		for _, r := range p.Rows {
 			if !r.Reset && r.Envelope.IdempotencyKey == key {
@@ -527,8 +527,8 @@ func WantKind(t testing.TB, err error, k problem.Kind, texts ...string) {
 		t.Fatalf("error = %v, want kind %v", err, k)
 	}
 	for _, text := range texts {
-		if !strings.Contains(problem.Of(err).Text(), text) {
-			t.Fatalf("error = %q, want it to say %q", problem.Of(err).Text(), text)
+		if !strings.Contains(problem.AsError(err).Text(), text) {
+			t.Fatalf("error = %q, want it to say %q", problem.AsError(err).Text(), text)
 		}
 	}
 }

@@ -38,9 +38,9 @@ type Book struct {
 	// Wait pauses between tries to lock. It returns early if ctx ends. If it is nil, the Book
 	// sleeps.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Waiting, if not nil, is called once by an Open that waits for another session, with the state
+	// OnWait, if not nil, is called once by an Open that waits for another session, with the state
 	// that the other session has saved.
-	Waiting func(st *dispatch.State)
+	OnWait func(st *dispatch.State)
 }
 
 // busyTries is the number of tries to lock after which Waiting is called. Most calls end earlier.
@@ -53,9 +53,9 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	s := &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target}
 	var err error
 	s.lock, err = b.lock(ctx, target.String(), func() {
-		if b.Waiting != nil {
+		if b.OnWait != nil {
 			if st, err := s.Load(); err == nil { // possible without the lock, because files are replaced atomically
-				b.Waiting(&st)
+				b.OnWait(&st)
 			}
 		}
 	})
@@ -126,7 +126,7 @@ func (s *session) Load() (dispatch.State, error) {
 	}
 	st, err := dispatch.DecodeState(data)
 	if err != nil {
-		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away and reset the chain", s.path, problem.Of(err).Text())
+		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away and reset the chain", s.path, problem.AsError(err).Text())
 	}
 	if st.Self != s.self || st.Target != s.target {
 		return dispatch.State{}, problem.New(problem.Damaged, "%s is of %s calling %s, not of %s calling %s", s.path,
@@ -156,7 +156,7 @@ func replace(dir, path string, data []byte) error {
 		err = os.Rename(next, path)
 	}
 	if err == nil {
-		err = durable.Dir(dir) // otherwise a crash could undo the rename
+		err = durable.SyncDir(dir) // otherwise a crash could undo the rename
 	}
 	return unavailable(err)
 }

@@ -61,16 +61,16 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 func TestCrashBetweenWriteAndRename(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	want := dispatch.State{Self: self, Target: target, Lost: 1}
+	want := dispatch.State{Self: self, Target: target, LostAnswers: 1}
 	must(t, s.Save(want))
 	left := filepath.Join(dir, target.String()+".json.next")
 	must(t, os.WriteFile(left, []byte(`{"format": 1, half`), 0o600))
-	if got, err := s.Load(); err != nil || got.Lost != 1 {
+	if got, err := s.Load(); err != nil || got.LostAnswers != 1 {
 		t.Errorf("Load() = %+v, %v, want the state before", got, err)
 	}
-	want.Lost = 2
+	want.LostAnswers = 2
 	must(t, s.Save(want))
-	if got, err := s.Load(); err != nil || got.Lost != 2 {
+	if got, err := s.Load(); err != nil || got.LostAnswers != 2 {
 		t.Errorf("Load() = %+v, %v, want the new state", got, err)
 	}
 	if _, err := os.Stat(left); err == nil {
@@ -86,7 +86,7 @@ func TestFileThatDoesNotReadIsLeftAlone(t *testing.T) {
 	for name, data := range map[string]string{"damaged": "{", "empty": "", "of another identity": string(foreign.AppendJSON(nil)), "newer": newer} {
 		must(t, os.WriteFile(path, []byte(data), 0o600))
 		s := open(t, dir)
-		if _, err := s.Load(); !problem.Is(err, problem.Damaged) || !strings.Contains(problem.Of(err).Text(), path) {
+		if _, err := s.Load(); !problem.Is(err, problem.Damaged) || !strings.Contains(problem.AsError(err).Text(), path) {
 			t.Errorf("%s: Load() = %v, want damaged, naming the file", name, err)
 		}
 		must(t, s.Close())
@@ -107,10 +107,10 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 func TestAnOpenThatWaitsSaysWhatFor(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	must(t, s.Save(dispatch.State{Self: self, Target: target, Lost: 7}))
+	must(t, s.Save(dispatch.State{Self: self, Target: target, LostAnswers: 7}))
 	told := 0
-	b := &filebook.Book{Dir: dir, Waiting: func(st *dispatch.State) {
-		if told++; st.Lost != 7 {
+	b := &filebook.Book{Dir: dir, OnWait: func(st *dispatch.State) {
+		if told++; st.LostAnswers != 7 {
 			t.Errorf("Waiting got %+v, want the saved state", st)
 		}
 	}}

@@ -19,7 +19,7 @@ type Book struct {
 	pairs map[pair]*entry
 
 	memory sync.Mutex
-	known  map[identity.ID]*discovery.Remembered
+	known  map[identity.ID]*discovery.SavedData
 }
 
 type pair struct{ self, target identity.ID }
@@ -39,22 +39,22 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	}
 }
 
-func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.Remembered) bool) error {
+func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.SavedData) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	b.memory.Lock()
 	defer b.memory.Unlock()
 	if b.known == nil {
-		b.known = make(map[identity.ID]*discovery.Remembered)
+		b.known = make(map[identity.ID]*discovery.SavedData)
 	}
 	m := b.known[self]
 	if m == nil {
-		m = &discovery.Remembered{}
+		m = &discovery.SavedData{}
 		b.known[self] = m
 	}
 	// f gets a copy, so that its changes are dropped if it returns false.
-	next := discovery.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open), Addresses: maps.Clone(m.Addresses)}
+	next := discovery.SavedData{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open), Addresses: maps.Clone(m.Addresses)}
 	if f(&next) {
 		*m = next
 	}

@@ -30,15 +30,15 @@ func (c *testCase) policy() gate.Policy {
 	return p
 }
 
-// accepted returns the expected record after a graduation.
-func accepted(position uint64, slots int) record {
+// acceptedRecord returns the expected record after a graduation.
+func acceptedRecord(position uint64, slots int) record {
 	return record{
 		Decision: "accepted at commit", Position: position, Findings: true, Open: true, Graduated: true,
 		Visibility: lifecycle.Public, Slots: slots, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindGraduated,
 	}
 }
 
-func closed(decision, detail string, position uint64) record {
+func closedRecord(decision, detail string, position uint64) record {
 	return record{Decision: decision, Detail: detail, Position: position, ParentLog: logbook.KindSpawn, ChildLog: logbook.KindBirth}
 }
 
@@ -51,20 +51,20 @@ func cases() []testCase {
 func graduations() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
 		}},
 		{name: "the same request after success is the stored outcome", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
-			first := s.expect(sub, accepted(1, 1))
-			again := s.expect(sub, accepted(1, 1))
+			first := s.expect(sub, acceptedRecord(1, 1))
+			again := s.expect(sub, acceptedRecord(1, 1))
 			if first.Decided != again.Decided || first.Outcome.Seq != again.Outcome.Seq {
 				s.Errorf("Submit() again = %v, %v, want %v, %v", again.Decided, again.Outcome, first.Decided, first.Outcome)
 			}
 		}},
 		{name: "the day's slots are taken by successes alone", limit: 1, run: func(s *scene) {
 			s.expect(s.request(s.stranger, s.other, "reads"),
-				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
+				closedRecord("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
 			full := record{
 				Decision: "refused at rate_limit by GraduationRateLimitError", Detail: "parent PARENT hit graduation rate limit (1 in last 24h, limit 1)",
 				Position: 2, Slots: 1, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindBirth,
@@ -75,14 +75,14 @@ func graduations() []testCase {
 			s.expect(s.request(s.parent, s.child, "drafts wills"), full)
 		}},
 		{name: "a child that is open already is not opened again", run: func(s *scene) {
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
-			open := accepted(2, 1)
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
+			open := acceptedRecord(2, 1)
 			open.Decision, open.Detail, open.Findings = "refused at rate_limit by GraduationError", "child CHILD is open already", false
 			s.expect(s.request(s.parent, s.child, "drafts wills"), open)
 		}},
 		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
 			for i, id := range []identity.ID{s.child, s.other} {
-				s.expect(s.request(s.parent, id, "drafts contracts"), accepted(1, i+1))
+				s.expect(s.request(s.parent, id, "drafts contracts"), acceptedRecord(1, i+1))
 			}
 		}},
 	}
@@ -94,15 +94,15 @@ func unrelatedCases() []testCase {
 		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.CapabilityText += " and wills"
-			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+			s.wantRefusal(sub, problem.Consent, "graduation request signatures did not verify")
 		}},
 		{name: "a signature that is missing is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.SignatureParent = nil
-			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+			s.wantRefusal(sub, problem.Consent, "graduation request signatures did not verify")
 		}},
 		{name: "who is nobody's child is not known", run: func(s *scene) {
-			s.refused(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
+			s.wantRefusal(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
 		}},
 	}
 }
@@ -111,7 +111,7 @@ func refusals() []testCase {
 	return []testCase{
 		{name: "another's consent is not the parent's", run: func(s *scene) {
 			s.expect(s.request(s.stranger, s.child, "drafts contracts"),
-				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
+				closedRecord("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
 		}},
 		{name: "a revoked child does not consent", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
@@ -126,7 +126,7 @@ func refusals() []testCase {
 
 func judgements() []testCase {
 	return []testCase{
-		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.Strict, run: func(s *scene) {
+		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.ModeStrict, run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			view, err := s.Submit(s.T, sub)
 			if err != nil {
@@ -134,15 +134,15 @@ func judgements() []testCase {
 			}
 			got := s.record(&view, s.child)
 			got.Detail = ""
-			want := closed("refused at collusion by GraduationCollusionError", "", 1)
+			want := closedRecord("refused at collusion by GraduationCollusionError", "", 1)
 			want.Findings = true
-			s.same(want, got)
+			s.wantRecord(want, got)
 			s.SetPolicy(s.T, gate.DefaultPolicy())
-			s.expect(sub, accepted(2, 1))
+			s.expect(sub, acceptedRecord(2, 1))
 		}},
 		{name: "a child that is served by what serves its parent is refused", run: func(s *scene) {
 			s.parent, s.child = s.Twins(s.T)
-			alike := closed("refused at collusion by GraduationCollusionError",
+			alike := closedRecord("refused at collusion by GraduationCollusionError",
 				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
 			alike.Findings = true
 			s.expect(s.request(s.parent, s.child, "drafts contracts"), alike)

@@ -32,7 +32,7 @@ type Fixture struct {
 	// Twins creates a hosted vacant and a closed child with the same substrate.
 	Twins func(t *testing.T) (parent, child identity.ID)
 	// Sign signs r for both parties, which are hosted.
-	Sign      func(t *testing.T, r *composite.Request)
+	Sign      func(t *testing.T, r *composite.GraduationRequest)
 	Revoke    func(t *testing.T, id identity.ID)
 	SetPolicy func(t *testing.T, p gate.Policy)
 	// Submit sends a request to the gate's handler and waits for the decision. It returns the
@@ -75,7 +75,7 @@ func Run(t *testing.T, h Fixture) {
 
 func (s *scene) request(parent, child identity.ID, text string) graduation.Submission {
 	s.Helper()
-	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
+	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: text}
 	s.Sign(s.T, &r)
 	return graduation.Submission{Request: r}
 }
@@ -86,23 +86,23 @@ func (s *scene) expect(sub graduation.Submission, want record) graduation.View {
 	if err != nil {
 		s.Fatalf("Submit() = %v, want a decision", err)
 	}
-	s.same(want, s.record(&view, sub.Request.ChildID))
+	s.wantRecord(want, s.record(&view, sub.Request.ChildID))
 	return view
 }
 
-func (s *scene) same(want, got record) {
+func (s *scene) wantRecord(want, got record) {
 	s.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.Errorf("Submit() leaves (-want +got):\n%s", diff)
 	}
 }
 
-// refused submits a request that the handler must refuse, and checks that no attempt was stored.
-func (s *scene) refused(sub graduation.Submission, kind problem.Kind, text string) {
+// wantRefusal submits a request that the handler must refuse, and checks that no attempt was stored.
+func (s *scene) wantRefusal(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.attempts(sub.Request.ChildID)
 	_, err := s.Submit(s.T, sub)
-	if !problem.Is(err, kind) || s.anonymous(problem.Of(err).Text()) != text {
+	if !problem.Is(err, kind) || s.anonymous(problem.AsError(err).Text()) != text {
 		s.Errorf("Submit() = %v, want %s: %s", err, kind, text)
 	}
 	if after := s.attempts(sub.Request.ChildID); after != before {

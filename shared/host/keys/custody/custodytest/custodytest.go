@@ -17,13 +17,13 @@ import (
 func Run(t *testing.T, fresh func(t *testing.T) custody.Vault) {
 	t.Run("what was sealed opens, whatever its size", func(t *testing.T) { roundTrip(t, fresh(t)) })
 	t.Run("two boxes of one secret differ", func(t *testing.T) { boxesDiffer(t, fresh(t)) })
-	t.Run("a box opens under its own context only", func(t *testing.T) { bound(t, fresh(t)) })
-	t.Run("a box with any byte changed, cut or added does not open", func(t *testing.T) { damaged(t, fresh(t)) })
-	t.Run("a box of another vault does not open", func(t *testing.T) { foreign(t, fresh(t), fresh(t)) })
-	t.Run("nothing handed in is changed or kept", func(t *testing.T) { untouched(t, fresh(t)) })
+	t.Run("a box opens under its own context only", func(t *testing.T) { proveBound(t, fresh(t)) })
+	t.Run("a box with any byte changed, cut or added does not open", func(t *testing.T) { proveDamaged(t, fresh(t)) })
+	t.Run("a box of another vault does not open", func(t *testing.T) { proveForeign(t, fresh(t), fresh(t)) })
+	t.Run("nothing handed in is changed or kept", func(t *testing.T) { proveUntouched(t, fresh(t)) })
 	t.Run("a secret that is too large is refused", func(t *testing.T) { tooLarge(t, fresh(t)) })
 	t.Run("many goroutines seal and open at once", func(t *testing.T) { concurrent(t, fresh(t)) })
-	t.Run("fmt shows the same for two vaults", func(t *testing.T) { silent(t, fresh(t), fresh(t)) })
+	t.Run("fmt shows the same for two vaults", func(t *testing.T) { proveSilent(t, fresh(t), fresh(t)) })
 }
 
 const (
@@ -61,30 +61,30 @@ func boxesDiffer(t *testing.T, v custody.Vault) {
 	}
 }
 
-func bound(t *testing.T, v custody.Vault) {
+func proveBound(t *testing.T, v custody.Vault) {
 	box := seal(t, v, here, []byte(hush))
 	for _, other := range []string{"", "vacant:her", "vacant:here ", "vacant:there", "\x01vacant:here"} {
-		refused(t, v, other, box)
+		wantRefused(t, v, other, box)
 	}
 }
 
-func damaged(t *testing.T, v custody.Vault) {
+func proveDamaged(t *testing.T, v custody.Vault) {
 	box := seal(t, v, here, []byte(hush))
 	for i := range box {
 		broken := bytes.Clone(box)
 		broken[i] ^= 1
-		refused(t, v, here, broken)
-		refused(t, v, here, box[:i])
+		wantRefused(t, v, here, broken)
+		wantRefused(t, v, here, box[:i])
 	}
-	refused(t, v, here, append(bytes.Clone(box), 0))
-	refused(t, v, here, nil)
+	wantRefused(t, v, here, append(bytes.Clone(box), 0))
+	wantRefused(t, v, here, nil)
 }
 
-func foreign(t *testing.T, a, b custody.Vault) {
-	refused(t, b, here, seal(t, a, here, []byte(hush)))
+func proveForeign(t *testing.T, a, b custody.Vault) {
+	wantRefused(t, b, here, seal(t, a, here, []byte(hush)))
 }
 
-func refused(t *testing.T, v custody.Vault, bound string, box []byte) {
+func wantRefused(t *testing.T, v custody.Vault, bound string, box []byte) {
 	t.Helper()
 	got, err := v.Open(t.Context(), bound, box)
 	if !problem.Is(err, problem.Damaged) || got != nil {
@@ -95,7 +95,7 @@ func refused(t *testing.T, v custody.Vault, bound string, box []byte) {
 	}
 }
 
-func untouched(t *testing.T, v custody.Vault) {
+func proveUntouched(t *testing.T, v custody.Vault) {
 	secret := []byte(hush)
 	box := seal(t, v, here, secret)
 	if string(secret) != hush {
@@ -139,9 +139,9 @@ func concurrent(t *testing.T, v custody.Vault) {
 	wg.Wait()
 }
 
-// silent compares the output of two vaults with different keys. If it is the same, it does not
+// proveSilent compares the output of two vaults with different keys. If it is the same, it does not
 // contain a key. Memory addresses would differ, so the output must not contain them either.
-func silent(t *testing.T, a, b custody.Vault) {
+func proveSilent(t *testing.T, a, b custody.Vault) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		if x, y := fmt.Sprintf(verb, a), fmt.Sprintf(verb, b); x != y {
 			t.Errorf("%s shows %q for one vault and %q for another", verb, x, y)

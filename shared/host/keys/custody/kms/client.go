@@ -35,10 +35,10 @@ func settings(o *kms.Options) {
 	})
 }
 
-// foreign reports whether KMS rejected a box after it tried the key: the box has another context or
+// isForeignBox reports whether KMS rejected a box after it tried the key: the box has another context or
 // another key, or it is damaged. Other errors do not depend on the box. (For some boxes of other
 // keys, AWS returns AccessDenied. Such a box is reported as withheld.)
-func foreign(err error) bool {
+func isForeignBox(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException
 	return errors.As(err, &invalid) || errors.As(err, &incorrect)
@@ -81,4 +81,4 @@ func unavailable(err error, what string) error {
 	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
 }
 
-func count(ctx context.Context) { obs.UsageOf(ctx).AskedKMS() }
+func count(ctx context.Context) { obs.UsageOf(ctx).CountKMSRequest() }

@@ -24,9 +24,9 @@ const maxMessage = 4096
 // use, because it never changes. The function returns Unavailable if the public key cannot be
 // fetched, and Damaged if it is not suitable for a host's identity.
 func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity.Signer, error) {
-	var known atomic.Pointer[signer]
+	var cache atomic.Pointer[signer]
 	return func(ctx context.Context) (identity.Signer, error) {
-		if s := known.Load(); s != nil {
+		if s := cache.Load(); s != nil {
 			return s, nil
 		}
 		id, err := publicKey(ctx, client, keyID)
@@ -34,7 +34,7 @@ func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity
 			return nil, err
 		}
 		s := &signer{client: client, key: keyID, id: id}
-		known.Store(s)
+		cache.Store(s)
 		return s, nil
 	}
 }

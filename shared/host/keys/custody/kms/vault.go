@@ -85,7 +85,7 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 	// the expected key.
 	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.key, CiphertextBlob: box[1:], EncryptionContext: contextOf(box[0], bound)})
 	switch {
-	case foreign(err):
+	case isForeignBox(err):
 		return nil, problem.Wrap(problem.Damaged, err, "sealed secret of %s does not open: it is damaged, or sealed elsewhere or under another key", bound)
 	case err != nil:
 		return nil, unavailable(err, "sealed secret of "+bound+" cannot be opened now")

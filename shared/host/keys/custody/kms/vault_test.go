@@ -23,7 +23,7 @@ func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) 
 func TestASecretGoesUnderItsKeyAndContext(t *testing.T) {
 	s, client := scripted(t, `{"CiphertextBlob":"`+b64("sealed")+`"}`, `{"Plaintext":"`+b64("seed")+`"}`)
 	v := kms.New(client, keyARN)
-	ctx, usage := obs.With(t.Context(), obs.Call{Now: time.Now})
+	ctx, usage := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 	box, err := v.Seal(ctx, "vacant:1", []byte("seed"))
 	if err != nil || string(box) != "\x01sealed" {
 		t.Fatalf("Seal() = %q, %v, want the format and the ciphertext", box, err)
@@ -123,10 +123,10 @@ func TestOnlyWhatIsWrongWithABoxIsDamage(t *testing.T) {
 			s, client := scripted(t, "!"+fault)
 			v := kms.New(client, keyARN)
 			got, err := v.Open(t.Context(), "vacant:1", []byte("\x01sealed"))
-			if p := problem.Of(err); got != nil || p == nil || p.Kind != want.kind || !strings.Contains(p.Text(), want.text) {
+			if p := problem.AsError(err); got != nil || p == nil || p.Kind != want.kind || !strings.Contains(p.Text(), want.text) {
 				t.Errorf("Open() = %q, %v, want %v saying %q", got, err, want.kind, want.text)
 			}
-			if p := problem.Of(err); p != nil && strings.Contains(p.Text(), keyARN) {
+			if p := problem.AsError(err); p != nil && strings.Contains(p.Text(), keyARN) {
 				t.Errorf("the refusal names the key: %s", p.Text())
 			}
 			if got, want := errors.Is(err, custody.ErrWithheld), fault == "AccessDeniedException"; got != want {

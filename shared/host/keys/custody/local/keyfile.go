@@ -67,7 +67,7 @@ func install(path string, rand io.Reader) error {
 		return failed(err)
 	}
 	// The directory entry must survive a crash before secrets are sealed under the key.
-	if err := durable.Dir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		return failed(err)
 	}
 	return nil

@@ -17,9 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// most limits the open keys. When another key is opened, the key that expires first is dropped. The
+// maxOpenKeys limits the open keys. When another key is opened, the key that expires first is dropped. The
 // limit reduces the damage by a memory dump on a large host.
-const most = 1024
+const maxOpenKeys = 1024
 
 // Kind is the kind of a seed's owner. The context of a box starts with the kind, so that a role can
 // be restricted to seeds of one kind.
@@ -35,14 +35,14 @@ const (
 func (kind Kind) Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
 	seed := k.Seed()
 	defer clear(seed)
-	return v.Seal(ctx, kind.bound(k.ID()), seed)
+	return v.Seal(ctx, kind.vaultContext(k.ID()), seed)
 }
 
-func (kind Kind) bound(id identity.ID) string { return string(kind) + ":" + id.String() }
+func (kind Kind) vaultContext(id identity.ID) string { return string(kind) + ":" + id.String() }
 
 // Open returns the key that was sealed for id. The caller must wipe it.
 func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
-	seed, err := v.Open(ctx, kind.bound(id), box)
+	seed, err := v.Open(ctx, kind.vaultContext(id), box)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ type Signers struct {
 
 // opened is a key in memory. Signers.mu guards all fields except the key.
 type opened struct {
-	key   *identity.Key
-	until time.Time
-	users int  // signatures in progress
-	gone  bool // whether the key was dropped while in use; the last user wipes it
+	key     *identity.Key
+	until   time.Time
+	users   int  // signatures in progress
+	dropped bool // whether the key was dropped while in use; the last user wipes it
 }
 
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
@@ -172,7 +172,7 @@ func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done cha
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.keys) >= most {
+	if len(s.keys) >= maxOpenKeys {
 		s.drop(s.first())
 	}
 	o := &opened{key: key, until: s.now().Add(s.ttl), users: 1}
@@ -187,7 +187,7 @@ func (s *Signers) release(o *opened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.users--
-	if o.gone && o.users == 0 {
+	if o.dropped && o.users == 0 {
 		o.key.Wipe()
 	}
 }
@@ -210,7 +210,7 @@ func (s *Signers) expire(now time.Time) {
 func (s *Signers) drop(id identity.ID) {
 	o := s.keys[id]
 	delete(s.keys, id)
-	o.gone = true
+	o.dropped = true
 	if o.users == 0 {
 		o.key.Wipe()
 	}
@@ -218,10 +218,10 @@ func (s *Signers) drop(id identity.ID) {
 
 func (s *Signers) first() identity.ID {
 	var first identity.ID
-	var at time.Time
+	var expiry time.Time
 	for id, o := range s.keys {
-		if at.IsZero() || o.until.Before(at) {
-			first, at = id, o.until
+		if expiry.IsZero() || o.until.Before(expiry) {
+			first, expiry = id, o.until
 		}
 	}
 	return first

@@ -306,7 +306,7 @@ func TestASeedOpensForItsOwnIdOnly(t *testing.T) {
 func TestInvalidSeedIsRefused(t *testing.T) {
 	v, c := newVault(t), newClock()
 	id, _ := newKey(t, v)
-	short, err := v.Seal(t.Context(), Vacant.bound(id), []byte("top secret"))
+	short, err := v.Seal(t.Context(), Vacant.vaultContext(id), []byte("top secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,15 +336,15 @@ func TestOpenKeysAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.release(o)
-	for range most {
+	for range maxOpenKeys {
 		c.pass(1)
 		id, box := newKey(t, v)
 		if _, err := s.Signer(t.Context(), id, box); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(s.keys) != most || s.keys[first] != nil || !wiped(o.key) {
-		t.Errorf("%d keys open, want %d without the oldest", len(s.keys), most)
+	if len(s.keys) != maxOpenKeys || s.keys[first] != nil || !wiped(o.key) {
+		t.Errorf("%d keys open, want %d without the oldest", len(s.keys), maxOpenKeys)
 	}
 }
 

@@ -75,9 +75,9 @@ func Open(dir string) (*Index, error) {
 	return open(filepath.Join(dir, store))
 }
 
-// Memory returns an index in memory. Its segments are never merged, so it is suitable only for few
+// OpenMemory returns an index in memory. Its segments are never merged, so it is suitable only for few
 // entries.
-func Memory() (*Index, error) { return open("") }
+func OpenMemory() (*Index, error) { return open("") }
 
 func open(path string) (*Index, error) {
 	queue := index.NewAnalysisQueue(workers)
@@ -90,7 +90,7 @@ func open(path string) (*Index, error) {
 		queue.Close()
 		return nil, unavailable(err)
 	}
-	if err := guarded(s.Open); err != nil {
+	if err := recoverPanic(s.Open); err != nil {
 		queue.Close()
 		return nil, openError(err)
 	}
@@ -212,13 +212,13 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 			return unavailable(fmt.Errorf("scorch gave a %T to read", r))
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		return guarded(func() error { return fn(s) })
+		return recoverPanic(func() error { return fn(s) })
 	})
 }
 
-// guarded converts a panic of fn into an error of kind Damaged. A truncated or overwritten segment
+// recoverPanic converts a panic of fn into an error of kind Damaged. A truncated or overwritten segment
 // file is not detected when the index is opened and makes its reader panic.
-func guarded(fn func() error) (err error) {
+func recoverPanic(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = problem.Wrap(problem.Damaged, fmt.Errorf("panic: %v", r), "the search index is damaged")

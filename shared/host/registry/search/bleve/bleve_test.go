@@ -10,7 +10,7 @@ import (
 
 func TestAnIndexInMemoryKeepsTheContract(t *testing.T) {
 	searchtest.Run(t, func(t *testing.T) search.Index {
-		x, err := bleve.Memory()
+		x, err := bleve.OpenMemory()
 		if err != nil {
 			t.Fatalf("Memory() = %v", err)
 		}

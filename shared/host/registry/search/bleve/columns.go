@@ -28,8 +28,8 @@ type columnCache struct {
 func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*columns, len(s.Segments()))
-	used := make(map[segment.Segment]*columns, len(all))
+	segmentColumns := make([]*columns, len(s.Segments()))
+	used := make(map[segment.Segment]*columns, len(segmentColumns))
 	for i, part := range s.Segments() {
 		seg := part.Segment()
 		cols := c.kept[seg]
@@ -39,10 +39,10 @@ func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 				return nil, err
 			}
 		}
-		all[i], used[seg] = cols, cols
+		segmentColumns[i], used[seg] = cols, cols
 	}
 	c.kept = used
-	return all, nil
+	return segmentColumns, nil
 }
 
 func readColumns(seg segment.Segment) (*columns, error) {
@@ -62,7 +62,7 @@ func readColumns(seg segment.Segment) (*columns, error) {
 			c.step[d], c.price[d], c.joined[d], wrong = parseColumn(term)
 		}, state)
 		if err != nil || wrong != nil {
-			return nil, damaged(d, err, wrong)
+			return nil, damagedError(d, err, wrong)
 		}
 	}
 	return c, nil

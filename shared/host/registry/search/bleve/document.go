@@ -26,7 +26,7 @@ func newDocument(e *search.Entry) *document {
 	return &document{entry: e, fields: []*field{
 		{name: termField, options: index.IndexField | index.SkipFreqNorm, analyse: func() index.TokenFrequencies { return terms(e) }},
 		{name: columnField, options: index.IndexField | index.DocValues | index.SkipFreqNorm,
-			analyse: only(column(e))},
+			analyse: singleTerm(column(e))},
 		{name: proofField, options: index.StoreField, value: proof(e)},
 	}}
 }
@@ -35,7 +35,7 @@ func (d *document) ID() string { return string(d.entry.ID[:]) }
 
 func (d *document) AddIDField() {
 	d.fields = append(d.fields, &field{name: idField, options: index.IndexField | index.StoreField | index.SkipFreqNorm,
-		value: d.entry.ID[:], analyse: only(d.ID())})
+		value: d.entry.ID[:], analyse: singleTerm(d.ID())})
 }
 
 func (d *document) VisitFields(visit index.FieldVisitor) {
@@ -77,7 +77,7 @@ func (f *field) NumPlainTextBytes() uint64                        { return uint6
 
 func (f *field) Analyze() { f.terms = f.analyse() }
 
-func only(term string) func() index.TokenFrequencies {
+func singleTerm(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 

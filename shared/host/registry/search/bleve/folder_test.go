@@ -258,7 +258,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 func memory(t *testing.T) *bleve.Index {
 	t.Helper()
-	x, err := bleve.Memory()
+	x, err := bleve.OpenMemory()
 	if err != nil {
 		t.Fatalf("Memory() = %v", err)
 	}

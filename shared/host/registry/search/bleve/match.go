@@ -45,7 +45,7 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 		}
 		words[i] = r.tiers(w)
 	}
-	p.have(words, q.Needed())
+	p.filterWords(words, q.RequiredWords())
 	if r.err != nil {
 		return nil, unavailable(r.err)
 	}
@@ -63,8 +63,8 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 	return p, nil
 }
 
-// have removes documents that cannot have the minimum number of words.
-func (p *part) have(words [][]tier, least int) {
+// filterWords removes documents that cannot filterWords the minimum number of words.
+func (p *part) filterWords(words [][]tier, least int) {
 	if least == len(words) {
 		for _, tiers := range words {
 			p.docs = roaring.And(p.docs, union(tiers))
@@ -165,10 +165,10 @@ type reader struct {
 // tiers returns the matches of a word, most points first. A document may be in several tiers, but
 // only its best tier counts.
 func (r *reader) tiers(w string) []tier {
-	var all []tier
-	add := func(l *look, k search.Kind, docs *roaring.Bitmap, certain bool) {
+	var wordTiers []tier
+	add := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {
 		if !docs.IsEmpty() {
-			all = append(all, tier{search.Points(search.Group(l.group), k), docs, certain})
+			wordTiers = append(wordTiers, tier{search.Points(search.Group(l.group), k), docs, certain})
 		}
 	}
 	for _, l := range looks(w) {
@@ -179,14 +179,14 @@ func (r *reader) tiers(w string) []tier {
 		begin := r.docs(l.edge)
 		if len(l.grams) > 0 {
 			inside := r.all(l.grams)
-			add(&l, search.Inside, inside, l.inside)
+			add(&l, search.KindInside, inside, l.inside)
 			if !l.begins {
 				begin = roaring.And(begin, inside)
 			}
 		}
 		add(&l, search.Prefix, begin, l.begins)
 	}
-	slices.SortStableFunc(all, func(a, b tier) int {
+	slices.SortStableFunc(wordTiers, func(a, b tier) int {
 		if c := cmp.Compare(b.points, a.points); c != 0 || a.certain == b.certain {
 			return c
 		}
@@ -195,7 +195,7 @@ func (r *reader) tiers(w string) []tier {
 		}
 		return 1
 	})
-	return all
+	return wordTiers
 }
 
 func (r *reader) all(terms []string) *roaring.Bitmap {

@@ -28,7 +28,7 @@ func FuzzParseProof(f *testing.F) {
 	f.Add("a b\x1fc\x1f\x1esum\x1f\x1e\x1d1\x1f\x1e", "c")
 	f.Add("\x1d9\x1e\x1d-1\x1e\x1d99999999999999999999", "")
 	f.Fuzz(func(_ *testing.T, s, w string) {
-		proved(&search.Query{Words: []string{w}, Text: w}, s)
+		matchProof(&search.Query{Words: []string{w}, Text: w}, s)
 	})
 }
 

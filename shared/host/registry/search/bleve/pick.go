@@ -17,7 +17,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	if q.Limit < 1 || q.Limit > search.MaxPage || len(q.Words) > search.MaxWords {
 		return nil, problem.New(problem.Malformed, "a query has 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
 	}
-	q = q.Prepared()
+	q = q.WithSoughtWords()
 	err = x.reading(func(s *scorch.IndexSnapshot) error {
 		cols, err := x.columns.of(s)
 		if err != nil {
@@ -48,16 +48,16 @@ type place struct {
 	joined uint64
 }
 
-func (p place) before(o place) bool {
+func (p place) ranksBefore(o place) bool {
 	if p.weight != o.weight {
 		return p.weight > o.weight
 	}
 	return p.joined < o.joined
 }
 
-// found is a document together with its place. If the document is in doubt, the place is the best
+// candidate is a document together with its place. If the document is in doubt, the place is the best
 // possible place.
-type found struct {
+type candidate struct {
 	place
 	part *part
 	doc  uint32
@@ -70,7 +70,7 @@ type picker struct {
 	after *place // place after which the page starts
 	parts []*part
 	// best contains the verified documents in order, up to limit.
-	best []found
+	best []candidate
 	// looked is the place down to which all documents were considered.
 	looked *place
 }
@@ -93,10 +93,10 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 			if i%checkEvery == 0 && ctx.Err() != nil {
 				return nil, unavailable(ctx.Err())
 			}
-			if err := p.look(f); err != nil {
+			if err := p.consider(f); err != nil {
 				return nil, err
 			}
-			if len(p.best) == p.limit && !f.before(p.best[p.limit-1].place) {
+			if len(p.best) == p.limit && !f.ranksBefore(p.best[p.limit-1].place) {
 				return p.hits()
 			}
 		}
@@ -108,15 +108,15 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 }
 
 // top returns the best documents after looked.
-func (p *picker) top(size int) []found {
+func (p *picker) top(size int) []candidate {
 	h := make(heapOf, 0, min(size, 1024))
 	for _, part := range p.parts {
 		each(part.docs, func(d uint32) {
-			at, ok := p.placed(part, d)
-			if !ok || len(h) == size && !at.before(h[0].place) {
+			docPlace, ok := p.placeOf(part, d)
+			if !ok || len(h) == size && !docPlace.ranksBefore(h[0].place) {
 				return
 			}
-			f := found{at, part, d}
+			f := candidate{docPlace, part, d}
 			if len(h) < size {
 				heap.Push(&h, f)
 				return
@@ -125,8 +125,8 @@ func (p *picker) top(size int) []found {
 			heap.Fix(&h, 0)
 		})
 	}
-	slices.SortFunc(h, func(a, b found) int {
-		if a.before(b.place) {
+	slices.SortFunc(h, func(a, b candidate) int {
+		if a.ranksBefore(b.place) {
 			return -1
 		}
 		return 1
@@ -134,51 +134,51 @@ func (p *picker) top(size int) []found {
 	return h
 }
 
-// placed returns the best possible place of a document. It returns false if the document cannot be
+// placeOf returns the best possible place of a document. It returns false if the document cannot be
 // on the page or was already considered.
-func (p *picker) placed(part *part, d uint32) (place, bool) {
+func (p *picker) placeOf(part *part, d uint32) (place, bool) {
 	c := part.columns
 	if p.q.MaxPrice != nil && c.price[d] > *p.q.MaxPrice || int(c.step[d]) < search.ScoreStep(p.q.MinScore) {
 		return place{}, false
 	}
-	at := place{p.q.Weight(int(part.points[d]), int(c.step[d])), c.joined[d]}
-	if p.looked != nil && !p.looked.before(at) {
-		return at, false
+	docPlace := place{p.q.Weight(int(part.points[d]), int(c.step[d])), c.joined[d]}
+	if p.looked != nil && !p.looked.ranksBefore(docPlace) {
+		return docPlace, false
 	}
-	return at, part.doubt[d] || p.after == nil || p.after.before(at)
+	return docPlace, part.doubt[d] || p.after == nil || p.after.ranksBefore(docPlace)
 }
 
-func (p *picker) look(f found) error {
+func (p *picker) consider(f candidate) error {
 	if f.part.doubt[f.doc] {
 		points, ok, err := p.prove(f)
 		if err != nil || !ok {
 			return err
 		}
 		f.weight = p.q.Weight(points, int(f.part.columns.step[f.doc]))
-		if p.after != nil && !p.after.before(f.place) {
+		if p.after != nil && !p.after.ranksBefore(f.place) {
 			return nil
 		}
 	}
-	at, _ := slices.BinarySearchFunc(p.best, f, func(a, b found) int {
-		if a.before(b.place) {
+	index, _ := slices.BinarySearchFunc(p.best, f, func(a, b candidate) int {
+		if a.ranksBefore(b.place) {
 			return -1
 		}
 		return 1
 	})
-	if at == p.limit {
+	if index == p.limit {
 		return nil
 	}
-	p.best = slices.Insert(p.best, at, f)
+	p.best = slices.Insert(p.best, index, f)
 	p.best = p.best[:min(len(p.best), p.limit)]
 	return nil
 }
 
-func (p *picker) prove(f found) (points int, ok bool, err error) {
+func (p *picker) prove(f candidate) (points int, ok bool, err error) {
 	err = f.part.segment.VisitDocument(uint64(f.doc), func(name string, _ byte, value []byte, _ []uint64) bool {
 		if name != proofField {
 			return true
 		}
-		points, ok = proved(p.q, string(value))
+		points, ok = matchProof(p.q, string(value))
 		return false
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *picker) hits() ([]search.Hit, error) {
 	for _, f := range p.best {
 		raw, err := f.part.segment.DocID(uint64(f.doc))
 		if err != nil || len(raw) != identity.Size {
-			return nil, damaged(uint64(f.doc), err, nil)
+			return nil, damagedError(uint64(f.doc), err, nil)
 		}
 		hits = append(hits, search.Hit{
 			ID:    identity.ID(raw),
@@ -202,17 +202,17 @@ func (p *picker) hits() ([]search.Hit, error) {
 	return hits, nil
 }
 
-func damaged(doc uint64, errs ...error) error {
+func damagedError(doc uint64, errs ...error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
 }
 
 // heapOf is a heap with the last document in the order at its root.
-type heapOf []found
+type heapOf []candidate
 
 func (h heapOf) Len() int           { return len(h) }
-func (h heapOf) Less(i, j int) bool { return h[j].before(h[i].place) }
+func (h heapOf) Less(i, j int) bool { return h[j].ranksBefore(h[i].place) }
 func (h heapOf) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heapOf) Push(f any)        { *h = append(*h, f.(found)) }
+func (h *heapOf) Push(f any)        { *h = append(*h, f.(candidate)) }
 func (h *heapOf) Pop() any {
 	old := *h
 	f := old[len(old)-1]

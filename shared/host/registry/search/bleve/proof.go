@@ -51,9 +51,9 @@ func parseProof(s string) (texts [search.Groups][]string) {
 	return texts
 }
 
-// proved returns the points of a query in the texts of a proof. ok is false if the texts do not
+// matchProof returns the points of a query in the texts of a proof. ok is false if the texts do not
 // match.
-func proved(q *search.Query, s string) (sum int, ok bool) {
+func matchProof(q *search.Query, s string) (sum int, ok bool) {
 	texts := parseProof(s)
 	declared := texts[search.Claimed]
 	if !slices.ContainsFunc(declared, func(t string) bool { return strings.Contains(t, q.Text) }) && q.Text != "" {

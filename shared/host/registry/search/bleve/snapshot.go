@@ -46,17 +46,17 @@ func sizes(r index.CopyReader) (map[string]int64, error) {
 	if !ok {
 		return nil, fmt.Errorf("scorch gave a %T to copy", r)
 	}
-	all := make(map[string]int64)
+	fileSizes := make(map[string]int64)
 	for _, part := range s.Segments() {
 		if file, ok := part.Segment().(segment.PersistedSegment); ok {
 			info, err := os.Stat(file.Path())
 			if err != nil {
 				return nil, err
 			}
-			all[filepath.Base(file.Path())] = info.Size()
+			fileSizes[filepath.Base(file.Path())] = info.Size()
 		}
 	}
-	return all, nil
+	return fileSizes, nil
 }
 
 // archive is the Directory to which scorch copies the index. Segment files are streamed, because

@@ -35,7 +35,7 @@ func terms(e *search.Entry) index.TokenFrequencies {
 	for g, group := range e.Terms() {
 		for _, w := range group {
 			t[wordTerm(word, g, w)] = there
-			if f, ok := search.Form(w); ok {
+			if f, ok := search.StemOf(w); ok {
 				t[wordTerm(form, g, f)] = there
 			}
 			for k := 1; k <= edges; k++ {
@@ -43,7 +43,7 @@ func terms(e *search.Entry) index.TokenFrequencies {
 					t[wordTerm(edge, g, p)] = there
 				}
 			}
-			for k := search.Short(w); k <= n; k++ {
+			for k := search.MinInsideRunes(w); k <= n; k++ {
 				grams(w, k, func(s string) { t[wordTerm(gram, g, s)] = there })
 			}
 		}
@@ -90,10 +90,10 @@ func grams(s string, k int, fn func(string)) {
 	}
 }
 
-// look contains the terms that find possible matches of a word in one group. A document with all
+// lookup contains the terms that find possible matches of a word in one group. A document with all
 // grams may contain the word. A document that also has the edge may have a word that starts with
 // it.
-type look struct {
+type lookup struct {
 	group int
 	word  string
 	form  string // empty if the word has no other form
@@ -103,11 +103,11 @@ type look struct {
 	begins, inside bool
 }
 
-func looks(w string) (all [search.Groups]look) {
+func looks(w string) (groupLooks [search.Groups]lookup) {
 	runes := utf8.RuneCountInString(w)
-	f, hasForm := search.Form(w)
-	for g := range all {
-		l := look{
+	f, hasForm := search.StemOf(w)
+	for g := range groupLooks {
+		l := lookup{
 			group: g, begins: runes <= edges, inside: runes <= n,
 			word: wordTerm(word, g, w),
 			edge: wordTerm(edge, g, firstRunes(w, min(runes, edges))),
@@ -115,12 +115,12 @@ func looks(w string) (all [search.Groups]look) {
 		if hasForm {
 			l.form = wordTerm(form, g, f)
 		}
-		if runes >= search.Short(w) {
+		if runes >= search.MinInsideRunes(w) {
 			grams(w, min(runes, n), func(s string) { l.grams = append(l.grams, wordTerm(gram, g, s)) })
 		}
-		all[g] = l
+		groupLooks[g] = l
 	}
-	return all
+	return groupLooks
 }
 
 // piece is a part of a word that a declared text must contain. Its grams may be in any group,

@@ -19,40 +19,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Overlap is the time before the mark at which reads start. It is longer than the lag of a store's
+// ReadOverlap is the time before the mark at which reads start. It is longer than the lag of a store's
 // sparse index and the difference between hosts' clocks.
-const Overlap = 30 * time.Second
+const ReadOverlap = 30 * time.Second
 
 const (
-	every = time.Second     // minimum time between refreshes
-	stale = 5 * time.Second // age of the index from which a search waits for a refresh
-	page  = 500             // registrations per read
+	every    = time.Second     // minimum time between refreshes
+	maxStale = 5 * time.Second // age of the index from which a search waits for a refresh
+	page     = 500             // registrations per read
 )
 
-// Feed returns registrations in the order of their last change, starting at since ("" for all).
+// ChangeFeed returns registrations in the order of their last change, starting at since ("" for all).
 // *registry.Registry implements it.
-type Feed interface {
+type ChangeFeed interface {
 	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
 }
 
 // Live updates one index. It is safe for concurrent use, but an index must have only one Live.
 type Live struct {
 	index search.Index
-	feed  Feed
+	feed  ChangeFeed
 	now   func() time.Time
 	last  atomic.Pointer[time.Time] // start of the last successful refresh
 	turn  chan struct{}             // contains a token, which allows its owner to write and to use seen
-	seen  map[identity.ID]seen
+	seen  map[identity.ID]seenVersion
 }
 
-// seen is the version of a registration that the index contains.
-type seen struct {
+// seenVersion is the version of a registration that the index contains.
+type seenVersion struct {
 	key     string // position in the feed
 	version uint64
 }
 
-func New(index search.Index, feed Feed, now func() time.Time) *Live {
-	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seen)}
+func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
+	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seenVersion)}
 	l.turn <- struct{}{}
 	return l
 }
@@ -64,7 +64,7 @@ func (l *Live) Refresh(ctx context.Context) error {
 	if age < every {
 		return nil
 	}
-	if age < stale {
+	if age < maxStale {
 		select {
 		case <-l.turn:
 		default:
@@ -132,7 +132,7 @@ func (l *Live) follow(ctx context.Context) error {
 	if last := l.last.Load(); last != nil {
 		from = registry.ChangeKeyAt(*last)
 	}
-	since := registry.ChangeKeyBefore(from, Overlap)
+	since := registry.ChangeKeyBefore(from, ReadOverlap)
 	for changes, err := range changesSince(ctx, l.feed, since) {
 		if err != nil {
 			return err
@@ -142,8 +142,8 @@ func (l *Live) follow(ctx context.Context) error {
 		}
 	}
 	l.last.Store(&started)
-	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap) // start of the next refresh
-	maps.DeleteFunc(l.seen, func(_ identity.ID, s seen) bool { return s.key < from })
+	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), ReadOverlap) // start of the next refresh
+	maps.DeleteFunc(l.seen, func(_ identity.ID, s seenVersion) bool { return s.key < from })
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 		return mark, err
 	}
 	for i := range fresh {
-		l.seen[fresh[i].ID] = seen{fresh[i].ChangeKey, fresh[i].DocVersion}
+		l.seen[fresh[i].ID] = seenVersion{fresh[i].ChangeKey, fresh[i].DocVersion}
 	}
 	return b.Mark, nil
 }

@@ -79,7 +79,7 @@ func (f *feed) make(t *testing.T, i int, change func(*registry.Registration)) re
 	defer f.mu.Unlock()
 	g := registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Status: registry.StatusActive, Joined: uint64(i + 1), Changed: f.now, ChangeKey: registry.ChangeKeyAt(f.now),
+		Status: registry.StatusActive, FirstSeq: uint64(i + 1), Changed: f.now, ChangeKey: registry.ChangeKeyAt(f.now),
 		DocVersion: f.rows[key.ID()].DocVersion + 1,
 	}
 	if change != nil {
@@ -166,7 +166,7 @@ func (x *counting) Apply(ctx context.Context, b search.Batch) error {
 
 func newIndex(t *testing.T) *counting {
 	t.Helper()
-	x, err := bleve.Memory()
+	x, err := bleve.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestAChangeThatBecomesVisibleLateIsNotLost(t *testing.T) {
 	l := live.New(x, f, f.clock)
 	f.put(t, 0, nil)
 	f.late(t, 1)
-	f.pass(live.Overlap - time.Second)
+	f.pass(live.ReadOverlap - time.Second)
 	f.put(t, 2, nil)
 	catchUp(t, l)
 	want(t, x, 1, 3)
@@ -315,7 +315,7 @@ func TestANewProcessGoesOnFromTheMark(t *testing.T) {
 	f.put(t, 2, nil)
 	catchUp(t, live.New(x, f, f.clock))
 	want(t, x, 1, 2, 3)
-	if diff := cmp.Diff([]string{"", registry.ChangeKeyBefore(registry.ChangeKeyAt(f.now.Add(-time.Minute)), live.Overlap)}, f.sinces); diff != "" {
+	if diff := cmp.Diff([]string{"", registry.ChangeKeyBefore(registry.ChangeKeyAt(f.now.Add(-time.Minute)), live.ReadOverlap)}, f.sinces); diff != "" {
 		t.Errorf("the feed was read from (-want +got):\n%s", diff)
 	}
 	if x.put != 4 {
@@ -373,12 +373,12 @@ func TestOldEventsAreNotReadTwice(t *testing.T) {
 		f.put(t, i, nil)
 	}
 	catchUp(t, l)
-	f.pass(live.Overlap + time.Second)
+	f.pass(live.ReadOverlap + time.Second)
 	catchUp(t, l)
 	f.pass(time.Second)
 	catchUp(t, l)
 	last := f.sinces[len(f.sinces)-1]
-	if changed := registry.ChangeKeyAt(f.now.Add(-live.Overlap - 2*time.Second)); last <= changed {
+	if changed := registry.ChangeKeyAt(f.now.Add(-live.ReadOverlap - 2*time.Second)); last <= changed {
 		t.Errorf("the feed is read from %s, and nothing has changed since %s", last, changed)
 	}
 }

@@ -17,7 +17,7 @@ type Progress struct {
 
 // Rebuild fills an empty index with all listed vacants and sets its mark. If tell is not nil, it is
 // called after each page. Concurrent changes appear later in the feed.
-func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time.Time, tell func(Progress)) error {
+func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, tell func(Progress)) error {
 	var p Progress
 	mark := ""
 	for changes, err := range changesSince(ctx, feed, "") {
@@ -42,8 +42,8 @@ func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time
 	return nil
 }
 
-func changesSince(ctx context.Context, feed Feed, since string) iter.Seq2[[]registry.Registration, error] {
-	return store.Follow(func(cursor string) ([]registry.Registration, string, error) {
+func changesSince(ctx context.Context, feed ChangeFeed, since string) iter.Seq2[[]registry.Registration, error] {
+	return store.AllPages(func(cursor string) ([]registry.Registration, string, error) {
 		return feed.Changes(ctx, since, page, cursor)
 	})
 }

@@ -10,11 +10,11 @@ import (
 )
 
 func groups() []string {
-	all := make([]string, search.Groups)
-	for g := range all {
-		all[g] = strconv.Itoa(g)
+	names := make([]string, search.Groups)
+	for g := range names {
+		names[g] = strconv.Itoa(g)
 	}
-	return all
+	return names
 }
 
 func document(e *search.Entry) object {
@@ -24,22 +24,22 @@ func document(e *search.Entry) object {
 		fieldWeight: search.ScoreSteps + search.ScoreStep(e.Score),
 	}
 	set(d, fieldTexts, e.Texts())
-	set(d, fieldTag, exactly(e.NormalTags()...))
+	set(d, fieldTag, exactValues(e.NormalTags()...))
 	if e.Family != "" {
-		set(d, fieldFamily, exactly(e.Family))
+		set(d, fieldFamily, exactValues(e.Family))
 	}
 	if e.ClaimedFamily != "" {
-		set(d, fieldClaimed, exactly(e.ClaimedFamily))
+		set(d, fieldClaimed, exactValues(e.ClaimedFamily))
 	}
 	terms := e.Terms()
 	for g, name := range groups() {
 		set(d, fieldWords+name, terms[g])
 		var runs, forms []string
 		for _, w := range terms[g] {
-			if form, ok := search.Form(w); ok {
+			if form, ok := search.StemOf(w); ok {
 				forms = append(forms, form)
 			}
-			if first, _ := utf8.DecodeRuneInString(w); search.Unspaced(first) {
+			if first, _ := utf8.DecodeRuneInString(w); search.IsUnspaced(first) {
 				runs = append(runs, w)
 			}
 		}
@@ -55,9 +55,9 @@ func set(d object, field string, values []string) {
 	}
 }
 
-// exactly returns values for exact comparison. Long values are replaced by their digest, because a
+// exactValues returns values for exact comparison. Long values are replaced by their digest, because a
 // cluster refuses a document with a value of more than 32 KiB.
-func exactly(values ...string) []string {
+func exactValues(values ...string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		const longest = 256

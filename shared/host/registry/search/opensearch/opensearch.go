@@ -111,13 +111,13 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 }
 
 func (c *Config) check() (string, error) {
-	at, err := url.Parse(c.URL)
-	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+	endpoint, err := url.Parse(c.URL)
+	if err != nil || endpoint.Host == "" || endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "" {
 		return "", problem.Invalid("the search index's URL", "https://HOST with neither user nor query", fmt.Sprintf("%q", c.URL))
 	}
-	ip := net.ParseIP(at.Hostname())
-	loopback := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	if at.Scheme != "https" && !(at.Scheme == "http" && loopback) {
+	ip := net.ParseIP(endpoint.Hostname())
+	loopback := endpoint.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback) {
 		return "", problem.Invalid("the search index's URL", "https, or http on a loopback address", fmt.Sprintf("%q", c.URL))
 	}
 	name := c.Name

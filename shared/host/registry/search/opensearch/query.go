@@ -28,7 +28,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) ([]search.Hit, error)
 	var a answer
 	err := x.using(func() error {
 		return x.do(ctx, http.MethodPost, "/"+x.name+"/_search",
-			url.Values{"allow_partial_search_results": {"false"}}, ask(&q), &a)
+			url.Values{"allow_partial_search_results": {"false"}}, searchBody(&q), &a)
 	})
 	if err != nil {
 		return nil, err
@@ -91,9 +91,9 @@ func (h *hit) read(q *search.Query) (search.Hit, error) {
 	return out, nil
 }
 
-// ask returns the body of a search request. A hit's score is the points of the words times the
+// searchBody returns the body of a search request. A hit's score is the points of the words times the
 // weight. It is an integer below 2^21, so a 32-bit float represents it exactly.
-func ask(q *search.Query) object {
+func searchBody(q *search.Query) object {
 	must, filter := words(q), filters(q)
 	switch {
 	case q.ByScore:
@@ -138,7 +138,7 @@ func words(q *search.Query) (must []any) {
 		}
 		must = append(must, object{"dis_max": object{"queries": any}})
 	}
-	if least := q.Needed(); least < len(must) {
+	if least := q.RequiredWords(); least < len(must) {
 		return []any{object{"bool": object{"should": must, "minimum_should_match": least}}}
 	}
 	return must
@@ -148,17 +148,17 @@ func words(q *search.Query) (must []any) {
 func matches(w, group string) (m [search.Kinds]object) {
 	m[search.Exact] = object{"term": object{fieldWords + group: w}}
 	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}
-	if form, ok := search.Form(w); ok {
+	if form, ok := search.StemOf(w); ok {
 		m[search.Prefix] = object{"bool": object{"should": []any{m[search.Prefix], object{"term": object{fieldForms + group: form}}}}}
 	}
 	first, _ := utf8.DecodeRuneInString(w)
 	switch n := utf8.RuneCountInString(w); {
 	case n >= 3:
-		m[search.Inside] = part(fieldWords+group+".g3", w)
-	case n == 2 && search.Unspaced(first):
-		m[search.Inside] = part(fieldRuns+group+".g2", w)
-	case n == 1 && search.Unspaced(first):
-		m[search.Inside] = part(fieldRuns+group, w)
+		m[search.KindInside] = part(fieldWords+group+".g3", w)
+	case n == 2 && search.IsUnspaced(first):
+		m[search.KindInside] = part(fieldRuns+group+".g2", w)
+	case n == 1 && search.IsUnspaced(first):
+		m[search.KindInside] = part(fieldRuns+group, w)
 	}
 	return m
 }
@@ -177,28 +177,28 @@ func constant(filter object, boost int) object {
 func entriesOnly() object { return object{"exists": object{"field": fieldJoined}} }
 
 func filters(q *search.Query) []any {
-	all := []any{entriesOnly()}
+	clauses := []any{entriesOnly()}
 	switch n := utf8.RuneCountInString(q.Text); {
 	case n >= 3:
-		all = append(all, part(fieldTexts+".g3", q.Text))
+		clauses = append(clauses, part(fieldTexts+".g3", q.Text))
 	case n == 2:
-		all = append(all, part(fieldTexts+".g2", q.Text))
+		clauses = append(clauses, part(fieldTexts+".g2", q.Text))
 	case n == 1:
-		all = append(all, part(fieldTexts, q.Text))
+		clauses = append(clauses, part(fieldTexts, q.Text))
 	}
 	for field, value := range map[string]string{fieldFamily: q.Family, fieldClaimed: q.ClaimedFamily} {
 		if value != "" {
-			all = append(all, object{"term": object{field: exactly(value)[0]}})
+			clauses = append(clauses, object{"term": object{field: exactValues(value)[0]}})
 		}
 	}
 	for _, tag := range q.Tags() {
-		all = append(all, object{"term": object{fieldTag: exactly(tag)[0]}})
+		clauses = append(clauses, object{"term": object{fieldTag: exactValues(tag)[0]}})
 	}
 	if q.MaxPrice != nil {
-		all = append(all, object{"range": object{fieldPrice: object{"lte": *q.MaxPrice}}})
+		clauses = append(clauses, object{"range": object{fieldPrice: object{"lte": *q.MaxPrice}}})
 	}
 	if step := search.ScoreStep(q.MinScore); step > 0 {
-		all = append(all, object{"range": object{fieldWeight: object{"gte": search.ScoreSteps + step}}})
+		clauses = append(clauses, object{"range": object{fieldWeight: object{"gte": search.ScoreSteps + step}}})
 	}
-	return all
+	return clauses
 }

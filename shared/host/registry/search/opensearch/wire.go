@@ -27,8 +27,8 @@ func (r request) GetRequest() (*http.Request, error) {
 	if r.body != nil {
 		body = bytes.NewReader(r.body)
 	}
-	at := url.URL{Path: r.path, RawQuery: r.params.Encode()}
-	out, err := http.NewRequest(r.method, at.String(), body) // the client adds the context
+	target := url.URL{Path: r.path, RawQuery: r.params.Encode()}
+	out, err := http.NewRequest(r.method, target.String(), body) // the client adds the context
 	if err == nil && body != nil {
 		out.Header.Set("Content-Type", "application/json")
 	}

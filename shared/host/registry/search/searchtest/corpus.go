@@ -58,9 +58,9 @@ var (
 	endings = strings.Fields("ing tion er ed s ly al ment ity able ize ist ive ful")
 )
 
-func (c *Corpus) pick(of []string) string {
+func (c *Corpus) pick(choices []string) string {
 	f := c.rand.Float64()
-	return of[int(f*f*float64(len(of)))]
+	return choices[int(f*f*float64(len(choices)))]
 }
 
 func (c *Corpus) syllables() string {
@@ -172,11 +172,11 @@ func (c *Corpus) Entry() search.Entry {
 }
 
 func (c *Corpus) Entries(n int) []search.Entry {
-	all := make([]search.Entry, n)
-	for i := range all {
-		all[i] = c.Entry()
+	entries := make([]search.Entry, n)
+	for i := range entries {
+		entries[i] = c.Entry()
 	}
-	return all
+	return entries
 }
 
 func (c *Corpus) Query() []string {

@@ -59,7 +59,7 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 		}
 		sum += best
 	}
-	if missing > 0 && (q.Least == 0 || len(q.Words)-missing < q.Least) {
+	if missing > 0 && (q.MinWords == 0 || len(q.Words)-missing < q.MinWords) {
 		return 0, false
 	}
 	switch {
@@ -74,7 +74,7 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 func bestIn(text, w string, worth [3]float64) (best float64) {
 	for _, t := range search.Words(search.Normalise(text)) {
 		first, _ := utf8.DecodeRuneInString(w)
-		long := utf8.RuneCountInString(w) >= 3 || search.Unspaced(first)
+		long := utf8.RuneCountInString(w) >= 3 || search.IsUnspaced(first)
 		switch {
 		case t == w:
 			best = max(best, worth[0])
@@ -88,14 +88,14 @@ func bestIn(text, w string, worth [3]float64) (best float64) {
 }
 
 func sameForm(a, b string) bool {
-	one, ok := search.Form(a)
-	other, also := search.Form(b)
-	return ok && also && one == other
+	form, ok := search.StemOf(a)
+	other, also := search.StemOf(b)
+	return ok && also && form == other
 }
 
-func normal(texts []string) (all []string) {
+func normal(texts []string) (normalTexts []string) {
 	for _, t := range texts {
-		all = append(all, search.Normalise(t))
+		normalTexts = append(normalTexts, search.Normalise(t))
 	}
-	return all
+	return normalTexts
 }

@@ -123,7 +123,7 @@ func testScan(t *testing.T, x search.Index) {
 	}
 	// All pages together contain all hits.
 	q := search.Query{Words: []string{"t"}, Limit: 7}
-	all := Scan(entries, search.Query{Words: q.Words, Limit: len(entries)})
+	want := Scan(entries, search.Query{Words: q.Words, Limit: len(entries)})
 	var paged []search.Hit
 	for {
 		hits := ask(t, x, q)
@@ -133,20 +133,20 @@ func testScan(t *testing.T, x search.Index) {
 		}
 		q.After = &hits[len(hits)-1].Place
 	}
-	if diff := cmp.Diff(all, paged, ranks); diff != "" {
+	if diff := cmp.Diff(want, paged, ranks); diff != "" {
 		t.Errorf("pages of 7 are not the whole (-scan +pages):\n%s", diff)
 	}
 }
 
 // queries returns queries of every kind, some with filters.
 func (c *Corpus) queries(n int) []search.Query {
-	all := make([]search.Query, n)
-	for i := range all {
+	searches := make([]search.Query, n)
+	for i := range searches {
 		q := search.Query{Limit: 1 + c.rand.IntN(40)}
 		switch i % 5 {
 		case 0, 1:
 			q.Words = c.Query()
-			q.Least = c.rand.IntN(len(q.Words) + 1)
+			q.MinWords = c.rand.IntN(len(q.Words) + 1)
 		case 2:
 			q.Words = search.Words(c.Substring())
 		case 3:
@@ -170,9 +170,9 @@ func (c *Corpus) queries(n int) []search.Query {
 		case 5:
 			q.After = &search.Place{Rank: q.Rank(q.Weight(8*len(q.Words), 1024)), Joined: 150}
 		}
-		all[i] = q
+		searches[i] = q
 	}
-	return all
+	return searches
 }
 
 // entry returns a small entry with a known content.
@@ -231,7 +231,7 @@ func testForms(t *testing.T, x search.Index) {
 	}
 	for _, words := range [][]string{{"translations"}, {"letters"}, {"lettered"}, {"translate", "letter"}, {"fly"}, {"city"}, {"happy"}, {"happier"}, {"die"}, {"let"}, {"翻訳"}, {"c++"}, {"übersetzen"}, {"translating", "cit"}} {
 		like(t, x, entries, search.Query{Words: words, Limit: 10})
-		like(t, x, entries, search.Query{Words: append(words, "ranslat"), Limit: 10, Least: 1})
+		like(t, x, entries, search.Query{Words: append(words, "ranslat"), Limit: 10, MinWords: 1})
 	}
 }
 
@@ -248,14 +248,14 @@ func testLeast(t *testing.T, x search.Index) {
 	words := []string{"alpha", "beta", "gamma", "delta"}
 	for least, want := range map[int][]byte{0: nil, 1: {1, 2, 3, 4, 5}, 2: {1, 2, 3}, 3: {1}, 4: nil} {
 		var got []byte
-		for _, h := range ask(t, x, search.Query{Words: words, Least: least, Limit: 10}) {
+		for _, h := range ask(t, x, search.Query{Words: words, MinWords: least, Limit: 10}) {
 			got = append(got, h.ID[0])
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("at least %d of %v (-want +got):\n%s", least, words, diff)
 		}
 		for _, q := range []search.Query{{Limit: 2}, {Limit: 10, MaxPrice: &price}, {Limit: 10, ByScore: true}, {Limit: 10, After: &search.Place{Rank: 0.25, Joined: 2}}} {
-			q.Words, q.Least = words, least
+			q.Words, q.MinWords = words, least
 			like(t, x, entries, q)
 		}
 	}
@@ -481,16 +481,16 @@ func testTogether(t *testing.T, x search.Index) {
 	c := NewCorpus(5)
 	entries := c.Entries(60)
 	queries := c.queries(60)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for some := range slices.Chunk(entries, 15) {
-		all.Go(func() {
+		wg.Go(func() {
 			if err := x.Apply(t.Context(), search.Batch{Put: some}); err != nil {
 				t.Errorf("Apply() = %v, want nil", err)
 			}
 		})
 	}
 	for some := range slices.Chunk(queries, 15) {
-		all.Go(func() {
+		wg.Go(func() {
 			for _, q := range some {
 				if _, err := x.Query(t.Context(), q); err != nil {
 					t.Errorf("Query() = %v, want nil", err)
@@ -498,6 +498,6 @@ func testTogether(t *testing.T, x search.Index) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	like(t, x, entries, search.Query{Limit: 100})
 }

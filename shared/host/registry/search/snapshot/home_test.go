@@ -120,7 +120,7 @@ func (h *fixture) archives() (keys []string) {
 
 func (h *fixture) write(key string, body []byte) {
 	h.t.Helper()
-	if _, err := h.blobs.Blobs.Put(h.t.Context(), key, bytes.NewReader(body), int64(len(body)), blob.If{}); err != nil {
+	if _, err := h.blobs.Blobs.Put(h.t.Context(), key, bytes.NewReader(body), int64(len(body)), blob.Condition{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -181,7 +181,7 @@ func (f *faulty) Head(ctx context.Context, key string) (blob.Info, error) {
 	return f.Blobs.Head(ctx, key)
 }
 
-func (f *faulty) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (tag string, err error) {
+func (f *faulty) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (tag string, err error) {
 	happens, fault := f.call("Put " + key)
 	if happens {
 		tag, err = f.Blobs.Put(ctx, key, body, size, cond)

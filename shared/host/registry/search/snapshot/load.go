@@ -46,11 +46,11 @@ func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err error) {
 	o, err := s.cfg.Blobs.Get(ctx, m.Archive)
 	if err != nil {
-		return "", failed(err, "loading the search index")
+		return "", blobError(err, "loading the search index")
 	}
 	defer o.Body.Close()
 	if o.Size != m.Size {
-		return "", damaged(fmt.Errorf("the archive has %d bytes, want %d", o.Size, m.Size))
+		return "", damagedError(fmt.Errorf("the archive has %d bytes, want %d", o.Size, m.Size))
 	}
 	dir, err = os.MkdirTemp(s.cfg.Dir, "index-")
 	if err != nil {
@@ -66,15 +66,15 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	body := io.TeeReader(io.LimitReader(o.Body, m.Size), sum)
 	err = extract(tar.NewReader(body), dir, m.Size)
 	if errors.Is(err, blob.ErrUnavailable) {
-		return dir, failed(err, "loading the search index")
+		return dir, blobError(err, "loading the search index")
 	}
 	// The checksum also covers data after the last file. A damaged archive is reported as damaged
 	// even if the tar reader failed first.
 	if _, rest := io.Copy(io.Discard, body); rest != nil {
-		return dir, failed(rest, "loading the search index")
+		return dir, blobError(rest, "loading the search index")
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != m.SHA256 {
-		return dir, damaged(fmt.Errorf("the archive's SHA-256 is %s, want %s", got, m.SHA256))
+		return dir, damagedError(fmt.Errorf("the archive's SHA-256 is %s, want %s", got, m.SHA256))
 	}
 	return dir, err
 }
@@ -89,16 +89,16 @@ func extract(t *tar.Reader, dir string, room int64) error {
 			return nil
 		}
 		if err != nil {
-			return unpacking(err)
+			return unpackError(err)
 		}
 		if h.Typeflag == tar.TypeDir {
 			continue // directories are created together with their files
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
-			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
+			return damagedError(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
 		}
 		if room -= h.Size; room < 0 {
-			return damaged(fmt.Errorf("the archive's file %q has %d bytes, more than it has room for", h.Name, h.Size))
+			return damagedError(fmt.Errorf("the archive's file %q has %d bytes, more than it has room for", h.Name, h.Size))
 		}
 		if err := write(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
 			return err
@@ -112,7 +112,7 @@ func write(from io.Reader, path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return damaged(err)
+		return damagedError(err)
 	}
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "unpacking the search index")
@@ -122,22 +122,22 @@ func write(from io.Reader, path string) error {
 		return problem.Wrap(problem.Internal, err, "unpacking the search index")
 	}
 	if err != nil {
-		return unpacking(err)
+		return unpackError(err)
 	}
 	return nil
 }
 
-func unpacking(err error) error {
+func unpackError(err error) error {
 	// Failures of the connection and of the local disk do not mean that the archive is damaged.
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return problem.Wrap(problem.Internal, path, "unpacking the search index")
 	}
 	if errors.Is(err, blob.ErrUnavailable) {
-		return failed(err, "loading the search index")
+		return blobError(err, "loading the search index")
 	}
-	return damaged(err)
+	return damagedError(err)
 }
 
-func damaged(err error) error {
+func damagedError(err error) error {
 	return problem.Wrap(problem.Damaged, err, "the search index's archive is damaged")
 }

@@ -29,7 +29,7 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 		return Version{}, err
 	}
 	m.Published = now.UTC()
-	v, err := s.name(ctx, m, base)
+	v, err := s.putManifest(ctx, m, base)
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
 			// No manifest names this archive, so it is never loaded. If the deletion fails, a later
@@ -75,20 +75,20 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 	if err != nil {
 		return Manifest{}, problem.Wrap(problem.Internal, err, "reading the archive")
 	}
-	if _, err := s.cfg.Blobs.Put(ctx, m.Archive, file, m.Size, blob.If{Absent: true}); err != nil {
-		return Manifest{}, failed(err, "uploading the search index")
+	if _, err := s.cfg.Blobs.Put(ctx, m.Archive, file, m.Size, blob.Condition{Absent: true}); err != nil {
+		return Manifest{}, blobError(err, "uploading the search index")
 	}
 	return m, nil
 }
 
-func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version, error) {
+func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (Version, error) {
 	// After an unknown outcome the manifest is read again. If it names this archive, the write
 	// succeeded.
 	text, err := m.text()
 	if err != nil {
 		return Version{}, problem.Wrap(problem.Internal, err, "writing the manifest")
 	}
-	cond := blob.If{Tag: base.Tag, Absent: base.Tag == ""}
+	cond := blob.Condition{Tag: base.Tag, Absent: base.Tag == ""}
 	var unknown error
 	for range tries {
 		tag, err := s.cfg.Blobs.Put(ctx, manifestKey, bytes.NewReader(text), int64(len(text)), cond)
@@ -96,7 +96,7 @@ func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version
 			return Version{Manifest: m, Tag: tag}, nil
 		}
 		if !errors.Is(err, blob.ErrConflict) && !errors.Is(err, blob.ErrUnavailable) {
-			return Version{}, failed(err, "publishing the search index")
+			return Version{}, blobError(err, "publishing the search index")
 		}
 		there, readErr := s.Latest(ctx)
 		switch {
@@ -107,16 +107,16 @@ func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version
 		}
 		unknown = err
 	}
-	return Version{}, failed(unknown, "publishing the search index")
+	return Version{}, blobError(unknown, "publishing the search index")
 }
 
 func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
 	// An archive older than orphanAge is no longer being loaded, and its publisher has failed.
 	var errs []error
-	pages := store.Follow(func(cursor string) ([]blob.Info, string, error) {
+	pages := store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)
 	})
-	for o, err := range store.Items(pages) {
+	for o, err := range store.Flatten(pages) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}

@@ -81,12 +81,12 @@ func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 		return Version{}, nil
 	}
 	if err != nil {
-		return Version{}, failed(err, "reading the snapshot's manifest")
+		return Version{}, blobError(err, "reading the snapshot's manifest")
 	}
 	defer o.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(o.Body, maxManifest+1))
 	if err != nil {
-		return Version{}, failed(err, "reading the snapshot's manifest")
+		return Version{}, blobError(err, "reading the snapshot's manifest")
 	}
 	m, err := parseManifest(text)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 	return Version{Manifest: m, Tag: o.Tag}, nil
 }
 
-func failed(err error, doing string) error {
+func blobError(err error, doing string) error {
 	if errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrAbsent) {
 		return problem.Wrap(problem.Unavailable, err, "%s", doing)
 	}

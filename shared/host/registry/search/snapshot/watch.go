@@ -16,10 +16,10 @@ type watch struct {
 	tag string
 }
 
-func (w *watch) saw(tag string, at time.Time) {
+func (w *watch) saw(tag string, seenAt time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at, w.tag = at, tag
+	w.at, w.tag = seenAt, tag
 }
 
 // Newer reports whether a version other than held is published. It reads the manifest at most once
@@ -40,7 +40,7 @@ func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, failed(err, "looking for a newer search index")
+		return false, blobError(err, "looking for a newer search index")
 	}
 	s.watch.saw(info.Tag, now)
 	return info.Tag != held.Tag, nil
