@@ -47,7 +47,7 @@ func Read(context map[string]any, region string) (s Settings, err error) {
 			texts[name] = ""
 			wrong(name, "a text, a number, true or false", fmt.Sprintf("%.80v", context[name]))
 		case word.MatchString(name):
-			wrong(name, "one of "+strings.Join(Names(), ", "), "it as a name")
+			wrong(name, "one of "+strings.Join(Names(), ", "), "an unknown name")
 		}
 	}
 	values, refused := setting.ReadContext(texts)
@@ -111,8 +111,8 @@ func (s Settings) checkCombinations() (errs []error) {
 	}
 	reportIf(s.Domain != "" && s.Certificate == "", "domain: needs context value certificate, the ARN of its certificate in us-east-1")
 	reportIf(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the name that it is for")
-	reportIf(s.Domain != "" && !s.Edge, "domain: needs edge=true, for a Function URL takes no name of one's own")
-	reportIf(s.WAF && !s.Edge, "waf: needs edge=true, for a Function URL takes no web ACL")
+	reportIf(s.Domain != "" && !s.Edge, "domain: needs edge=true, because a Function URL cannot have a custom domain")
+	reportIf(s.WAF && !s.Edge, "waf: needs edge=true, because a Function URL cannot have a web ACL")
 	reportIf(s.EdgeSecretVersion != "" && !s.Edge, "edgeSecretVersion: needs edge=true")
 	reportIf(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that follows it")
 	return errs

@@ -74,7 +74,7 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// readRate returns the share of readRate of one instance, as units-per-second:burst, for registry, search
+// readRate returns the share of reads of one instance, as units-per-second:burst, for registry, search
 // and graduate, and for requests to gateway without a known key. All shares together are at most
 // half of the limits of both tables, because calls need the rest. If functions have no reserved
 // concurrency, more instances may run, and they read more.

@@ -54,7 +54,7 @@ type grants struct {
 	functions []string // ARNs of Lambda functions that are agents
 }
 
-// canStart reports whether a function with the grants canStart f, directly or by a message. The steps
+// canStart reports whether a function with the grants starts f, directly or by a message. The steps
 // of the gate start no function.
 func (g grants) canStart(f functions.Function) bool {
 	return g.thinks && f == functions.Think || g.finds && f == functions.Search ||
@@ -86,7 +86,7 @@ type access struct {
 // kind is a kind of document, whose partition a grant names.
 type kind interface{ Describe() store.Shape }
 
-// kinds lists kinds kinds document.
+// kinds lists the kinds of documents of a grant.
 type kinds []kind
 
 func (o kinds) patterns() []string {

@@ -25,7 +25,7 @@ const (
 	javaMark   = "-Dvacancy.run="
 )
 
-// belongsTo reports whether p belongs to the run in dir. An editor that has a file belongsTo the run open does
+// belongsTo reports whether p belongs to the run in dir. An editor that has a file of the run open does
 // not belong to it.
 func (p process) belongsTo(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||

@@ -82,7 +82,7 @@ func (c *Conn) Call(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	if res.Reply == nil {
-		return "", problem.New(problem.Untrusted, "%s answered with nothing", c.target.Name)
+		return "", problem.New(problem.Untrusted, "%s returned no answer", c.target.Name)
 	}
 	return res.Reply.Payload.Text(), nil
 }

@@ -62,14 +62,14 @@ func PlainMessage(err error) string {
 }
 
 const (
-	timeUp    = "the time was up"
-	brokenOff = "the connection broke off"
+	timeUp    = "it timed out"
+	brokenOff = "the connection was interrupted"
 )
 
 func plainValue(err error) string {
 	switch err {
 	case context.Canceled:
-		return "it was cancelled"
+		return "it was canceled"
 	case io.EOF, io.ErrUnexpectedEOF:
 		return "it ended too early"
 	case net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED:
@@ -99,7 +99,7 @@ func plainOpError(e *net.OpError) string {
 	case errors.As(e.Err, new(*net.DNSError)):
 		return PlainMessage(e.Err)
 	case is(syscall.ECONNREFUSED), e.Net == "unix" && is(syscall.ENOENT):
-		return "nothing listens at " + address
+		return "no server listens at " + address
 	case e.Op == "dial" && e.Timeout():
 		return "no connection to " + address + " in time"
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):

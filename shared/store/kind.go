@@ -310,7 +310,7 @@ func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, e
 	}
 }
 
-// JSONCodec returns a codec for JSONCodec objects with a "format" member followed by the members of T.
+// JSONCodec returns a codec for JSON objects with a "format" member followed by the members of T.
 // Unknown members are ignored, because a newer function may have written them while an older one
 // still runs. An incompatible change of members needs a new format number.
 func JSONCodec[T any](format int) Codec[T] {

@@ -270,7 +270,7 @@ func NotApplied(cause error) error {
 }
 
 // ErrTrimmed means that a Feed no longer has the rows after an offset.
-var ErrTrimmed = errors.New("rows of the feed are gone")
+var ErrTrimmed = errors.New("rows of the feed have expired")
 
 // ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's
 // limit.

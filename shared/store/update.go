@@ -121,11 +121,11 @@ func AsProblem(err error) error {
 	case err == nil, errors.As(err, &problemErr):
 		return err
 	case IsConflict(err):
-		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
+		return problem.Wrap(problem.Conflict, err, "other requests keep changing it; run the same command again")
 	case errors.Is(err, ErrTooLarge):
-		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+		return problem.Wrap(problem.TooLarge, err, "it is too large to store")
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
 // Tx collects the reads and writes of one attempt of an Update. It must be used by one goroutine.

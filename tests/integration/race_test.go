@@ -46,7 +46,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 				<-gun
 				heard[i] = handler.send(sent[i])
 				// A machine that is slow for 32 writers cuts some of them off. The outcome of
-				// their calls is unknown until they send the same again.
+				// their calls is unknown until they send the same request again.
 				for heard[i].Status == http.StatusServiceUnavailable && t.Context().Err() == nil {
 					cut.Add(1)
 					heard[i] = handler.send(sent[i])

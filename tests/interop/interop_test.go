@@ -72,7 +72,7 @@ func (failing) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Eve
 	}
 }
 
-// at is the base URL of a host that is there already, on Lambda. Only answers that are
+// at is the base URL of a host that exists already, on Lambda. Only answers that are
 // not streams are compared, because LocalStack holds streams back.
 var at = flag.String("at", "", "base URL of a host with the vacants echo, slow, slower and failing")
 
@@ -194,7 +194,7 @@ var want = map[string]string{
 	"get unknown":    "task not found",
 	"cancel ended":   "task not cancelable",
 	"send to ended":  "unsupported operation",
-	"fail":           "failed the vacant failed to answer: its agent has too much to do",
+	"fail":           "failed the vacant failed to answer: its agent is overloaded",
 	"stream":         "working; artifact wait; artifact  done; artifact ; completed wait done",
 	"stream of echo": "working; artifact echo: hi; artifact ; completed echo: hi",
 	"immediately":    "submitted, then completed wait done",

@@ -334,7 +334,7 @@ func TestTokensOfAProvider(t *testing.T) {
 			t.Errorf("usage is %s, want %s", usage, want)
 		}
 	}
-	if out := vacancyOf(t, dir, "verify"); !strings.Contains(out, "whole") {
+	if out := vacancyOf(t, dir, "verify"); !strings.Contains(out, "all checks passed") {
 		t.Errorf("verify: %s", out)
 	}
 }

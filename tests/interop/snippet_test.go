@@ -111,7 +111,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 					t.Errorf("the vacant with free calls, with a key %t: %q, %v", secret != "", out, err)
 				}
 			}
-			if out, err := run("failing", ""); err == nil || !strings.Contains(out, "its agent has too much to do") {
+			if out, err := run("failing", ""); err == nil || !strings.Contains(out, "its agent is overloaded") {
 				t.Errorf("the failing vacant: %q, %v; want its reason", out, err)
 			}
 		})

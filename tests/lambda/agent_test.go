@@ -270,7 +270,7 @@ func TestWithoutQueuesNothingIsAcceptedForThem(t *testing.T) {
 	id := host.Create(t, "echo", nil)
 	f := run(t, "agent", host, "AWS_ENDPOINT_URL_SQS=http://127.0.0.1:1")
 	r, err := f.Post(t.Context(), "/v/"+id.String(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":%s}`, saying("hi", `"returnImmediately":true`)))
-	if err != nil || r.Status != 503 || !strings.Contains(r.Body, "may be sent again") {
+	if err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same request again") {
 		t.Errorf("in the background = %d %s, %v; want 503", r.Status, r.Body, err)
 	}
 	if _, s := state(t, rpc(t, f, id, "SendMessage", saying("hi", ""))); s != "TASK_STATE_COMPLETED" {

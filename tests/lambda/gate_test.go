@@ -200,7 +200,7 @@ func TestResentRequestStartsAnUnstartedMachine(t *testing.T) {
 	handler := run(t, "graduate", k.host, env...)
 	body := k.request(t, k.child(t, "reader"), "reads")
 	machine.say("", true)
-	if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same again") {
+	if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same request again") {
 		t.Errorf("submit without a machine = %d %s, %v, want 503", r.Status, r.Body, err)
 	}
 	machine.say("", false)

@@ -82,31 +82,31 @@ var senders = map[string]struct {
 	send func(h *reaching, by outbound.URLChooser, url string)
 	why  string // there is no send
 }{
-	"shared/host/substrate/httpagent/httpagent.go Infer": {by: "q.By", send: agent("http:%s")},
-	"shared/host/substrate/remote/remote.go post":        {by: "r.By", send: agent("openai:%s/v1#m")},
-	"shared/host/substrate/mcp/mcp.go answer":            {by: "r.By", send: agent("mcp:%s/mcp#tool")},
+	"shared/host/substrate/httpagent/httpagent.go Infer": {by: "q.Chooser", send: agent("http:%s")},
+	"shared/host/substrate/remote/remote.go post":        {by: "r.Chooser", send: agent("openai:%s/v1#m")},
+	"shared/host/substrate/mcp/mcp.go answer":            {by: "r.Chooser", send: agent("mcp:%s/mcp#tool")},
 	"shared/host/substrate/mcp/mcp.go Servers":           {by: "by", send: servers},
 	"shared/host/a2a/push/delivery.go send":              {by: "outbound.Stranger", send: pushes},
-	"shared/host/registry/reach.go Prober":               {by: "outbound.Stranger", send: probes},
+	"shared/host/registry/reach.go NewProbe":             {by: "outbound.Stranger", send: probes},
 	"shared/host/booking/dispatch.go askElsewhere":       {by: "outbound.Stranger", send: books},
-	"shared/host/client/discovery/endpoint.go Hosts":     {by: "outbound.Stranger", send: calls},
+	"shared/host/client/discovery/endpoint.go HostRoute": {by: "outbound.Stranger", send: calls},
 	"shared/host/billing/stripe/stripe.go client":        {by: "outbound.Operator", send: pays},
 	"shared/host/billing/tokens/keys.go reader":          {by: "outbound.Stranger and outbound.Operator", send: issues}, // TestAnIssuerLeadsToNoOtherPort of package tokens sends the stranger's
 
-	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
-	"shared/host/answer/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
-	"shared/host/substrate/awsapi/awsapi.go Permitted":   {by: "r.By", why: "it asks the guard; the request goes to AWS"},
-	"cmd/vacancy/cli/startcmd/watchhost.go answer":       {by: "outbound.Operator", why: "a person's own machine: the URL is in the agent's file"},
-	"shared/host/client/discovery/endpoint.go Personal":  {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},
+	"shared/host/a2a/push/push.go CheckConfig":                {by: "outbound.Stranger", why: "it asks the guard"},
+	"shared/host/answer/delegation/vacanttools.go checkReach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
+	"shared/host/substrate/awsapi/awsapi.go CheckPermitted":   {by: "r.Chooser", why: "it asks the guard; the request goes to AWS"},
+	"cmd/vacancy/cli/startcmd/watchhost.go answer":            {by: "outbound.Operator", why: "a person's own machine: the URL is in the agent's file"},
+	"shared/host/client/discovery/endpoint.go PersonalRoute":  {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},
 }
 
 // makers are the places that make a client, and what it may reach.
 var makers = map[string]string{
-	"shared/front/serve/server.go Open":                 "the client of a host, which is tested here",
-	"shared/host/client/discovery/endpoint.go Personal": "public addresses only",
-	"cmd/vacancy/cli/vacantcmd/agents.go agentsCommand": "a person's own machine: the URL is an argument of the command",
-	"cmd/vacancy/cli/startcmd/watchhost.go watchAtHost": "a person's own machine: the URL is in the agent's file",
-	"cmd/vacancy/cli/kit/tokens.go Tokens":              "the operator's own machine: an issuer that the operator added",
+	"shared/front/serve/server.go Open":                      "the client of a host, which is tested here",
+	"shared/host/client/discovery/endpoint.go PersonalRoute": "public addresses only",
+	"cmd/vacancy/cli/vacantcmd/agents.go agentsCommand":      "a person's own machine: the URL is an argument of the command",
+	"cmd/vacancy/cli/startcmd/watchhost.go watchAtHost":      "a person's own machine: the URL is in the agent's file",
+	"cmd/vacancy/cli/kit/tokens.go Tokens":                   "the operator's own machine: an issuer that the operator added",
 }
 
 func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
@@ -245,7 +245,7 @@ func TestEachPlaceThatSendsRequestsSaysWhoChoseTheURL(t *testing.T) {
 						return true
 					}
 					switch types.ExprString(call.Fun) {
-					case "outbound.Itself", "outbound.Vacant":
+					case "outbound.HostActor", "outbound.VacantActor":
 						by := types.ExprString(call.Args[len(call.Args)-1])
 						if before, ok := sent[at]; ok && before != by {
 							by = before + " and " + by

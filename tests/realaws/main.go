@@ -73,7 +73,7 @@ func main() {
 	flag.BoolVar(&t.local, "local", false, "use a LocalStack of this run instead of an account")
 	flag.DurationVar(&t.turn, "turn", 10*time.Minute, "the turn whose events are pushed, at most 13m")
 	flag.StringVar(&t.tests, "run", "", "only the tests of tests/integration whose names match")
-	flag.BoolVar(&t.yes, "yes", false, "do not ask")
+	flag.BoolVar(&t.yes, "yes", false, "do not ask for confirmation")
 	flag.Parse()
 	t.more = flag.Args()
 	if *region != "" {

@@ -124,7 +124,7 @@ func TestAPriceThatThePageDoesNotShowIsNotPaid(t *testing.T) {
 	p := c.tab()
 	c.setPrice(price.Price{Flat: 2000})
 	p.say("hello")
-	p.refuses("The price is not the one on this page any more")
+	p.refuses("The price has changed")
 	address := "/v/" + c.id.String() + "/"
 	if diff := cmp.Diff([]string{address + "?max_price=0", address + "a2a/message/send?max_price=0"}, c.requests()); diff != "" {
 		t.Errorf("the host got (-want +got):\n%s", diff)

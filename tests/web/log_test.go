@@ -162,7 +162,7 @@ func TestALogThatContradictsItselfIsAnAlarm(t *testing.T) {
 		want          []string
 	}{
 		{"rolled back", map[string]string{"/v1/checkpoint": four}, map[string]string{"/v1/checkpoint": three, consistency: "400 to: expected at most 3, which is sealed, got 4"},
-			[]string{"History: failed", "events are gone", "The log has 3 events now. At your last visit it had 4"}},
+			[]string{"History: failed", "events are missing", "The log has 3 events now. At your last visit it had 4"}},
 		{"split view", map[string]string{"/v1/checkpoint": forged(t, 1, 5, "x")}, map[string]string{"/v1/checkpoint": forged(t, 1, 5, "y")},
 			[]string{"History: failed", "two different logs of 5 events"}},
 		{"rewritten", map[string]string{"/v1/checkpoint": forged(t, 1, 3, "x")}, map[string]string{"/v1/checkpoint": forged(t, 1, 4, "y")},

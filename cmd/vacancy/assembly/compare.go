@@ -138,7 +138,7 @@ func Losses(before, after Template) []Loss {
 	return out
 }
 
-// replacedFile returns the reason why a data resource would be replacedFile, or "".
+// replacedFile returns the reason why a data resource would be replaced, or "".
 func replacedFile(before, after resource) string {
 	var names []string
 	for name, absent := range fixed[before.Type] {

@@ -96,7 +96,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 		if code != problem.ExitUsage || out != "" || len(*deleted) > 0 {
 			t.Errorf("destroy answered %q = exit %d, %q, deleted %v; want nothing done", answer, code, out, *deleted)
 		}
-		for _, want := range []string{"goes   AWS::S3::Bucket blobs-1", "stays  AWS::DynamoDB::GlobalTable rows-1", "The deletion includes data", "nothing was done", "try: vacancy destroy --stage dev --yes"} {
+		for _, want := range []string{"delete  AWS::S3::Bucket blobs-1", "keep    AWS::DynamoDB::GlobalTable rows-1", "The deletion includes data", "nothing was done", "try: vacancy destroy --stage dev --yes"} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("destroy does not say %q:\n%s", want, errs)
 			}
@@ -106,7 +106,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 		t.Errorf("destroy emptied a bucket before it was confirmed")
 	}
 	code, out, errs := s.run("dev\n", "destroy", "--stage", "dev")
-	const want = "stage dev is gone: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n" +
+	const want = "stage dev is removed: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n" +
 		"a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own\n"
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)

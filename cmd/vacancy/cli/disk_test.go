@@ -52,7 +52,7 @@ func TestAFullDiskIsNamedByStatusAndByACallThatFails(t *testing.T) {
 	if !strings.Contains(before, "\n  disk        512.0 GB free\n") {
 		t.Errorf("status = %q, want the room there is; dev said: %s", before, errs)
 	}
-	if want := "\n  disk        12.0 MB free: below 1.0 GB others may not write to this host (429); make room\n"; !strings.Contains(status, want) {
+	if want := "\n  disk        12.0 MB free: below 1.0 GB the host refuses write requests from others (429); make room\n"; !strings.Contains(status, want) {
 		t.Errorf("status on a full disk = %q, want %q", status, want)
 	}
 	if want := "try: vacancy status    # shows whether the host's disk is full\n"; code == 0 || !strings.Contains(said, want) {

@@ -33,7 +33,7 @@ func TestTyposGetASuggestion(t *testing.T) {
 		"deploy --context edeg=false":           "try: --context edge=false",
 		"id alcie":                              "try: vacancy id alice",
 		"id use bob":                            `no identity "bob"; there are alice`,
-		"call nobody --host http://127.0.0.1:1": "there is no TEXT",
+		"call nobody --host http://127.0.0.1:1": "TEXT: expected a message, for example hello, got none",
 	} {
 		code, out, errs := s.run("", strings.Fields(args)...)
 		if code == 0 || out != "" || !strings.Contains(errs, want) {
@@ -50,10 +50,10 @@ func TestATextIsCheckedBeforeAnythingIsSigned(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"no text":          {"", []string{"call", "demo"}, problem.ExitUsage, "there is no TEXT"},
-		"an empty text":    {"", []string{"call", "demo", ""}, problem.ExitUsage, "there is no TEXT"},
-		"blanks":           {"", []string{"call", "demo", " \n"}, problem.ExitUsage, "there is no TEXT"},
-		"an empty pipe":    {"\n", []string{"call", "demo"}, problem.ExitUsage, "there is no TEXT"},
+		"no text":          {"", []string{"call", "demo"}, problem.ExitUsage, "TEXT: expected a message, for example hello, got none"},
+		"an empty text":    {"", []string{"call", "demo", ""}, problem.ExitUsage, "TEXT: expected a message, for example hello, got none"},
+		"blanks":           {"", []string{"call", "demo", " \n"}, problem.ExitUsage, "TEXT: expected a message, for example hello, got none"},
+		"an empty pipe":    {"\n", []string{"call", "demo"}, problem.ExitUsage, "TEXT: expected a message, for example hello, got none"},
 		"too much":         {strings.Repeat("x", 260_001), []string{"call", "demo"}, problem.ExitUsage, "expected at most 260000 bytes, as JSON counts them, got 260001"},
 		"too much as JSON": {strings.Repeat("\x01", 43_334), []string{"call", "demo", "-"}, problem.ExitUsage, "got 260004"},
 		"as much as fits":  {strings.Repeat("x", 260_000), []string{"call", "demo"}, problem.ExitNotFound, "vacancy dev"},
@@ -74,9 +74,9 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 	for args, want := range map[string]string{
 		"__complete call demo --as ":                 "alice\n",
 		"__complete id use ":                         "alice\n",
-		"__complete create x --substrate ":           "anthropic:\ncomposite\necho\ngemini:\nhttp:\nmcp:\nmistral:\nmock\nollama:\nopenai:\n:6\n",
-		"__complete keys create acme --scope ":       "call\nread\nmanage\nagp\nvacants\nagents\n:4\n",
-		"__complete keys create acme --scope call,r": "call,read\ncall,manage\ncall,agp\ncall,vacants\ncall,agents\n:4\n",
+		"__complete create x --substrate ":           "anthropic:\ncomposite\necho\ngemini:\nhttp:\nmcp:\nmistral:\nmock\nollama:\nopenai:\nworker:\n:6\n",
+		"__complete keys create acme --scope ":       "call\nread\nmanage\nagp\nvacants\nagents\nwork\n:4\n",
+		"__complete keys create acme --scope call,r": "call,read\ncall,manage\ncall,agp\ncall,vacants\ncall,agents\ncall,work\n:4\n",
 		"__complete new fox --lang ":                 "go\npython\n",
 		"__complete snippet scribe --lang ":          strings.Join(snippetLanguages, "\n") + "\n",
 		"__complete mcp demo --as ":                  "alice\n",

@@ -60,6 +60,9 @@ func TestReadmesShowCommandsAndFlagsThatExist(t *testing.T) {
 				continue
 			}
 			for _, word := range rest {
+				if word == "--" { // a command of another program follows
+					break
+				}
 				name, ok := strings.CutPrefix(word, "--")
 				name, _, _ = strings.Cut(name, "=")
 				var flag *pflag.Flag

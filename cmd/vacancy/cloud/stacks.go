@@ -140,7 +140,7 @@ func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error)
 		found = append(found, b)
 	}
 	if len(found) == 0 {
-		return nil, problem.New(problem.NotFound, "stage %s is not deployed to %s", stageName, c.Region())
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account and Region (%s)", stageName, c.Region())
 	}
 	return found, nil
 }

@@ -15,7 +15,7 @@ import (
 const (
 	promisedDirect = 2.30  // a million calls by Function URL, before transfer out
 	promisedEdge   = 3.40  // a million calls through CloudFront, everything included
-	promisedMonth  = 12.50 // a month in which nobody calls
+	promisedMonth  = 12.50 // a month without calls
 	promisedDay    = setting.DefaultWorstDay
 )
 
@@ -32,9 +32,9 @@ func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
 	if r.BeforeTransfer > promisedDirect {
 		t.Errorf("a million calls by Function URL cost $%.3f before transfer out, want at most $%.2f", r.BeforeTransfer, promisedDirect)
 	}
-	t.Logf("a month in which nobody calls $%.2f", r.Month.USD)
+	t.Logf("a month without calls $%.2f", r.Month.USD)
 	if r.Month.USD > promisedMonth {
-		t.Errorf("a month in which nobody calls costs $%.2f, want at most $%.2f", r.Month.USD, promisedMonth)
+		t.Errorf("a month without calls costs $%.2f, want at most $%.2f", r.Month.USD, promisedMonth)
 	}
 	if r.Edge.USD > promisedEdge {
 		t.Errorf("a million calls through CloudFront cost $%.3f, want at most $%.2f", r.Edge.USD, promisedEdge)

@@ -75,7 +75,7 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// minUnreserved returns the concurrency that Lambda requires to stay minUnreserved. The documentation
+// minUnreserved returns the concurrency that Lambda requires to stay unreserved. The documentation
 // says 100. In accounts with a limit of 10 or 50, however, Lambda requires the complete limit.
 func minUnreserved(limit int) int { return min(limit, 100) }
 
@@ -248,7 +248,7 @@ func (f Facts) needsSettings() string {
 
 func (f Facts) mail() Check {
 	if f.Settings.Email == "" {
-		return warn(f.deploy()+" --email you@example.org", "no mail address is set: alarms reach nobody, and the stage has no budget, and only a budget warns of what CloudFront costs")
+		return warn(f.deploy()+" --email you@example.org", "no mail address is set: alarms are not mailed, and the stage has no budget, and only a budget warns about the costs of CloudFront")
 	}
 	return ok("alarms and the budget's warnings go to %s", f.Settings.Email)
 }

@@ -16,7 +16,7 @@ func (f Facts) graduate() Check {
 	case a.Err == nil && a.Status == http.StatusNotFound && a.Code != "":
 		return ok("it answers")
 	case a.Err == nil && a.Status == http.StatusOK:
-		return fail(f.deploy(), "%s answers 200 of a graduation that never was: it is another's handler", function)
+		return fail(f.deploy(), "%s answers 200 for a graduation that does not exist: another handler answers at its URL", function)
 	default:
 		return f.endpoint(function, a)
 	}

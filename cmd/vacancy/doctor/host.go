@@ -23,7 +23,7 @@ func (f Facts) edge() Check {
 	case !v.Edge:
 		return skip("the stage has no edge: its Function URL is public")
 	case len(v.Raw) == 0:
-		return fail(f.deploy(), "stack functions says no Function URL")
+		return fail(f.deploy(), "stack functions has no output with a Function URL")
 	}
 	for _, function := range slices.Sorted(maps.Keys(v.Raw)) {
 		switch a := v.Raw[function]; {
@@ -50,7 +50,7 @@ func (f Facts) health() Check {
 	case a.Status == http.StatusForbidden:
 		return fail(f.deploy(), "the host refuses CloudFront: their secrets differ")
 	case a.Status == http.StatusTooManyRequests:
-		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
+		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "the host answers 429: it gets more requests than it accepts")
 	default:
 		return fail(logs, "the host answers %d", a.Status)
 	}
@@ -65,9 +65,9 @@ func (f Facts) operator() Check {
 	case a.Err != nil:
 		return fail(f.logs("admin"), "the admin API does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
-		return ok("the admin API takes it")
+		return ok("the admin API accepts it")
 	case a.Status == http.StatusUnauthorized:
-		return fail(fix, "the admin API does not take the operator key: it was rotated elsewhere")
+		return fail(fix, "the admin API rejects the operator key: it was rotated on another machine")
 	default:
 		return fail(f.logs("admin"), "the admin API answers %d", a.Status)
 	}

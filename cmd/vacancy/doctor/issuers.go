@@ -23,7 +23,7 @@ func (i Issuers) check(more, logs string) Check {
 		return fail(logs, "the issuers of tokens cannot be read: %s", i.Err)
 	}
 	if len(i.All) == 0 {
-		return ok("tokens of no issuer count")
+		return ok("no issuer is configured")
 	}
 	var silent []string
 	for _, issuer := range i.All {

@@ -101,14 +101,14 @@ func (l Local) modes() Check {
 }
 
 func (l Local) disk() Check {
-	const fix = "make room, or move the data directory while no host runs over it"
+	const fix = "make room, or move the data directory while its host is stopped"
 	switch {
 	case l.Free < 0:
 		return skip("the free space is not known on this system")
 	case l.Free < leastFree:
 		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.Free>>20)
 	case l.Free < l.MinFree:
-		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses what others want to write (429)", l.Free>>20, l.MinFree>>20)
+		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses write requests from others (429)", l.Free>>20, l.MinFree>>20)
 	case l.Free < someFree:
 		return warn(fix, "%d MB are free", l.Free>>20)
 	}
@@ -124,7 +124,7 @@ func (l Local) data() Check {
 	case l.Outlook != "":
 		return warn(l.Start, "%s", l.Outlook)
 	case l.Stored == "":
-		return skip("the host does not tell the format of its data")
+		return skip("the host does not report the format of its data")
 	}
 	return ok("%s", l.Stored)
 }
@@ -140,7 +140,7 @@ func (l Local) host() Check {
 	fix := l.Start
 	switch {
 	case !l.Running:
-		return warn(fix, "no host is running over it")
+		return warn(fix, "the host is not running")
 	case l.Err != nil:
 		return fail("end the process, and start it again: "+fix, "a host is running, and its admin socket does not answer: %s", l.Err)
 	}
@@ -179,11 +179,11 @@ func (l Local) certificate() Check {
 	case l.Certificate.IsZero():
 		return skip("the public URL has no TLS")
 	case left < 0:
-		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it ended at %s", l.Certificate.Format(time.DateTime))
+		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it expired at %s", l.Certificate.Format(time.DateTime))
 	case left < certificateSoon:
-		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it ends in %d days", int(left.Hours()/24))
+		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it expires in %d days", int(left.Hours()/24))
 	}
-	return ok("it ends in %d days", int(left.Hours()/24))
+	return ok("it expires in %d days", int(left.Hours()/24))
 }
 
 func (l Local) agents() Check {
@@ -198,7 +198,7 @@ func (l Local) agents() Check {
 		}
 	}
 	stopped := func(a Agent) bool {
-		_, address, ok := strings.Cut(a.Failure, "nothing listens at ")
+		_, address, ok := strings.Cut(a.Failure, "no server listens at ")
 		address, _, _ = strings.Cut(address, " ")
 		host, _, err := net.SplitHostPort(strings.TrimRight(address, ",;"))
 		return ok && err == nil && outbound.IsThisMachine(host)

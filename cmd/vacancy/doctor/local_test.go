@@ -37,12 +37,12 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"disk", doctor.Warn, "500 MB", "make room", func(l *doctor.Local) { l.Free = 500 << 20 }},
 		{"disk", doctor.Warn, "below 800 MB vacancy serve refuses", "make room", func(l *doctor.Local) { l.Free, l.MinFree = 500<<20, 800<<20 }},
 		{"disk", doctor.NotApplicable, "not known", "", func(l *doctor.Local) { l.Free = -1 }},
-		{"data", doctor.NotApplicable, "does not tell the format", "", func(l *doctor.Local) { l.Stored = "" }},
+		{"data", doctor.NotApplicable, "does not report the format", "", func(l *doctor.Local) { l.Stored = "" }},
 		{"data", doctor.Warn, "format 2: the next start", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Outlook = "its data have format 2: the next start upgrades them" }},
 		{"data", doctor.Fail, "format 9", "install the vacancy that wrote the data", func(l *doctor.Local) { l.Newer, l.Outlook = true, "its data have format 9" }},
 		{"data", doctor.Fail, "cut short", "vacancy restore FILE", func(l *doctor.Local) { l.Unreadable = errors.New("the file was cut short") }},
 		{"names", doctor.Warn, "Shop, shop", "vacancy update Shop name=OTHER --data /srv/v", func(l *doctor.Local) { l.Alike = []string{"Shop", "shop"} }},
-		{"host", doctor.Warn, "no host is running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
+		{"host", doctor.Warn, "the host is not running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
 		{"agents", doctor.NotApplicable, "needs a running host", "", func(l *doctor.Local) { l.Running = false }},
 		{"host", doctor.Fail, "broken pipe", "vacancy dev", func(l *doctor.Local) { l.Err = errors.New("broken pipe") }},
 		{"version", doctor.Warn, "v0", "end the host", func(l *doctor.Local) { l.Version = "v0" }},
@@ -52,11 +52,11 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"certificate", doctor.Warn, "in 3 days", "renew", func(l *doctor.Local) { l.Certificate = now.Add(80 * time.Hour) }},
 		{"certificate", doctor.NotApplicable, "no TLS", "", func(l *doctor.Local) { l.Certificate = time.Time{} }},
 		{"agents", doctor.Fail, "demo: connection refused", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) { l.Agents[0].Failure = "connection refused" }},
-		{"agents", doctor.Fail, "demo: nothing listens", "start the program of demo, such as with vacancy watch DIR", func(l *doctor.Local) {
-			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens at 127.0.0.1:9001"}}
+		{"agents", doctor.Fail, "demo: no server listens", "start the program of demo, such as with vacancy watch DIR", func(l *doctor.Local) {
+			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "no server listens at 127.0.0.1:9001"}}
 		}},
-		{"agents", doctor.Fail, "demo: nothing listens", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) {
-			l.Agents[0].Failure = "nothing listens at 192.0.2.1:443; try later"
+		{"agents", doctor.Fail, "demo: no server listens", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) {
+			l.Agents[0].Failure = "no server listens at 192.0.2.1:443; try later"
 		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
 		{"issuers", doctor.OK, "no issuer count", "", func(*doctor.Local) {}},

@@ -15,7 +15,7 @@ func (f Facts) endpoint(function string, a Answer) Check {
 	case a.Status == http.StatusForbidden:
 		return fail(f.deploy(), "%s refuses CloudFront: their secrets differ", function)
 	case a.Status == http.StatusTooManyRequests:
-		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "%s answers 429: more requests than it takes", function)
+		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "%s answers 429: it gets more requests than it accepts", function)
 	}
 	return fail(f.logs(function), "%s answers %d", function, a.Status)
 }

@@ -30,7 +30,7 @@ func (f Facts) stack(short string) Check {
 	}
 	switch status := s.Status; {
 	case status == "ROLLBACK_COMPLETE" || status == "ROLLBACK_FAILED" || status == "CREATE_FAILED":
-		return fail(fmt.Sprintf("aws cloudformation delete-stack --stack-name %s && %s", whole, f.deploy()), "%s; it was never whole", cause)
+		return fail(fmt.Sprintf("aws cloudformation delete-stack --stack-name %s && %s", whole, f.deploy()), "%s; its creation failed", cause)
 	case status == "UPDATE_ROLLBACK_FAILED":
 		return fail("aws cloudformation continue-update-rollback --stack-name "+whole, "%s", cause)
 	case status == "DELETE_FAILED":
@@ -40,7 +40,7 @@ func (f Facts) stack(short string) Check {
 	case strings.HasSuffix(status, "_IN_PROGRESS"):
 		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # when CloudFormation is done", "%s", cause)
 	case status == "UPDATE_ROLLBACK_COMPLETE" || status == "UPDATE_FAILED":
-		return warn(f.deploy(), "%s; the last deployment was taken back", cause)
+		return warn(f.deploy(), "%s; the last deployment failed", cause)
 	}
 	return ok("%s", s.Status)
 }
@@ -56,7 +56,7 @@ func (f Facts) versions() Check {
 		case s.Missing || s.Err != nil:
 			continue
 		case !there:
-			return fail(f.deploy(), "stack %s says no version", short)
+			return fail(f.deploy(), "stack %s has no output Version", short)
 		case seen != "" && v != seen:
 			return warn(f.deploy(), "stack %s was deployed by %s, and those before it by %s", short, v, seen)
 		case f.Version != "" && !strings.Contains(v, f.Version):

@@ -40,7 +40,7 @@ const index = "listed"
 func (f Facts) tableThere(t Table) Check {
 	switch {
 	case t.Absent:
-		return skip("stack data says no name for it")
+		return skip("the name of the table is unknown, because there is no stack data")
 	case t.Err != nil:
 		return unreadFailure(t.Err)
 	case t.Missing:

@@ -98,7 +98,7 @@ func (r Records) Read(name string) (Record, error) {
 	path := r.path(name)
 	b, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}, problem.New(problem.NotFound, "stage %s was not deployed from here: there is no %s", name, path)
+		return Record{}, problem.New(problem.NotFound, "stage %s was not deployed from this machine: there is no %s", name, path)
 	}
 	if err != nil {
 		return Record{}, err
@@ -151,7 +151,7 @@ func (r Records) ByURL(url string) (Record, error) {
 	if unread != nil {
 		return Record{}, unread
 	}
-	return Record{}, problem.New(problem.NotFound, "no stage that was deployed from here is at %s", url)
+	return Record{}, problem.New(problem.NotFound, "no stage that was deployed from this machine is at %s", url)
 }
 
 func (r Records) Write(rec Record) error {

@@ -113,7 +113,7 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	for _, c := range e.Chains {
 		s, err := c.state(id)
 		if err == nil && seen[s.Target] {
-			err = problem.New(problem.Damaged, "it is there twice")
+			err = problem.New(problem.Damaged, "it occurs twice")
 		}
 		if err == nil {
 			err = checkEnvelopes(&s)

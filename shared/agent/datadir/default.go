@@ -48,7 +48,7 @@ func (h *Dir) SetDefault(name string, told bool) error {
 		err = os.Rename(fresh, filepath.Join(h.Dir, defaultFile))
 	}
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the default identity cannot be kept")
+		return problem.Wrap(problem.Unavailable, err, "the default identity cannot be stored")
 	}
 	return durable.SyncDir(h.Dir)
 }

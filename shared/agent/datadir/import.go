@@ -48,7 +48,7 @@ func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 		}
 	}
 	if seed != "" {
-		return Bundle{}, "", problem.New(problem.Usage, "--seed goes with a home directory, and %s is none", path)
+		return Bundle{}, "", problem.New(problem.Usage, "--seed needs a home directory, and %s is not one", path)
 	}
 	b, err := ReadInput(path, stdin)
 	if err != nil {

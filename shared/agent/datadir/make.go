@@ -57,7 +57,7 @@ func (h *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, err
 }
 
 func takenError(name, dir string) error {
-	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
+	return problem.New(problem.Conflict, "identity %q exists already, in %s; a key is never overwritten", name, dir)
 }
 
 // checkNewKey rejects a key that another identity in h already has: each would keep chains of its
@@ -116,7 +116,7 @@ func CheckNewFile(path string) error {
 }
 
 func existsError(path string) error {
-	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
+	return problem.New(problem.Conflict, "%s exists already; it is not overwritten", path)
 }
 
 // WriteNew writes and syncs a new file that only its owner can read.

@@ -31,7 +31,7 @@ func TestTheAgentUnderTestDoesWhatTheKitsExpect(t *testing.T) {
 		{"tck-reject-task", "TASK_STATE_REJECTED", "Rejected", ""},
 		{"tck-stream-basic", "TASK_STATE_COMPLETED", "done", `{"text":"Stream hello from TCK"}`},
 		{"tck-stream-artifact-chunked", "TASK_STATE_COMPLETED", "done", `{"text":"chunk-1chunk-2"}`},
-		{"tck-task-failure", "TASK_STATE_FAILED", "the vacant failed to answer: its agent refuses to", ""},
+		{"tck-task-failure", "TASK_STATE_FAILED", "the vacant failed to answer: its agent refused the request", ""},
 		{"anything", "TASK_STATE_COMPLETED", "done", ""},
 	} {
 		for how, got := range map[string]answer{"id": w.sends("sut", tt.prefix+"-123", "x", ""), "text": w.sends("sut", "m1", tt.prefix+" please", "")} {

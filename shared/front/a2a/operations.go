@@ -92,7 +92,7 @@ func Operations() []op.Spec {
 	sending, following := reflect.TypeFor[Sending](), reflect.TypeFor[Following]()
 	add("POST", "message:send", "sends a message to a vacant", sending, reflect.TypeFor[Sent]())
 	stream("POST", "message:stream", "streams the answer to a message", sending)
-	add("GET", "extendedAgentCard", "shows the card of a vacant to keys", vacant, reflect.TypeFor[Card]())
+	add("GET", "extendedAgentCard", "shows the extended card of a vacant to keys of accounts", vacant, reflect.TypeFor[Card]())
 	add("GET", "tasks", "lists tasks of the sender", reflect.TypeFor[TaskList](), reflect.TypeFor[Tasks]())
 	add("GET", "tasks/{id}", "shows a task", reflect.TypeFor[ShownTask](), reflect.TypeFor[Task]())
 	add("POST", "tasks/{id}:cancel", "cancels a task", task, reflect.TypeFor[Task]())

@@ -308,7 +308,7 @@ func TestWhatIsNotAcceptedIsNotQueued(t *testing.T) {
 	q.mu.Unlock()
 	for _, immediately := range []string{"true", "false"} {
 		got := q.rpc("/v/echo", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":%s,%s}}`, immediately, config(r)))
-		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "may be sent again") {
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "send the same request again") {
 			t.Errorf("without a queue: %d %s", got.status, got.body)
 		}
 	}

@@ -485,7 +485,7 @@ func strangersKeepNobodyElseWaiting(t *testing.T, w *world, s *thinker) {
 		switch got := w.from(fmt.Sprintf("203.0.113.%d", n), "slow"); {
 		case strings.Contains(got, "TASK_STATE_SUBMITTED"):
 			submitted++
-		case strings.Contains(got, "as many calls in the background"):
+		case strings.Contains(got, "limit of background calls"):
 			refused++
 		default:
 			t.Fatal(got)
@@ -563,7 +563,7 @@ func TestStrangersLeaveAnAccountAPlaceAtASlowVacant(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if got := w.from("203.0.113.8", "slow"); !strings.Contains(got, "as many calls in the background") {
+	if got := w.from("203.0.113.8", "slow"); !strings.Contains(got, "limit of background calls") {
 		t.Errorf("one more stranger: %s", got)
 	}
 	for n := range 9 {

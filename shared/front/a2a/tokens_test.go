@@ -57,7 +57,7 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 		t.Errorf("the stream: %d %s", got.status, got.body)
 	}
 	w.wantBalance("acme", money.Dollar-2000)
-	if got := w.rpc("/v/slow", "SendMessage", message("hi", ""), header); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "do not count here") {
+	if got := w.rpc("/v/slow", "SendMessage", message("hi", ""), header); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "does not accept tokens from the issuer") {
 		t.Errorf("the next call: %d %s", got.status, got.body)
 	}
 }
@@ -267,7 +267,7 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	} {
 		for _, mark := range []string{"Origin: https://evil.example", "Origin: null", "Origin: ", "Origin: https://127.0.0.1", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
 			got := w.do("POST", tt.path, tt.body, mark, "Content-Type: text/plain")
-			if got.status != http.StatusForbidden || !strings.Contains(got.body, "requests of a page of another site are refused here") || got.header.Get("Access-Control-Allow-Origin") != "" {
+			if got.status != http.StatusForbidden || !strings.Contains(got.body, "this host refuses requests from pages of other sites") || got.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("POST %s with %s: %d %v %s, want 403", tt.path, mark, got.status, got.header, got.body)
 			}
 		}

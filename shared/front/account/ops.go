@@ -43,18 +43,18 @@ const maxBody = 16 << 10
 var (
 	OpenAccount      = op.Op[op.Body[Opening], Account]{Method: "POST", Path: OperatorPath, Status: http.StatusCreated, Limit: maxBody, Doc: "opens the account of a tenant"}
 	ListAccounts     = op.Op[List, Page]{Method: "GET", Path: OperatorPath, Doc: "lists accounts by tenant"}
-	CreditAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/credit", Limit: maxBody, Doc: "adds money to an account, once for an idempotency key"}
-	AdjustAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/adjustment", Limit: maxBody, Doc: "corrects the balance of an account, once for an idempotency key"}
+	CreditAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/credit", Limit: maxBody, Doc: "adds money to an account, once per idempotency key"}
+	AdjustAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/adjustment", Limit: maxBody, Doc: "corrects the balance of an account, once per idempotency key"}
 	SetLine          = op.Op[With[Sum], Account]{Method: "PUT", Path: one + "/line", Limit: maxBody, Doc: "sets the credit line of an account"}
 	SetCap           = op.Op[With[Limit], Account]{Method: "PUT", Path: one + "/cap", Limit: maxBody, Doc: "sets what an account may spend in a UTC day"}
 	SetTaskLifetime  = op.Op[With[Seconds], Account]{Method: "PUT", Path: one + "/task-lifetime", Limit: maxBody, Doc: "sets the time for which finished tasks of an account can be read"}
 	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
 	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
 	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "accepts an issuer's tokens for an account, or changes which of them"}
-	ListIssuers      = op.Op[op.None, Issuers]{Method: "GET", Path: issuersPath, Doc: "lists the issuers whose tokens count"}
-	ShowIssuer       = op.Op[OneIssuer, billing.Issuer]{Method: "GET", Path: oneIssuer, Doc: "shows an issuer whose tokens count"}
+	ListIssuers      = op.Op[op.None, Issuers]{Method: "GET", Path: issuersPath, Doc: "lists the issuers whose tokens the host accepts"}
+	ShowIssuer       = op.Op[OneIssuer, billing.Issuer]{Method: "GET", Path: oneIssuer, Doc: "shows an issuer whose tokens the host accepts"}
 	RemoveIssuer     = op.Op[OneIssuer, billing.Issuer]{Method: "DELETE", Path: oneIssuer, Doc: "stops accepting an issuer's tokens, from the next request on"}
-	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the name of a subject, which rows do not have"}
+	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the stored name of a subject, which rows do not contain"}
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )
 
@@ -65,7 +65,7 @@ var (
 	GetUsage     = twin[OneSpan, Usage]("GET", "/usage", billing.Demand{Scope: billing.ScopeRead}, "sums up what an account paid for, and what its tenant's vacants earned")
 	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
 	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "lists the keys of an account, without secrets")
-	MakeKey      = twin[With[billing.KeyOptions], NewKey]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").withStatusCreated()
+	MakeKey      = twin[With[billing.KeyOptions], NewKey]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "creates a key of an account; only this response contains the secret").withStatusCreated()
 	RevokeKey    = twin[RevokedKey, billing.Revocation]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account, and ends the keys and links that it made; with only=true it revokes only the key")
 	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeCall}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").withStatusCreated().open()
 	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, AltScope: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
@@ -83,7 +83,7 @@ const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), it
 // The operations that only tenants use.
 var (
 	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the identity that claims name"}
-	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
+	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "creates a checkout page on which the tenant pays by card, once per idempotency key"}
 )
 
 // Twin is an operation that the operator has for each account, and that a key has for its own

@@ -30,7 +30,7 @@ func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err e
 }
 
 func (d *api) showCheckoutReturn(w http.ResponseWriter, r *http.Request) error {
-	text := "Thank you. The account has the money as soon as the payment is confirmed.\nYou may close this page.\n"
+	text := "Thank you. The account is credited as soon as the payment is confirmed.\nYou may close this page.\n"
 	if r.URL.Query().Get("cancelled") != "" {
 		text = "Nothing was paid. You may close this page.\n"
 	}

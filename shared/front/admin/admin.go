@@ -216,7 +216,7 @@ func (d *api) routes(s op.Server) []op.Route {
 				}
 				return c.Vacants.Resources.Spend.SetBudget(ctx, in.Tenant, daily)
 			})),
-		op.RoutesIf(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
+		op.RoutesIf(c.Vacants.Registry != nil, "this host has no registry", op.On(s, SetListing, d.setListing)),
 		op.RoutesIf(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, onVacant(d, d.children))),
 		op.RoutesIf(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, ignoreInput[op.None](c.Recount))),
 		op.RoutesIf(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, ignoreInput[op.IgnoreBody](c.Seal))),
@@ -244,7 +244,7 @@ func (d *api) guard(next http.Handler) http.Handler {
 		case d.Host != "" && r.Host != d.Host:
 			httpapi.Fail(w, problem.New(problem.Forbidden, "Host: expected %s", d.Host))
 		case r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil || r.Header["Sec-Fetch-Mode"] != nil:
-			httpapi.Fail(w, problem.New(problem.Forbidden, "requests of a browser are refused here"))
+			httpapi.Fail(w, problem.New(problem.Forbidden, "this API refuses requests from browsers"))
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -70,7 +70,7 @@ func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 		err = c.Call(ctx, ExportVacant.Method, path, nil, nil, &b)
 	}
 	if err == nil && !json.Valid(b.Data) {
-		err = problem.New(problem.Unavailable, "the host's answer was cut off")
+		err = problem.New(problem.Unavailable, "the host's answer was interrupted")
 	}
 	if err != nil {
 		clear(b.Data)
@@ -104,7 +104,7 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 		err = json.NewDecoder(resp.Body).Decode(into)
 	}
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
+		return problem.Wrap(problem.Unavailable, err, "the host's answer was interrupted")
 	}
 	return nil
 }

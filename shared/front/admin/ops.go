@@ -37,56 +37,56 @@ var (
 	ListVacants     = op.Op[VacantList, VacantPage]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
 	ShowVacant      = op.Op[VacantRequest, Vacant]{Method: "GET", Path: vacantPath, Access: reads, Doc: "shows a vacant"}
 	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it changed since seen"}
-	DeleteVacant    = op.Op[VacantRequest, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes a vacant that is archived, for good"}
-	CheckVacant     = op.Op[VacantRequest, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "asks a vacant's agent once"}
+	DeleteVacant    = op.Op[VacantRequest, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes an archived vacant permanently"}
+	CheckVacant     = op.Op[VacantRequest, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "checks a vacant's agent with one question"}
 	GetTools        = op.Op[VacantRequest, Tools]{Method: "GET", Path: vacantPath + "/tools", Access: reads, Doc: "shows the tools that a vacant's agent is offered, and the tools that are left out"}
-	GetToolTexts    = op.Op[ToolTextsOf, ToolTexts]{Method: "GET", Path: vacantPath + "/tool-texts", Access: reads, Doc: "shows arguments and results of a caller's last tool calls, if the agent keeps them"}
+	GetToolTexts    = op.Op[ToolTextsOf, ToolTexts]{Method: "GET", Path: vacantPath + "/tool-texts", Access: reads, Doc: "shows arguments and results of a caller's last tool calls, if the agent stores them"}
 	PauseVacant     = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/pause", Access: changes, Doc: "pauses a vacant"}
 	ResumeVacant    = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/resume", Access: changes, Doc: "lets a vacant answer again"}
 	SinkVacant      = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/sink", Access: changes, Doc: "sinks a vacant"}
 	ArchiveVacant   = op.Op[VacantRequest, Vacant]{Method: "POST", Path: vacantPath + "/archive", Access: changes, Doc: "archives a vacant"}
-	ForgetThread    = op.Op[With[Forgetting], Vacant]{Method: "POST", Path: vacantPath + "/forget", Access: changes, Doc: "lets a vacant's agent forget"}
+	ForgetThread    = op.Op[With[Forgetting], Vacant]{Method: "POST", Path: vacantPath + "/forget", Access: changes, Doc: "makes a vacant's agent forget earlier conversations"}
 	ExportVacant    = op.Op[VacantRequest, op.Raw[any]]{Method: "POST", Path: vacantPath + "/export", Wipe: true, Doc: "exports a vacant with its key in the clear"}
 	PublishVacant   = op.Op[With[Publication], Published]{Method: "POST", Path: vacantPath + "/publish", Access: changes, Doc: "lists a vacant in the registry"}
-	UnpublishVacant = op.Op[VacantRequest, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
-	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key, for good"}
+	UnpublishVacant = op.Op[VacantRequest, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "removes a vacant from search"}
+	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key permanently"}
 	GetLogbook      = op.Op[LogbookPart, Logbook]{Method: "GET", Path: vacantPath + "/logbook", Access: reads, Doc: "shows a vacant's logbook"}
 	EraseClaim      = op.Op[ReviewOf, op.None]{Method: "DELETE", Path: vacantPath + "/reviews/{position}/claim", Doc: "erases the claim of a review"}
 	GetPrice        = op.Op[PriceVersion, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: reads, Doc: "shows the price of calls of a vacant"}
 	SetPrice        = op.Op[With[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changes, Doc: "sets the next version of a vacant's price"}
 	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
-	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "makes the next version of a vacant's agent"}
-	GetPlan         = op.Op[VacantRequest, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows what a composite answers by"}
-	SetPlan         = op.Op[With[op.Raw[plan.Document]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
+	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "creates the next version of a vacant's agent"}
+	GetPlan         = op.Op[VacantRequest, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows the plan of a composite"}
+	SetPlan         = op.Op[With[op.Raw[plan.Document]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets the plan of a composite"}
 )
 
 var (
-	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if it was there"}
+	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if the child exists already"}
 	ListChildren   = op.Op[ChildList, Children]{Method: "GET", Path: vacantPath + "/children", Access: reads, Doc: "lists a vacant's children"}
-	GetManifest    = op.Op[VacantRequest, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows what binds a child"}
-	StoreManifest  = op.Op[With[op.Raw[composite.ManifestDocument]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
+	GetManifest    = op.Op[VacantRequest, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows the manifest of a child"}
+	StoreManifest  = op.Op[With[op.Raw[composite.ManifestDocument]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that parent and child have signed"}
 	SignGraduation = op.Op[With[GraduationRequest], GraduationSignature]{Method: "POST", Path: vacantPath + "/graduation-signature", Access: changes, Doc: "signs a request to graduate as parent or child"}
 	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows an attempt to graduate, the last if no position is named"}
-	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows what graduations are judged by"}
-	SetGate        = op.Op[TenantWith[op.Raw[gate.Policy]], GatePolicy]{Method: "PUT", Path: Prefix + "gate", Doc: "sets what graduations are judged by"}
+	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows the policy of graduations"}
+	SetGate        = op.Op[TenantWith[op.Raw[gate.Policy]], GatePolicy]{Method: "PUT", Path: Prefix + "gate", Doc: "sets the policy of graduations"}
 )
 
 var (
 	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets the listing of a registered vacant by its operator"}
 	ListNames          = op.Op[NameList, Names]{Method: "GET", Path: Prefix + "names", Doc: "lists the reserved names of vacants of a tenant, or of the operator"}
-	ReleaseName        = op.Op[OneName, Name]{Method: "DELETE", Path: Prefix + "names/{name}", Doc: "lets every tenant use a reserved name"}
+	ReleaseName        = op.Op[OneName, Name]{Method: "DELETE", Path: Prefix + "names/{name}", Doc: "releases a reserved name for all tenants"}
 	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
 	SetModels          = op.Op[op.Body[op.Raw[models.TableDocument]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
 	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
 	SetBudget          = op.Op[TenantWith[DailyBudget], spend.Budget]{Method: "PUT", Path: Prefix + "budgets", Doc: "sets the daily budget for models"}
-	RecountUsage       = op.Op[op.None, usage.RecountResult]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage by the rows"}
-	GetHost            = op.Op[Challenged, Host]{Method: "GET", Path: Prefix + "host", Doc: "shows who the host is, and proves it"}
+	RecountUsage       = op.Op[op.None, usage.RecountResult]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage from the rows"}
+	GetHost            = op.Op[Challenged, Host]{Method: "GET", Path: Prefix + "host", Doc: "shows the identity of the host, with a proof"}
 	SetHost            = op.Op[op.Body[HostURL], Host]{Method: "PUT", Path: Prefix + "host", Doc: "sets the host's public URL"}
 	GetRoot            = op.Op[op.None, Root]{Method: "GET", Path: Prefix + "root", Doc: "shows the vacant at the host's own address"}
 	SetRoot            = op.Op[op.Body[Root], Root]{Method: "PUT", Path: Prefix + "root", Doc: "sets the vacant at the host's own address, or none"}
-	RestoredFromBackup = op.Op[RestoredFrom, Restored]{Method: "POST", Path: Prefix + "restored", Doc: "tells the host that its data came back from a backup"}
+	RestoredFromBackup = op.Op[RestoredFrom, Restored]{Method: "POST", Path: Prefix + "restored", Doc: "records that the data of the host were restored from a backup"}
 	SealLog            = op.Op[op.IgnoreBody, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
-	GetStatus          = op.Op[op.None, Status]{Method: "GET", Path: Prefix + "status", Doc: "shows what a host on one machine does"}
+	GetStatus          = op.Op[op.None, Status]{Method: "GET", Path: Prefix + "status", Doc: "shows the status of a host on one machine"}
 	Reindex            = op.Op[op.IgnoreBody, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 

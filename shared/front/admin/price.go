@@ -58,7 +58,7 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPric
 }
 
 // NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll are derived from
-// Free (price.Price.BoundFree).
+// Free (price.Price.SetDefaultFreeLimits).
 type NewPrice struct {
 	Flat        money.Amount `json:"flat"`
 	In          money.Amount `json:"in"`

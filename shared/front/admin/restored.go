@@ -48,7 +48,7 @@ func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 			return total, err
 		}
 		if page.Next != "" && page.Next == cursor {
-			return total, problem.New(problem.Untrusted, "the host gives one page again and again")
+			return total, problem.New(problem.Untrusted, "the host returned the same page twice")
 		}
 		total.Vacants, cursor = total.Vacants+page.Vacants, page.Next
 		if page.Until.After(total.Until) {
@@ -60,7 +60,7 @@ func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 		failed += len(page.Failed)
 	}
 	if failed > 0 {
-		return total, problem.Wrap(problem.AsError(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
+		return total, problem.Wrap(problem.AsError(first).Kind, first, "%d vacants accept only messages signed later than five minutes from now, %d could not be changed: run the same command again; the first failure: %s",
 			total.Vacants, failed, problem.AsError(first).Text())
 	}
 	return total, nil

@@ -67,7 +67,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	must(t, err)
 	m.broken = vacants.RecordKey(r.ID)
 	all, err := c.ReportRestore(t.Context())
-	if all.Vacants != count-1 || err == nil || !strings.Contains(problem.AsError(err).Text(), "119 vacants refuse messages signed until five minutes from now, 1 do not") {
+	if all.Vacants != count-1 || err == nil || !strings.Contains(problem.AsError(err).Text(), "119 vacants accept only messages signed later than five minutes from now, 1 could not be changed") {
 		t.Errorf("Restored() with one out of order = %+v, %v, want %d, and why", all, err, count-1)
 	}
 	if w := h.ask("POST", "/v1/admin/restored?cursor=odd", ""); w.Code != 400 {

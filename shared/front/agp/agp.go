@@ -94,7 +94,7 @@ var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
 
 func (d *api) publicRoutes(s op.Server) []op.Route {
 	post := op.Handle(op.Spec{
-		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "takes an envelope of AGP, and answers by its intent",
+		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "receives an envelope of AGP, and answers according to its intent",
 		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
 	}, d.withRequestID(d.post))
 	slash := post

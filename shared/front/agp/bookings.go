@@ -28,10 +28,10 @@ var (
 		Key:      op.Op[OneBooking, Booking]{Method: "GET", Path: BookingsPath + "/{id}", Access: parties, Doc: "shows a booking with its history to its parties"},
 	}
 	MoveBooking = op.Twin[Moving, Booking]{
-		Operator: op.Op[Moving, Booking]{Method: "POST", Path: operatorPath + "/{id}/transition", Limit: maxChange, Doc: "moves a booking to any state that may follow its own"},
+		Operator: op.Op[Moving, Booking]{Method: "POST", Path: operatorPath + "/{id}/transition", Limit: maxChange, Doc: "moves a booking to any state that may follow its current state"},
 		Key:      op.Op[Moving, Booking]{Method: "POST", Path: BookingsPath + "/{id}/transition", Access: parties, Limit: maxChange, Doc: "moves a booking to a state, for its venue"},
 	}
-	CancelBooking = op.Op[Cancelling, Booking]{Method: "POST", Path: BookingsPath + "/{id}/cancel", Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP, Test: true}}, Doc: "cancels a booking, for who made it"}
+	CancelBooking = op.Op[Cancelling, Booking]{Method: "POST", Path: BookingsPath + "/{id}/cancel", Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP, Test: true}}, Doc: "cancels a booking, for the key or account that made it"}
 )
 
 const (

@@ -91,7 +91,7 @@ func (c Client) do(ctx context.Context, method, path string, body []byte, header
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "the answer of %s breaks off", c.URL)
+		return nil, problem.Wrap(problem.Unavailable, err, "the answer of %s was interrupted", c.URL)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return raw, nil
@@ -103,7 +103,7 @@ func (c Client) do(ctx context.Context, method, path string, body []byte, header
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &f); err != nil || f.Error.Code == "" {
-		return nil, problem.New(problem.Unavailable, "%s answers with status %d, and not by AGP", c.URL, resp.StatusCode)
+		return nil, problem.New(problem.Unavailable, "%s answered with status %d and without an error of AGP", c.URL, resp.StatusCode)
 	}
 	e := &Error{Status: resp.StatusCode, Code: f.Error.Code}
 	var wrong invalid

@@ -232,7 +232,7 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	}
 	venues, next, err := c.venues(ctx, r, int(limit), 0)
 	if problem.Is(err, problem.Malformed) {
-		f.fail("cursor", "the next_cursor of the page before", "value_error")
+		f.fail("cursor", "the next_cursor from the previous page", "value_error")
 		return nil, f.wrong
 	}
 	if err != nil {

@@ -85,7 +85,7 @@ func (c *Verifier) publicAuthority(ctx context.Context) (string, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return "", problem.Wrap(problem.Damaged, err, "the host's URL is none")
+		return "", problem.Wrap(problem.Damaged, err, "the host's URL is invalid")
 	}
 	return u.Host, nil
 }

@@ -138,7 +138,7 @@ func refusal(err error) *httpapi.Refusal {
 // fault adds a kind to an error of the store. A problem keeps its kind.
 func fault(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
-		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
+		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func (l *lines) writeLine(v any, now bool) error {
 		err = l.rc.Flush()
 	}
 	if err != nil {
-		return problem.Wrap(problem.Canceled, err, "the reader has gone")
+		return problem.Wrap(problem.Canceled, err, "the client has stopped reading")
 	}
 	return nil
 }

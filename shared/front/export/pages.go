@@ -277,7 +277,7 @@ func (q *query) list() store.Range {
 	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
 	if index := q.values["index"]; index != "" {
 		if r != (store.Range{}) {
-			q.refusalOf("index", "none beside partition, first or last", clip(index))
+			q.refusalOf("index", "no index together with partition, first or last", clip(index))
 		}
 		r = store.Range{Partition: index, Index: true}
 	}

@@ -40,7 +40,7 @@ func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 	return a, nil
 }
 
-// openPublished returns a openPublished vacant of this host, whether or not it sleeps.
+// openPublished returns a published vacant of this host, whether or not it sleeps.
 func (h *host) openPublished(ctx context.Context, name string) (*agent, error) {
 	c, err := h.Agents.Open(h.r.Context(), h.r.Sender, name)
 	if err == nil {

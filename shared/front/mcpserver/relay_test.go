@@ -193,7 +193,7 @@ func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 		{"a name that no header takes", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ü","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, "1", `there is no "ü"`},
 		{"an unknown vacant", "/v/nobody/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "1", "no such server"},
 		{"a bad key", "/v/echo/mcp", "nobody", `{"jsonrpc":"2.0","id":"x","method":"tools/list"}`, `"x"`, "Authorization: expected Bearer"},
-		{"not a server of MCP", "/v/echo/jwks.json", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "1", "and not by MCP"},
+		{"not a server of MCP", "/v/echo/jwks.json", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "1", "without a message of MCP"},
 	} {
 		p := relayTo(t, w.http.URL+tt.url, tt.key)
 		p.send(tt.line)

@@ -95,8 +95,8 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 		{"an answer", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{accepts, legacy}, 202, ""},
 		{"a session", "POST", list, []string{accepts, "Mcp-Session-Id: x"}, 200, `"tools":[`},
 		{"a stream that goes on", "POST", list, []string{accepts, "Last-Event-ID: 1"}, 400, `"jsonrpc":"2.0"`},
-		{"a page of another site", "POST", list, []string{accepts, "Origin: https://evil.example"}, 403, "requests of a page of another site are refused here"},
-		{"a page of another site, as browsers say", "POST", list, []string{accepts, "Sec-Fetch-Site: cross-site"}, 403, "another site"},
+		{"a page of another site", "POST", list, []string{accepts, "Origin: https://evil.example"}, 403, "this host refuses requests from pages of other sites"},
+		{"a page of another site, as browsers say", "POST", list, []string{accepts, "Sec-Fetch-Site: cross-site"}, 403, "pages of other sites"},
 		{"a program of Node", "POST", list, []string{accepts, "Sec-Fetch-Mode: cors"}, 200, `"tools":[`},
 	} {
 		got := w.do(tt.method, "/v/echo/mcp", tt.body, tt.headers...)

@@ -70,7 +70,7 @@ func TestRefusalsAreResultsThatSayWhatHelps(t *testing.T) {
 	w.Must(err)
 	for _, tt := range []struct{ path, tool, arguments, code, text string }{
 		{"asleep", "ask", `{"message":"hi"}`, "not_accepting", "it is asleep or not open"},
-		{"mind", "ask", `{"message":"busy"}`, "substrate_busy", "its agent has too much to do; try again in a few seconds"},
+		{"mind", "ask", `{"message":"busy"}`, "substrate_busy", "its agent is overloaded; try again in a few seconds"},
 		{"mind", "ask", `{"message":"late"}`, "deadline", "ask for less"},
 		{"mind", "ask", `{}`, "malformed", "message: expected"},
 		{"mind", "ask", `{"message":""}`, "malformed", "message: expected"},

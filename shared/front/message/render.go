@@ -52,7 +52,7 @@ func answer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
 }
 
-// sendOutcome appends the sendOutcome's members to b, which is the start of a refusal, and sends it. For an
+// sendOutcome appends the outcome's members to b, which is the start of a refusal, and sends it. For an
 // answer to an ask, b is empty. Reference callers read only the detail.
 func sendOutcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	status := http.StatusOK

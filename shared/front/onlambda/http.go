@@ -189,7 +189,7 @@ func (f *front) makeNextKey(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
 	if err := f.makeTextKey(ctx); err != nil {
-		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day is not made yet", slog.String("cause", clip(err.Error())))
+		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day was not created yet", slog.String("cause", clip(err.Error())))
 	}
 }
 

@@ -299,7 +299,7 @@ func testNextDaysKey(t *testing.T, streams bool) {
 			t.Errorf("with %v left: status %d, %v, tried %d times, want 200 and %d", tt.left, r.StatusCode, err, tried, tt.want)
 		}
 	}
-	if !strings.Contains(b.log.String(), "the text key of the next day is not made yet") {
+	if !strings.Contains(b.log.String(), "the text key of the next day was not created yet") {
 		t.Errorf("the log does not say that the key is missing: %s", b.log.String())
 	}
 }

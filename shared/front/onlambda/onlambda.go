@@ -141,7 +141,7 @@ func (h *Env) log() *translog.Log {
 	return l
 }
 
-// wallClock returns the wallClock clock time without its monotonic reading. The monotonic clock may stop
+// wallClock returns the wall clock time without its monotonic reading. The monotonic clock may stop
 // while a function is frozen, which would make cached values seem younger than they are.
 func wallClock() time.Time { return time.Now().Round(0) }
 

@@ -451,7 +451,7 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 	return byPath
 }
 
-// RoutesIf returns routes of a feature that some hosts lack. RoutesIf the host lacks it, the routes answer
+// RoutesIf returns routes of a feature that some hosts lack. If the host lacks it, the routes answer
 // callers that may use them with NotFound and the reason.
 func RoutesIf(there bool, reason string, routes ...Route) []Route {
 	if there {

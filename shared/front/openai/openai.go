@@ -134,7 +134,7 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 		return problem.Invalid("model", "the name of a vacant of this host", "none")
 	default:
 		if err := r.Open(q.Model); problem.Is(err, problem.NotFound) {
-			return problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openaiwire.Models)
+			return problem.New(problem.NotFound, "model: vacant %s is not hosted here; GET %s lists the published vacants", httpapi.Clip(q.Model), openaiwire.Models)
 		} else if err != nil {
 			return err
 		}
@@ -517,7 +517,7 @@ func (c *pieces) End(err error) []byte {
 	case c.closed:
 		return nil
 	case err == nil:
-		err = problem.New(problem.Unavailable, "the stream ended before the answer; the same request may be sent again")
+		err = problem.New(problem.Unavailable, "the stream ended before the answer; send the same request again")
 	}
 	c.closed = true
 	return c.out.Fail(&c.Answer, err)

@@ -186,7 +186,7 @@ func (d *document) operation(s *op.Spec, id string) object {
 	return o
 }
 
-const refused = "A refusal: what was expected, what came, and what helps."
+const refused = "An error: what was expected, what was received, and what to do next."
 
 func (d *document) answer(s *op.Spec, example json.RawMessage) object {
 	a := object{"description": cmp.Or(s.Answer, http.StatusText(s.Status))}

@@ -61,7 +61,7 @@ func (j *Judge) Check(r *http.Request) error {
 	if j.Allows(r) {
 		return nil
 	}
-	foreign := problem.New(problem.Forbidden, "requests of a page of another site are refused here")
+	foreign := problem.New(problem.Forbidden, "this host refuses requests from pages of other sites")
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
 			return foreign

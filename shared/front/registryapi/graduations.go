@@ -50,7 +50,7 @@ func (d *gateAPI) routes() []op.Route {
 }
 
 // GetAttempt shows a graduation attempt.
-var GetAttempt = op.Op[OneAttempt, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; to others there is none"}
+var GetAttempt = op.Op[OneAttempt, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; other callers get 404"}
 
 type OneAttempt struct {
 	ID string `path:"id"`

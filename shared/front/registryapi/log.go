@@ -29,7 +29,7 @@ type Log interface {
 // a size may be cached indefinitely.
 var (
 	GetInclusion   = op.Op[InclusionOf, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
-	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log only grew"}
+	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log begins with the log of an earlier size"}
 	ListLeaves     = op.Op[LeafList, translog.LeavesShape]{Method: "GET", Path: "/v1/log/leaves", Access: op.Access{Anybody: true}, Doc: "lists the hashes of events"}
 	GetEpoch       = op.Op[OneEpoch, translog.EpochShape]{Method: "GET", Path: "/v1/epoch/{n}", Access: op.Access{Anybody: true}, Doc: "shows the root of an epoch, for the reference's tools"}
 	GetLatestEpoch = op.Op[op.None, translog.EpochShape]{Method: "GET", Path: "/v1/epoch_root/latest", Access: op.Access{Anybody: true}, Doc: "shows the root of the last epoch"}

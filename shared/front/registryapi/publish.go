@@ -17,9 +17,9 @@ import (
 // the bodies themselves, because an invalid shape becomes 422 as in the reference.
 var (
 	Publish     = op.Op[op.Body[op.Raw[registryclient.Publication]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
-	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "ends a key for good, by its own signature"}
+	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "revokes a key permanently, by its own signature"}
 	PutListing  = op.Op[SignedListing, registryclient.Match]{Method: "PUT", Path: "/v1/listing/{id}", Access: op.Access{Anybody: true}, Doc: "stores a listing that its vacant has signed"}
-	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestDocument]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
+	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestDocument]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores the edge to a child, which parent and child have signed"}
 )
 
 // SignedListing is a listing of the vacant that the path names.

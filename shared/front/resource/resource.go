@@ -42,7 +42,7 @@ type Config struct {
 	// Base returns the host's base URL, or "" if the host has none. If the URL is "", Handler
 	// answers 404.
 	Base func(context.Context) (string, error)
-	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.CountingIssuers).
+	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
 	Show    func(context.Context, identity.ID) (vacants.Record, bool, error)
 	Named   func(context.Context, string) (vacants.Record, bool, error)
@@ -220,7 +220,7 @@ type OfVacant struct {
 const vacantPath = "/v/{vacant}"
 
 func get[In any](path, place string) op.Op[In, Metadata] {
-	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + place + "; 404 if none does"}
+	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "lists the issuers whose tokens are accepted at " + place + "; 404 if there are none"}
 }
 
 type askedKey struct{}
@@ -270,7 +270,7 @@ func (d *api) requireMetadata(ctx context.Context, path string) (Metadata, error
 	}
 	m, ok, err := d.metadataOf(ctx, base, path)
 	if err == nil && !ok {
-		err = problem.New(problem.NotFound, "tokens of no issuer count there")
+		err = problem.New(problem.NotFound, "this host accepts no issuer's tokens at this path")
 	}
 	m.Resource += req.slash
 	return m, err

@@ -101,9 +101,9 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, "", problem.Wrap(problem.Forbidden, err, "the host over %s belongs to another user", dir)
+		return nil, "", problem.Wrap(problem.Forbidden, err, "the host in %s belongs to another user", dir)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return nil, "", problem.Wrap(problem.Unavailable, err, "the host over %s does not answer", dir)
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the host in %s does not answer", dir)
 	case err != nil:
 		// The file is left over from a host that was killed.
 		return nil, "", ErrNoHost

@@ -14,7 +14,7 @@ import (
 // also of a GET. The Host header then contains that name.
 func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host)
+		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host serves only its own machine", r.Host)
 		if origin.IsLoopback(r.Host) {
 			err = pages.Check(r)
 		}

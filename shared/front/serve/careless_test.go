@@ -61,7 +61,7 @@ func TestACarelessProtocolIsProtected(t *testing.T) {
 		unreached          bool
 	}{
 		{name: "a request", body: "hi", status: 200, line: "level=INFO msg=toy path=/v/x/toy verdict=ok"},
-		{name: "a page of another site", body: "hi", origin: "https://evil.example", status: 403, want: "requests of a page of another site are refused here\n", unreached: true},
+		{name: "a page of another site", body: "hi", origin: "https://evil.example", status: 403, want: "this host refuses requests from pages of other sites\n", unreached: true},
 		{name: "a large body", body: strings.Repeat("a", 11), status: 413, want: "body: expected at most 10 bytes\n", line: "status=413"},
 		{name: "a panic", body: "panic", status: 500, want: "internal error\n", line: "level=ERROR msg=toy path=/v/x/toy cause=\"internal error: panic: careless"},
 		{name: "a panic after the beginning of the answer", body: "late", status: 200, want: "begun", line: "level=ERROR"},

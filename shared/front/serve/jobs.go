@@ -107,7 +107,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		days, err := h.Maintain(ctx)
 		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
 		if days > 0 {
-			done.News = "texts are beyond reading now"
+			done.News = "expired text keys are destroyed; their texts can no longer be read"
 		}
 		// A stage without calls is not a failure. A local host logs the reason for keeping the keys
 		// only once, because an idle host would repeat it for days.
@@ -115,7 +115,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
 			if leapt != leap.Error() {
 				leapt = leap.Error()
-				done.News, done.Level = "expired text keys are kept", slog.LevelWarn
+				done.News, done.Level = "expired text keys were not destroyed", slog.LevelWarn
 			}
 		}
 		return done, err

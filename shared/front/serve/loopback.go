@@ -46,7 +46,7 @@ func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, e
 	}
 	if err != nil {
 		l.Close()
-		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket's token cannot be kept")
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket's token cannot be stored")
 	}
 	return l, token, nil
 }

@@ -49,7 +49,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	switch c, err := net.DialTimeout("unix", path, dialTime); {
 	case err == nil:
 		c.Close()
-		return nil, problem.New(problem.Conflict, "a host is running over %s; stop it first", dir)
+		return nil, problem.New(problem.Conflict, "a host is running in %s; stop it first", dir)
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, syscall.ECONNREFUSED):
 		// Only a stale socket may be removed, not another kind of file.

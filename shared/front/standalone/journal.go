@@ -196,7 +196,7 @@ type JournalReader struct {
 func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
 	path := filepath.Join(dir, journalDir)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "no host has kept a journal in %s", dir)
+		return nil, problem.New(problem.NotFound, "no host has written a journal in %s", dir)
 	}
 	return &JournalReader{dir: path, day: from.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
 }

@@ -58,6 +58,6 @@ func (d *diskSpace) spare(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-		httpapi.Fail(w, problem.New(problem.TooMany, "the host has no room for more now; try again in %d s", retryAfter))
+		httpapi.Fail(w, problem.New(problem.TooMany, "the host has too little disk space for most writes now; try again in %d s", retryAfter))
 	})
 }

@@ -152,7 +152,7 @@ func Open(c Config) (*Host, error) {
 		_, err = vacants.CheckSelf(context.Background(), self, vault)
 	}
 	if err != nil {
-		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open what it has sealed; put back what belongs together", path, seal), file.Close())
+		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open its sealed data; restore the files that belong together", path, seal), file.Close())
 	}
 	var clock *testClock
 	if c.TestClock {
@@ -228,7 +228,7 @@ func (c *Config) checkFiles(path, seal string) error {
 	switch {
 	case there && !FileExists(seal):
 		// A new key could not open any secret, and would hide that the old key is missing.
-		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is not: put it back", path, seal)
+		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is missing: put it back", path, seal)
 	case there || c.New || !FileExists(seal):
 		return nil
 	case FileExists(filepath.Join(c.Dir, SearchDir)) || FileExists(filepath.Join(c.Dir, urlFile)):
@@ -415,12 +415,12 @@ func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Du
 	select {
 	case <-worked:
 	case <-timeout.C:
-		h.config.Log.Warn("the work in the background did not end in time")
+		h.config.Log.Warn("background work did not end in time")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
 	defer cancel()
 	if err := h.Fold(ctx); err != nil {
-		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
+		h.config.Log.WarnContext(ctx, "usage was not folded; the next start folds it", "cause", err.Error())
 	}
 }
 
@@ -429,7 +429,7 @@ func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Du
 func (h *Host) rebase(ctx context.Context) {
 	if h.config.URL != lastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {
-			h.config.Log.WarnContext(ctx, "the host's URL could not be kept", "cause", err.Error())
+			h.config.Log.WarnContext(ctx, "the host's URL could not be stored", "cause", err.Error())
 		}
 	}
 	signed, err := h.Vacants.Rebase(ctx)

@@ -60,7 +60,7 @@ func (c *CertFiles) certificate() *tls.Certificate {
 	before := c.stamp
 	if err := c.read(); err != nil {
 		if c.stamp != before { // log once per change
-			c.Log.Error("the new certificate cannot be used; the last one stays", "cause", err.Error())
+			c.Log.Error("the new certificate cannot be used; the host continues with the previous one", "cause", err.Error())
 		}
 		return c.current
 	}

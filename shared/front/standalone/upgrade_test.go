@@ -257,7 +257,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 	if err := os.WriteFile(seal, bytes.Repeat([]byte{7}, len(key)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := standalone.Open(o.config); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put back what belongs together") {
+	if _, err := standalone.Open(o.config); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "restore the files that belong together") {
 		t.Fatalf("Open() with another key = %v", err)
 	}
 	must(t, os.WriteFile(seal, key, 0o600))

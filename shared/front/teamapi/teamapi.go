@@ -163,7 +163,7 @@ var (
 	ListAgents = twin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
 	ShowAgent  = twin[OneAgent, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
 	ListTasks  = twin[TaskList, Tasks]("GET", TasksPath, 0, "lists the dispatched tasks of an account, the newest first, without their responses")
-	Dispatch   = twin[Dispatching, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once for an idempotency key")
+	Dispatch   = twin[Dispatching, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once per idempotency key")
 	ShowTask   = twin[Waiting, Task]("GET", TasksPath+"/{id}", 0, "shows a dispatched task, with its result once it has one")
 	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
 	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")

@@ -117,7 +117,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		"/web/search?max_price=-1":         {400, "no-store", "max_price: expected dollars such as 0.05, got &#34;-1&#34;"},
 		"/web/vacants/demo":                {200, "public, max-age=10", `data-id="` + demo.ID.String() + `"`},
 		"/web/vacants/" + demo.ID.String(): {200, "public, max-age=10", "vacancy call " + h.url + "/v/demo/"},
-		"/web/vacants/quiet":               {200, "public, max-age=10", "not published: only who knows this address finds it"},
+		"/web/vacants/quiet":               {200, "public, max-age=10", "not published: it can be found only by this address"},
 		"/web/vacants/nobody":              {404, "no-store", "this host has no such page or vacant"},
 		"/web/vacants/%3Cb%3E":             {404, "no-store", "this host has no such page or vacant"},
 		"/web/log":                         {200, "public, max-age=10", "Transparency log"},

@@ -94,7 +94,7 @@ func (o *Offer) Reply(h http.Header) int {
 // The operations.
 var (
 	Lease     = twin[Leasing, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
-	Heartbeat = twin[OneLease, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and tells whether its turn was canceled")
+	Heartbeat = twin[OneLease, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and reports whether its turn was canceled")
 	Report    = twin[Reporting, op.None](Path+"/{lease}/events", "reports events of a leased turn, such as pieces of the answer")
 	Finish    = twin[Finishing, op.None](Path+"/{lease}/result", "ends a leased turn with its result")
 )

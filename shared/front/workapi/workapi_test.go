@@ -133,7 +133,7 @@ func TestAFailedTurnIsFree(t *testing.T) {
 	if a := h.post(h.key, lease+"/result", `{"error":"the paint is dry","failure":"misconfigured"}`); a.Status != 204 {
 		t.Errorf("a failure = %d %s", a.Status, a.Body)
 	}
-	if a := await.Receive(t, "the call ends", ended); a.Status != 500 || strings.Contains(a.Body, "paint") || !strings.Contains(a.Body, "not set up right") {
+	if a := await.Receive(t, "the call ends", ended); a.Status != 500 || strings.Contains(a.Body, "paint") || !strings.Contains(a.Body, "is misconfigured") {
 		t.Errorf("a failed turn: %d %s", a.Status, a.Body)
 	}
 	if got := h.Balance(h.buyer); got != money.Dollar {
@@ -233,7 +233,7 @@ func TestTurnsOfClosedChildrenGoToTheWorkersOfTheirParent(t *testing.T) {
 		tenant string
 		status int
 		answer string
-	}{"own": {"acme", 200, "dug"}, "alien": {"other", 500, "not set up right"}} {
+	}{"own": {"acme", 200, "dug"}, "alien": {"other", 500, "is misconfigured"}} {
 		child := own.ID
 		if name != "own" {
 			alien, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: firm.ID, Path: "D2", Name: name, Substrate: "worker", Tenant: tt.tenant})
@@ -375,7 +375,7 @@ func TestAHandlersEndIsTheEndOfTheCall(t *testing.T) {
 	}{
 		"an error": {func(context.Context, *workclient.Turn, func(workclient.Event)) (workclient.Answer, error) {
 			return workclient.Answer{}, problem.New(problem.SubstrateRefused, "no")
-		}, 500, "its agent refuses to"},
+		}, 500, "its agent refused the request"},
 		"a panic": {func(context.Context, *workclient.Turn, func(workclient.Event)) (workclient.Answer, error) {
 			panic("ouch")
 		}, 500, "its agent is not available"},
@@ -384,7 +384,7 @@ func TestAHandlersEndIsTheEndOfTheCall(t *testing.T) {
 				emit(workclient.Event{Type: worker.TypeText, Text: strings.Repeat("x", 64<<10)})
 			}
 			return workclient.Answer{}, nil
-		}, 500, "its agent answered too much"},
+		}, 500, "its agent returned an answer that is too large"},
 		"nothing": {func(context.Context, *workclient.Turn, func(workclient.Event)) (workclient.Answer, error) {
 			return workclient.Answer{}, nil
 		}, 500, "its agent is not available"},

@@ -167,7 +167,7 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 }
 
 // signEvents adds the version of the agent to the usage events. Before the answer of a model ends,
-// signEvents signs an entry about the answer into the vacant's logbook. The answer itself is signEvents
+// signEvents signs an entry about the answer into the vacant's logbook. The answer itself is signed
 // afterwards.
 func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {

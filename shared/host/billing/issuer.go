@@ -168,7 +168,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, issuerURL string, o Is
 	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + issuerURL))
 	i = Issuer{ID: hex.EncodeToString(sum[:8]), Issuer: issuerURL, Account: account, IssuerOptions: o, Added: b.now()}
 	if isKnown := slices.ContainsFunc(issuers, func(other Issuer) bool { return other.ID == i.ID }); !isKnown && len(issuers) >= maxIssuers {
-		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(issuers))
+		return i, problem.New(problem.Conflict, "the host has reached the limit of %d issuers; remove one first", len(issuers))
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		i.Tenant = a.Tenant

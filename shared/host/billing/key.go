@@ -469,7 +469,7 @@ func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
 		}
 		switch {
 		case problem.Is(err, problem.NotFound):
-			return problem.Wrap(problem.Unauthorized, err, "the host does not accept tokens of the issuer any more")
+			return problem.Wrap(problem.Unauthorized, err, "the host no longer accepts tokens from the issuer")
 		case err != nil:
 			return err
 		case !slices.Contains(i.Scopes, needs):

@@ -109,7 +109,7 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	}
 	switch {
 	case made >= maxKeysOfKey:
-		return problem.New(problem.QuotaReached, "the key %s… may have made at most %d keys that can be used: revoke keys that are not used, or use another key", maker.Prefix, maxKeysOfKey)
+		return problem.New(problem.QuotaReached, "the key %s… has reached the limit of %d usable keys that it made: revoke unused keys, or use another key", maker.Prefix, maxKeysOfKey)
 	case len(ended) < maxEndedKeys:
 		return nil
 	}

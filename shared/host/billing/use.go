@@ -81,9 +81,9 @@ func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
 	if e.day {
-		return problem.New(problem.TooMany, "a key may send %d requests a day, with tier free all keys of an account together; try again after 00:00 UTC", e.Limit)
+		return problem.New(problem.TooMany, "the limit of %d requests a day for a key, with tier free all keys of an account together, is reached; try again after 00:00 UTC", e.Limit)
 	}
-	return problem.New(problem.TooMany, "a key may send %d requests a second", rate)
+	return problem.New(problem.TooMany, "the limit of %d requests a second for a key is reached", rate)
 }
 
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {

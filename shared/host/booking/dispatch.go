@@ -118,7 +118,7 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 	return nil
 }
 
-// moveAsHost makes a transition for the moveAsHost. If the booking has changed since b was read, the error is
+// moveAsHost makes a transition for the host. If the booking has changed since b was read, the error is
 // errChanged.
 func (s *Service) moveAsHost(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
 	return s.moveIfUnchanged(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
@@ -134,7 +134,7 @@ func (s *Service) moveIfUnchanged(ctx context.Context, b *Booking, next step) (B
 }
 
 // errChanged is returned if another process has changed the booking.
-var errChanged = problem.New(problem.Pending, "the booking was changed meanwhile")
+var errChanged = problem.New(problem.Pending, "the booking was changed concurrently")
 
 func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 	wait, err := s.breakerWait(ctx, b.Venue)

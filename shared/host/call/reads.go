@@ -195,12 +195,12 @@ func (h *Host) unavailableError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
 func (h *Host) damagedError(s store.Stream, err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Damaged, err, "stored history of this pair is damaged; the operator runs verify")
+	return problem.Wrap(problem.Damaged, err, "stored history of this pair is damaged; the operator should run verify")
 }

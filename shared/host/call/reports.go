@@ -644,7 +644,7 @@ func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why Cu
 	if hosted, err := h.fetchSigner(ctx, r); err != nil {
 		return Unknown, err
 	} else if !hosted {
-		return void(problem.New(problem.Gone, "the vacant is not hosted here any more"), false)
+		return void(problem.New(problem.Gone, "the vacant is no longer hosted here"), false)
 	}
 	reply, closed, err := h.settleAndAnswer(ctx, r, &row, tip, msg, p.Began)
 	var unsettled *unsettledError

@@ -37,7 +37,7 @@ func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Enve
 	case a.request.isHandedOff:
 		out = out.withTip(*a.row)
 		out.State, out.Due, out.Position = Pending, a.row.Due, a.Position
-		return out.refuse(problem.New(problem.Pending, "accepted; the vacant takes its time: send the same request again for the answer"))
+		return out.refuse(problem.New(problem.Pending, "accepted; the answer is not ready yet: send the same request again for the answer"))
 	}
 	return h.Run(ctx, a)
 }
@@ -142,7 +142,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 	if timeAllowed == 0 {
 		// The call could only be voided if it were accepted now. A refused call can be sent again.
-		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; the same request may be sent again")
+		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; send the same request again")
 	}
 	tip := &v.req
 	row := &RequestRow{
@@ -183,10 +183,10 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 			return nil, h.unavailableError(err)
 		case errors.As(err, new(*store.BoundsError)):
 			r.out = r.out.withTip(v.req)
-			return nil, problem.Wrap(problem.TooMany, err, "the vacant has as many calls in the background as it may")
+			return nil, problem.Wrap(problem.TooMany, err, "the vacant has reached its limit of background calls")
 		case errors.Is(err, store.ErrTooLarge):
 			r.out = r.out.withTip(v.req)
-			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to store")
 		case (r.opts.AcceptWrites != nil || r.isHandedOff) && store.IsConflict(err):
 			r.out = r.out.withTip(v.req)
 			return nil, problem.Wrap(problem.Conflict, err, "another message came first")
@@ -491,7 +491,7 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 		r.charge, err = h.Ledger.Explain(ctx, r.query(), &r.charge, err)
 		return false, h.refusePayment(r, err)
 	case errors.Is(err, store.ErrTooLarge):
-		return false, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+		return false, problem.Wrap(problem.TooLarge, err, "message is too large to store")
 	}
 	return false, h.unavailableError(err)
 }

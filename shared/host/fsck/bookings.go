@@ -64,9 +64,9 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 	case err != nil:
 		r.addFinding(inDocument(key, Document, "a booking", problem.AsError(err).Error()))
 	case whole && b.Rows == last && b.State != state:
-		r.addFinding(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
+		r.addFinding(inDocument(key, Document, "state "+string(state)+", according to its rows", string(b.State)))
 	case whole && b.Rows == last && b.Held != held:
-		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, as its rows say", held), b.Held.String()))
+		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, according to its rows", held), b.Held.String()))
 	case b.Rows < last:
 		r.addFinding(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
 	}

@@ -23,7 +23,7 @@ func (closedVault) Open(context.Context, string, []byte) ([]byte, error) {
 func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 	a := story(t, memory.New())
 	damaged := &altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{a.Pair().Requests(): drop(8)}}
-	stop := errors.New("the reader has gone")
+	stop := errors.New("the client has stopped reading")
 	cancelled, cancel := context.WithCancel(a.Ctx)
 	cancel()
 	for name, tc := range map[string]struct {

@@ -94,7 +94,7 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 		leaf := leafOf(&l)
 		r.actorSum.add(&leaf)
 		r.verify(l.AppendSigning(nil), l.Signature, id,
-			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
+			inStream(s, row.Position, Signature, "a signature by "+id.String(), "an invalid signature"))
 		r.observeEvent(s, &l, &history)
 	}
 	if history.position == 0 && history.whole {

@@ -58,7 +58,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 			continue
 		}
 		if err := a.Request.Verify(); err != nil {
-			r.addFinding(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one that they have not"))
+			r.addFinding(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one with an invalid signature"))
 		}
 		open, err := r.attempt(ctx, &a)
 		if err != nil {
@@ -97,7 +97,7 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 	return st.Phase == graduation.Open, nil
 }
 
-// checkAccepted checks that the child's manifest is the manifest that the checkAccepted attempt created.
+// checkAccepted checks that the child's manifest is the manifest that the accepted attempt created.
 // Later manifests cannot replace it.
 func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID

@@ -91,7 +91,7 @@ func (r *run) checkSelf(ctx context.Context) error {
 	return r.reportKey(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// reportKey reports err if it means that a sealed reportKey is damaged. It counts a reportKey that r.Vault withholds.
+// reportKey reports err if it means that a sealed key is damaged. It counts a key that r.Vault withholds.
 func (r *run) reportKey(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
 		r.result.WithheldKeys++
@@ -198,7 +198,7 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 		r.addFinding(inStream(s, position, Prev, wrong.Want.String(), wrong.Got.String()))
 	}
 	if !wrong.IsLink() || !e.Verify(chain.Owner) {
-		r.addFinding(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "one that is not"))
+		r.addFinding(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "an invalid signature"))
 	}
 }
 
@@ -246,7 +246,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState
 	}
 	if rec.Floor.Before(logState.floor) {
 		// If the floor were missing, envelopes from before the restore could be accepted again.
-		r.addFinding(inDocument(k, Floor, "not before "+canon.FormatTime(logState.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
+		r.addFinding(inDocument(k, Floor, "not before "+canon.FormatTime(logState.floor)+", according to its logbook", canon.FormatTime(rec.Floor)))
 	}
 	if rec.Restored.After(r.result.Restored) {
 		r.result.Restored, r.result.RefusedUntil = rec.Restored, rec.Floor
@@ -270,7 +270,7 @@ func (r *run) card(k store.Key, rec *vacants.Record, logState *logbookState) {
 	case c.VacantID != rec.ID:
 		r.addFinding(inDocument(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.addFinding(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Card, "a card signed by "+rec.ID.String(), "an invalid signature"))
 	case c.CapabilityText != rec.Capability:
 		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
 	case logState.whole && logState.capability != "" && logState.capability != c.CapabilityText:

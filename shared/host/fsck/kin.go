@@ -58,9 +58,9 @@ func manifestDifference(k store.Key, g *registry.Registration, m *registry.Manif
 	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
 		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
 	case closed && (!g.Closed || g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden):
-		f = inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open")
+		f = inDocument(k, Manifest, "a closed child with visibility NONE, according to its manifest", "one that is open")
 	case !closed && g.Closed:
-		f = inDocument(k, Manifest, "an open child, as its manifest says", "one that is closed")
+		f = inDocument(k, Manifest, "an open child, according to its manifest", "one that is closed")
 	default:
 		return nil
 	}

@@ -345,7 +345,7 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 		}, ""},
 		"a child that its parent does not know": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
-		}, "kin: expected kin, as its logbook tells of a child, got none"},
+		}, "kin: expected kin, because its logbook records a child, got none"},
 		"a second birth": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, Path: "D2"}.Payload()})
 		}, "state: expected no birth after the first entry, got BIRTH"},

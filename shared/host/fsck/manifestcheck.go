@@ -39,7 +39,7 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 
 func recordDifference(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
-		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
+		f := inDocument(k, Kin, fmt.Sprintf("%s %v, according to its manifest", what, want), fmt.Sprint(got))
 		return &f
 	}
 	if m == nil {
@@ -86,9 +86,9 @@ func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState
 	case logState.birth != nil && !matchesBirth(m, logState):
 		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", logState.birth.Path, logState.birth.Parent), "others"
 	case logState.graduated && m.IsClosed():
-		want, got = "an open one, as its logbook says that it graduated", "a closed one"
+		want, got = "an open manifest, because its logbook records a graduation", "a closed one"
 	case m.Graduated && !logState.graduated && !logState.exported:
-		want, got = "a closed one, as its logbook says of no graduation", "one that has graduated"
+		want, got = "a closed manifest, because its logbook records no graduation", "one that has graduated"
 	default:
 		return nil
 	}
@@ -108,7 +108,7 @@ func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Find
 	if !logState.parental || rec.HasKin || rec.IsDeleted() {
 		return nil
 	}
-	f := inDocument(k, Kin, "kin, as its logbook tells of a child", "none")
+	f := inDocument(k, Kin, "kin, because its logbook records a child", "none")
 	return &f
 }
 
@@ -164,7 +164,7 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 // vacant may be missing, and a deletion removes the plan before the record.
 func (r *run) plan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
-	want := "the plan " + logState.plan.String() + ", as its logbook says"
+	want := "the plan " + logState.plan.String() + ", according to its logbook"
 	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
 	case err != nil:

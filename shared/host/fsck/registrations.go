@@ -47,7 +47,7 @@ func (r *run) checkRegistered(ctx context.Context, k store.Key, g *registry.Regi
 	}
 	r.registeredCard(k, g)
 	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
-		r.addFinding(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "an invalid signature"))
 	}
 	if g.IsListed() {
 		r.venues++
@@ -108,7 +108,7 @@ func (r *run) lastEvent(k store.Key, g *registry.Registration, history *publishe
 		{"status", status, g.Status},
 	} {
 		if held.want != held.got {
-			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, as its events say", held.what, held.want), fmt.Sprint(held.got)))
+			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, according to its events", held.what, held.want), fmt.Sprint(held.got)))
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 	case c.VacantID != g.ID:
 		r.addFinding(inDocument(k, Card, "the card of "+g.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.addFinding(inDocument(k, Card, "a card signed by "+g.ID.String(), "one that is not"))
+		r.addFinding(inDocument(k, Card, "a card signed by "+g.ID.String(), "an invalid signature"))
 	case c.Hash() != g.CardHash:
 		r.addFinding(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
 	}

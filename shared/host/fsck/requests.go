@@ -241,7 +241,7 @@ func (q *requests) remember(s summary) {
 	q.window[i] = s
 }
 
-// readRequest returns the request readRequest a position after checking the stream up to it. ok is false if the
+// readRequest returns the request at a position after checking the stream up to it. ok is false if the
 // request does not exist.
 func (q *requests) readRequest(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	for !q.done && q.rows.at <= p {

@@ -19,7 +19,7 @@ func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vaca
 // then the remaining requests.
 func (r *run) pair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
-		r.addFinding(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
+		r.addFinding(inStream(p.Requests(), 0, Stream, "two different ids", "the same id twice"))
 	}
 	q := r.requests(p)
 	a := &responses{requests: q, rows: r.reader(p.Responses()), known: true}
@@ -300,6 +300,6 @@ func (r *run) checkSigned(s store.Stream, position uint64, e *envelope.Envelope,
 	if h != stored {
 		r.addFinding(inStream(s, position, Hash, h.String(), stored.String()))
 	}
-	r.verify(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "one that is not"))
+	r.verify(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
 	return h
 }

@@ -16,8 +16,8 @@ type viewer struct {
 
 func (r *Registry) askerOf(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
-// canSee reports whether the asker canSee see g. Everybody canSee see a vacant that is not hidden. The
-// vacant itself and its proven parent canSee always see it, and the siblings of a closed child canSee see
+// canSee reports whether the asker may see g. Everybody may see a vacant that is not hidden. The
+// vacant itself and its proven parent may always see it, and the siblings of a closed child may see
 // the child.
 func (a *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
 	if g.ReadableBy(a.id) {

@@ -42,7 +42,7 @@ func (a *actor) tip() LoggedEvent {
 
 func (a *actor) isRegistered() bool { return a.reg.FirstSeq > 0 }
 
-// hasRevokedKey reports whether the key is hasRevokedKey. A revocation is always the last event, so the check
+// hasRevokedKey reports whether the key is revoked. A revocation is always the last event, so the check
 // also works for a key that was never registered.
 func (a *actor) hasRevokedKey() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
@@ -76,7 +76,7 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 		case seen == before:
 			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seen[0], seen[1])
 		case try == store.MaxTries:
-			return a, problem.New(problem.Unavailable, "vacant %s keeps publishing; send the same again", id.Short())
+			return a, problem.New(problem.Unavailable, "vacant %s keeps publishing; send the same request again", id.Short())
 		}
 		before = seen
 	}

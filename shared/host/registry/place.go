@@ -128,7 +128,7 @@ func (r *Registry) AcquireTurn(ctx context.Context) (done func(), err error) {
 }
 
 func busyError(cause error) error {
-	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
+	return problem.Wrap(problem.Unavailable, cause, "too many concurrent publications; send the same request again")
 }
 
 // WrapStoreError converts an error of the store into a problem. A conflict that remains after all retries

@@ -70,7 +70,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 		return Receipt{}, err
 	}
 	if decided.replay != nil {
-		return Receipt{}, problem.New(problem.Sequence, "event %d of %s is there already", p.ActorSeq, next.ChildID.Short())
+		return Receipt{}, problem.New(problem.Sequence, "event %d of %s exists already", p.ActorSeq, next.ChildID.Short())
 	}
 	if decided.reg.ID != next.ChildID {
 		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+decided.reg.ID.String())

@@ -67,7 +67,6 @@ func (r *Registry) wake() {
 	}
 }
 
-// ReachResult is the result of Reach.
 type ReachResult struct {
 	Listed int  // vacants that were listed because their endpoints answer
 	Silent int  // endpoints that do not answer

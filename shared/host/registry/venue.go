@@ -57,7 +57,7 @@ func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, 
 		may, err = g.mayFollow(ctx, former)
 	}
 	if err == nil && !may {
-		err = problem.New(problem.Conflict, "slug %s is another vacant's", slug)
+		err = problem.New(problem.Conflict, "the slug %s is in use by another vacant; choose another", slug)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 		}
 		docs, _, err := s.listWaiting(ctx, target)
 		if err == nil && len(docs) >= MaxWaiting {
-			err = problem.New(problem.TooMany, "%d blinded reviews of the vacant wait already", len(docs))
+			err = problem.New(problem.TooMany, "%d blinded reviews of the vacant are waiting already, which is the limit; try again later", len(docs))
 		}
 		BlindDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(maxWaitTime).Truncate(time.Second)}, b)
 		return err

@@ -150,7 +150,7 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 	}
 	next, ok := last.take(target, now)
 	if !ok {
-		return out, problem.New(problem.TooMany, "a reviewer writes at most %d reviews of a vacant and %d in all in 24 hours; try again tomorrow", MaxPair, MaxReviewer)
+		return out, problem.New(problem.TooMany, "the reviewer has reached the limit of %d reviews of a vacant or %d reviews in all in 24 hours; try again tomorrow", MaxPair, MaxReviewer)
 	}
 	RecentDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, next)
 	nth, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))

@@ -49,7 +49,7 @@ func StatusError(status int) error {
 // Deadline.
 func EndedError(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was cancelled", what)
+		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", what)
 	}
 	return problem.Wrap(problem.Deadline, ctx.Err(), "%s did not end in time", what)
 }

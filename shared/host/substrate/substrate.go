@@ -279,7 +279,7 @@ func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 			return a, nil
 		}
 	}
-	return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
+	return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the agent's answer ended before it was complete")
 }
 
 func TooLargeError(n int) error {

@@ -400,7 +400,7 @@ func TestAnIdentityOfAnotherKeyEndsTheUpgradeBeforeAnyChange(t *testing.T) {
 	before := h.store.all(t)
 	data := h.data()
 	data.Vault = other.Vault
-	if _, err := upgrade.Run(t.Context(), data); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put back what belongs together") {
+	if _, err := upgrade.Run(t.Context(), data); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "restore the files that belong together") {
 		t.Errorf("Run() = %v, want damage that says what helps", err)
 	}
 	if diff := cmp.Diff(before, h.store.all(t)); diff != "" {

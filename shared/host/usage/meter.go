@@ -58,7 +58,6 @@ const leastRows = 32
 // the time for which a feed lists an ended partition.
 const endedFor = 7 * 24 * time.Hour
 
-// FoldResult is the result of a Fold.
 type FoldResult struct {
 	Rows    int       // folded rows
 	Commits int       // commits of the fold

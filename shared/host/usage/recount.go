@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// RecountResult is the result of a Recount.
 type RecountResult struct {
 	Corrected int `json:"corrected"` // documents that differed from the rows and were corrected
 	Changed   int `json:"changed"`   // documents that a meter changed concurrently; they were not corrected
@@ -176,7 +175,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 		for _, row := range page {
 			adds, _, err := c.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, requests.find)
 			if errors.Is(err, errUnreadable) {
-				return problem.Wrap(problem.Damaged, err, "%s: nothing is corrected; verify names all that is damaged", problem.AsError(err).Text())
+				return problem.Wrap(problem.Damaged, err, "%s: usage was not corrected; run verify to list all damage", problem.AsError(err).Text())
 			}
 			if err != nil {
 				return err

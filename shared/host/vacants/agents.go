@@ -69,7 +69,7 @@ func (v *Directory) substrateText(text string, a *definition.Agent) (string, err
 		return text, nil
 	}
 	if text != "" {
-		return "", problem.Invalid("substrate", "none beside an agent, which has its own", clip(text))
+		return "", problem.Invalid("substrate", "no substrate together with an agent, which has its own", clip(text))
 	}
 	if err := v.Resources.CheckAgent(a); err != nil {
 		return "", err

@@ -51,7 +51,7 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 	if err != nil {
 		return Record{}, store.AsProblem(err)
 	}
-	missing := by.unknownError(name, problem.New(problem.NotFound, "no vacant named %s is hosted here", name))
+	missing := by.unknownError(name, problem.New(problem.NotFound, "vacant %s is not hosted here", name))
 	if d.Version == 0 {
 		return Record{}, missing
 	}

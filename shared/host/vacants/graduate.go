@@ -52,7 +52,7 @@ type GraduationResult struct {
 // caller can plan and commit a graduation. done releases all three.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
-		return nil, problem.New(problem.Conflict, "this host keeps no registry")
+		return nil, problem.New(problem.Conflict, "this host has no registry")
 	}
 	end, err := v.lockAll(ctx, parent, child)
 	if err != nil {

@@ -546,7 +546,7 @@ func TestTheHostHasOneIdentityForEver(t *testing.T) {
 				t.Errorf("the host's signature does not verify: %v", err)
 			}
 			if id, err := v.HostID(context.Background()); id != self.ID() || err != nil {
-				t.Errorf("SelfID() = %s, %v, want %s", id, err, self.ID())
+				t.Errorf("HostID() = %s, %v, want %s", id, err, self.ID())
 			}
 			results <- self.ID()
 		}()

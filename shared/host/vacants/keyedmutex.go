@@ -56,7 +56,7 @@ func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 		return nil
 	case <-ctx.Done():
 		t.unlock(id, lock)
-		return problem.Wrap(problem.Unavailable, ctx.Err(), "many write to the logbook of vacant %s at once; the same command may be run again", id.Short())
+		return problem.Wrap(problem.Unavailable, ctx.Err(), "too many concurrent writes to the logbook of vacant %s; run the same command again", id.Short())
 	}
 }
 

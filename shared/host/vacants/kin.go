@@ -50,7 +50,7 @@ func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, 
 // a different parent than the child has, the error is Conflict.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
-		return problem.New(problem.Conflict, "this host keeps no registry")
+		return problem.New(problem.Conflict, "this host has no registry")
 	}
 	r, err := v.get(ctx, m.ChildID)
 	if err != nil {

@@ -701,7 +701,7 @@ func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent, Logbook: lived})
 	if err != nil || !r.HasKin {
-		t.Fatalf("Create() = kin %t, %v, want kin, as its logbook tells of a child", r.HasKin, err)
+		t.Fatalf("Create() = kin %t, %v, want kin, because its logbook records a child", r.HasKin, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
 }

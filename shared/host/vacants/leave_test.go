@@ -214,10 +214,10 @@ func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 		},
 	})
 	_, err := v.HostID(t.Context())
-	wantKind(t, "SelfID() while it is away", err, problem.Unavailable)
+	wantKind(t, "HostID() while it is away", err, problem.Unavailable)
 	away = nil
 	if id, err := v.HostID(t.Context()); err != nil || id != key.ID() {
-		t.Errorf("SelfID() = %s, %v, want %s", id, err, key.ID())
+		t.Errorf("HostID() = %s, %v, want %s", id, err, key.ID())
 	}
 	if self, err := v.Self(t.Context()); err != nil || self.ID() != key.ID() {
 		t.Errorf("Self() = %v, %v, want %s", self, err, key.ID())

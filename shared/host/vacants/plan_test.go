@@ -113,7 +113,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 		text string
 	}{
 		"nobody":              {"demo", asking(), problem.Malformed, "delegate: expected at least one delegation"},
-		"a name of nobody":    {"demo", asking("a", "nobody"), problem.NotFound, "delegate[1].child: no vacant named nobody is hosted here"},
+		"a name of nobody":    {"demo", asking("a", "nobody"), problem.NotFound, "delegate[1].child: vacant nobody is not hosted here"},
 		"an id of nobody":     {"demo", asking(identity.ID{7}.String()), problem.NotFound, "delegate[0].child: vacant"},
 		"another's child":     {"demo", asking("theirs"), problem.Malformed, "delegate[0].child: expected a child of demo, got theirs"},
 		"a stranger":          {"demo", asking("other"), problem.Malformed, "delegate[0].child: expected a child of demo, got other"},

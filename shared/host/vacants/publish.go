@@ -107,7 +107,7 @@ type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
 func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w publishOptionsFunc) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
-		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
+		return Record{}, none, problem.New(problem.Conflict, "this host has no registry")
 	}
 	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, none, err
@@ -177,7 +177,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 	}
 	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
 	if err == nil && receipt.Replayed { // another writer has published the same
-		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
+		err = problem.New(problem.Sequence, "event %d of vacant %s exists already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
 		return Record{}, registry.Receipt{}, v.asConflict(ctx, id, p.ActorSeq, err)

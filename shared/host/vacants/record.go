@@ -268,7 +268,7 @@ const (
 func checkCapability(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return problem.Invalid("capability", "a text that says what the vacant can do", "none")
+		return problem.Invalid("capability", "a text that describes what the vacant can do", "none")
 	case len(text) > MaxCapability:
 		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
 	}

@@ -19,7 +19,7 @@ import (
 func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
-		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
+		return Record{}, none, problem.New(problem.Conflict, "this host has no registry")
 	}
 	if err := event.CheckReason(reason); err != nil {
 		return Record{}, none, err

@@ -60,7 +60,7 @@ const closedPath composite.BirthPath = "D2"
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
 	none := composite.Manifest{}
 	if v.Registry == nil {
-		return r, none, problem.New(problem.Conflict, "this host keeps no registry")
+		return r, none, problem.New(problem.Conflict, "this host has no registry")
 	}
 	if s.Substrate, err = v.substrateText(s.Substrate, s.Agent); err != nil {
 		return r, none, err

@@ -116,9 +116,9 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	}
 	switch {
 	case c.IfAgent != nil && *c.IfAgent != r.Agent:
-		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.IfAgent)
+		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; read the vacant again and repeat the change", r.Name, r.Agent, *c.IfAgent)
 	case !c.IfChanged.IsZero() && !r.Changed.Equal(c.IfChanged):
-		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
+		return r, problem.New(problem.Conflict, "vacant %s was changed concurrently; read the vacant again and repeat the change", r.Name)
 	case r.State.IsClosed():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
 	}

@@ -102,7 +102,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 		"an empty capability":     {r, vacants.Changes{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"no substrate":            {r, vacants.Changes{Substrate: pointer("nothing")}, problem.Malformed, "substrate"},
 		"one that is sunk":        {sunk, vacants.Changes{Name: pointer("again")}, problem.Conflict, "cannot be updated"},
-		"an old view":             {r, vacants.Changes{Name: pointer("again"), IfChanged: r.Changed.Add(-time.Second)}, problem.Conflict, "changed meanwhile"},
+		"an old view":             {r, vacants.Changes{Name: pointer("again"), IfChanged: r.Changed.Add(-time.Second)}, problem.Conflict, "changed concurrently"},
 	} {
 		_, err := v.Update(t.Context(), tt.of.ID, tt.changes)
 		if !problem.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {

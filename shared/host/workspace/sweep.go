@@ -245,7 +245,7 @@ func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info
 		}
 	}
 	if number != counted {
-		c.Found(count.Key.String(), describe(counted)+", as the files say", describe(number))
+		c.Found(count.Key.String(), describe(counted)+", according to the files", describe(number))
 	}
 	for _, b := range listed {
 		if isComplete && !needed[b.Key] && c.Now.Sub(b.Modified) > age {

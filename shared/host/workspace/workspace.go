@@ -188,7 +188,7 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 		return nil
 	})
 	if full := new(store.BoundsError); errors.As(err, &full) && full.Key == count {
-		return nil, problem.New(problem.TooLarge, "workspace %s: expected one of the %d workspaces that exist, which is the limit; remove one first", ref.Name, MaxWorkspaces)
+		return nil, problem.New(problem.TooLarge, "workspace %s: the limit of %d workspaces is reached; remove one first", ref.Name, MaxWorkspaces)
 	}
 	if err != nil {
 		return nil, store.AsProblem(err)
@@ -414,9 +414,9 @@ func (w *Workspaces) decide(ctx context.Context, from store.Reader, ws *opened, 
 	case q.If.Hash != "" && q.If.Hash != f.Hash:
 		err = changed("the version "+q.If.Hash, "the version "+f.Hash+"; it was changed since it was read")
 	case files > MaxFiles:
-		err = problem.New(problem.TooLarge, "workspace %s: expected at most %d files, which is the limit, got another; delete files first", ws.ref.Name, MaxFiles)
+		err = problem.New(problem.TooLarge, "workspace %s: the limit of %d files is reached; delete files first", ws.ref.Name, MaxFiles)
 	case bytes > MaxBytes:
-		err = problem.New(problem.TooLarge, "workspace %s: expected at most %d bytes, which is the limit, got %d; delete files first", ws.ref.Name, MaxBytes, bytes)
+		err = problem.New(problem.TooLarge, "workspace %s: expected at most %d bytes, got %d; delete files first", ws.ref.Name, MaxBytes, bytes)
 	}
 	return before, number, err
 }

@@ -861,7 +861,7 @@ func TestSweepKeepsBlobsThatADamagedDocumentMayNeed(t *testing.T) {
 	if deleted := w.sweep(); deleted != 0 || len(w.keys()) != 3 {
 		t.Errorf("Sweep() = %d, and blobs are %q", deleted, w.keys())
 	}
-	if found := w.verify(); len(found) != 2 || !strings.Contains(found[0][2], "not readable") || !strings.Contains(found[1][1], "as the files say") {
+	if found := w.verify(); len(found) != 2 || !strings.Contains(found[0][2], "not readable") || !strings.Contains(found[1][1], "according to the files") {
 		t.Errorf("verify found %v", found)
 	}
 	if w.read("b") != "y" {
@@ -921,7 +921,7 @@ func TestVerifyReportsDamage(t *testing.T) {
 		w.must(err)
 		w.must(w.store.Commit(t.Context(), store.Delete{Key: f.Key, If: f.Version}))
 	}
-	if found := w.verify(); !slices.ContainsFunc(found, func(d [3]string) bool { return strings.Contains(d[1], "as the files say") }) {
+	if found := w.verify(); !slices.ContainsFunc(found, func(d [3]string) bool { return strings.Contains(d[1], "according to the files") }) {
 		t.Errorf("verify found %v, want other counts", found)
 	}
 }

@@ -224,7 +224,7 @@ func recoverPanic(fn func() error) (err error) {
 func withPath(err error, path string) error {
 	var p panicked
 	if errors.As(err, &p) {
-		return problem.Wrap(problem.Damaged, p, "%s is damaged, or was cut short", path)
+		return problem.Wrap(problem.Damaged, p, "%s is damaged or truncated", path)
 	}
 	return err
 }

@@ -98,7 +98,7 @@ func (s *Store) finishCommit(g *group) {
 }
 
 // rollBack rolls back a group that is not on disk. If its transaction is visible nevertheless, its
-// last sync rollBack. The state on disk is then unknown, and the store fails all calls until the file
+// last sync failed. The state on disk is then unknown, and the store fails all calls until the file
 // is opened again. The same holds after a panic, because bbolt's lock may still be held.
 func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {

@@ -416,7 +416,7 @@ func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
 	go func() {
 		v, err := s.newView(t.Context())
 		if err != nil {
-			t.Errorf("viewNow() = %v, want nil", err)
+			t.Errorf("newView() = %v, want nil", err)
 		}
 		views <- v
 	}()

@@ -79,7 +79,7 @@ func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record
 func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	switch {
 	case record == nil:
-		return store.Row{}, damagedError("row %d of stream %d is gone", position, stream)
+		return store.Row{}, damagedError("row %d of stream %d is missing", position, stream)
 	case len(record) < headerSize:
 		return store.Row{}, damagedError("row %d of stream %d is cut short", position, stream)
 	case record[0] != rowFormat:

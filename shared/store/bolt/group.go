@@ -34,7 +34,7 @@ func openBuckets(tx *bbolt.Tx) buckets {
 
 func (b buckets) indexedRecord() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
 
-// streamEnd describes the streamEnd of a stream: its number (0 for a new stream), its last position, and the
+// streamEnd describes the end of a stream: its number (0 for a new stream), its last position, and the
 // records that this group added.
 type streamEnd struct {
 	number, last uint64

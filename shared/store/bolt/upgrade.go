@@ -24,7 +24,7 @@ func NewEarlierError(format string, args ...any) error {
 	return &OldFormatError{problem.New(problem.Conflict, format, args...)}
 }
 
-// earliestFormat is the earliestFormat format that can be upgraded.
+// earliestFormat is the earliest format that can be upgraded.
 const earliestFormat = 2
 
 // Limits of a transaction of an upgrade.

@@ -47,8 +47,8 @@ func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(shortestWait << min(attempt, 4)), nil
 }
 
-// WithLocal configures a client for DynamoDB WithLocal, or a proxy in front of it, with dummy credentials.
-// It disables response checksums, because those in error responses of DynamoDB WithLocal are wrong.
+// WithLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
+// It disables response checksums, because those in error responses of DynamoDB Local are wrong.
 func WithLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

@@ -43,7 +43,7 @@ func failedConditions(err error, n int) (outcomes []conditionResult, certain boo
 }
 
 // isApplied reports whether an existing row or document has the commit's WriteID, which proves that
-// an earlier try was isApplied completely.
+// an earlier try was applied completely.
 func isApplied(writes []store.Write, failed []conditionResult) bool {
 	for i, f := range failed {
 		if f.existing[attrWriteID] == nil {

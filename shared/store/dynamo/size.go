@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// writeUnitBytes is the number of bytes of one write writeUnitBytes.
+// writeUnitBytes is the number of bytes of one write unit.
 const writeUnitBytes = 1 << 10
 
 // ItemSize returns the size by which DynamoDB charges and limits an item (Developer Guide,

@@ -66,7 +66,7 @@ func TestDetectorsSayWhatTheReferencesSay(t *testing.T) {
 				BehaviourA: in.BehaviourA, BehaviourB: in.BehaviourB})
 			compare(t, "SameController", controller, controllerErr, v.Expect.Controller)
 			substrate := collusion.CompareSubstrates(in.A, in.B, in.FamilyA, in.FamilyB)
-			compare(t, "SameSubstrate", substrate, nil, v.Expect.Substrate)
+			compare(t, "CompareSubstrates", substrate, nil, v.Expect.Substrate)
 			stylo, styloErr := sameStylo(in.A, in.B, in.EmbeddingA, in.EmbeddingB)
 			compare(t, "SameStylo", stylo, styloErr, v.Expect.Stylo)
 			if v.Expect.Max == nil {

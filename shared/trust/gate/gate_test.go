@@ -29,7 +29,7 @@ func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
 		for _, k := range s.Refuses {
 			line += " " + gate.ErrorName(k)
 			if back, ok := gate.ParseErrorName(gate.ErrorName(k)); !ok || back != k {
-				t.Errorf("KindOf(%s) = %v, %v, want %v", gate.ErrorName(k), back, ok, k)
+				t.Errorf("ParseErrorName(%s) = %v, %v, want %v", gate.ErrorName(k), back, ok, k)
 			}
 			if !gate.IsRefusal(s.Name, k) {
 				t.Errorf("Refuses(%s, %v) = false, want true", s.Name, k)
@@ -50,7 +50,7 @@ func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
 		t.Errorf("ErrorName(Internal) = %s, want %s", gate.ErrorName(problem.Internal), gate.OtherErrorName)
 	}
 	if _, ok := gate.ParseErrorName(gate.OtherErrorName); ok {
-		t.Error("KindOf(Failed) is a kind, want none")
+		t.Error("ParseErrorName(Failed) is a kind, want none")
 	}
 }
 

@@ -46,7 +46,7 @@ func TestStringsOfBothForms(t *testing.T) {
 			t.Errorf("AppendString(%q) = %s, want %s", tt.in, got, tt.cj)
 		}
 		if got := string(canon.AppendStringASCII([]byte("x"), tt.in)); got != "x"+tt.cja {
-			t.Errorf("AppendStringA(%q) = %s, want x%s", tt.in, got, tt.cja)
+			t.Errorf("AppendStringASCII(%q) = %s, want x%s", tt.in, got, tt.cja)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// PythonRepr formats v like PythonRepr's repr, with the keys of objects in CJ order. Some error messages
+// PythonRepr formats v like Python's repr, with the keys of objects in CJ order. Some error messages
 // that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
 func PythonRepr(v Value) string {
 	switch v.Kind() {

@@ -54,7 +54,7 @@ func TestValuesAreMade(t *testing.T) {
 	in := []canon.Member{{"to", canon.NewString("é\n")}, {"from", canon.NewObject()}, {"n", canon.NewInt(-3)}}
 	v := canon.NewObject(in...)
 	if got, want := string(v.AppendASCII(nil)), `{"from":{},"n":-3,"to":"\u00e9\n"}`; got != want {
-		t.Errorf("AppendCJA() = %s, want %s", got, want)
+		t.Errorf("AppendASCII() = %s, want %s", got, want)
 	}
 	if in[0].Key != "to" {
 		t.Error("NewObject() sorted its arguments in place")

@@ -82,7 +82,7 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 				got              []byte
 			}{
 				{"AppendCJ", c.Expect.CJ, c.Expect.Hash, v.AppendCJ(nil)},
-				{"AppendCJA", c.Expect.CJA, c.Expect.HashA, v.AppendASCII(nil)},
+				{"AppendASCII", c.Expect.CJA, c.Expect.HashA, v.AppendASCII(nil)},
 			} {
 				if string(form.got) != form.want {
 					t.Errorf("%s() = %s, want %s", form.name, form.got, form.want)

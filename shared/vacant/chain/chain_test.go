@@ -75,7 +75,7 @@ func TestAResetIsSignedLaterThanAllThatCame(t *testing.T) {
 	tip := chain.Tip{Seq: 3, Hash: hash1, Floor: noon}
 	for at, fits := range map[time.Time]bool{noon.Add(-time.Second): false, noon: false, noon.Add(time.Microsecond): true} {
 		if err := tip.CheckReset(&envelope.Envelope{Time: at}); (err == nil) != fits || err != nil && !problem.Is(err, problem.Floor) {
-			t.Errorf("FitReset(%s) = %v, want fits = %t", at, err, fits)
+			t.Errorf("CheckReset(%s) = %v, want fits = %t", at, err, fits)
 		}
 	}
 	want := chain.Tip{Epoch: 1, Floor: noon.Add(time.Second)}
@@ -173,7 +173,7 @@ func (m *model) reset(t *rapid.T, e *envelope.Envelope) {
 	}
 	h := e.Hash()
 	if m.taken[h] {
-		t.Fatalf("FitReset() took %s again in epoch %d", h, m.tip.Epoch)
+		t.Fatalf("CheckReset() took %s again in epoch %d", h, m.tip.Epoch)
 	}
 	m.tip = m.tip.AfterReset(e)
 	m.epoch = nil

@@ -98,7 +98,7 @@ func TestGraduationRequestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 			}
 			back, err := composite.ParseGraduationRequest(r.Blob())
 			if diff := cmp.Diff(r, back, emptyIsNil); err != nil || diff != "" {
-				t.Errorf("ParseRequest(Blob()) = %v (-want +got):\n%s", err, diff)
+				t.Errorf("ParseGraduationRequest(Blob()) = %v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestMembersOfARequestThatAreMissingOrStrange(t *testing.T) {
 			t.Fatalf("nothing was changed for %q", want)
 		}
 		if got, err := composite.ParseGraduationRequest([]byte(blob)); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
-			t.Errorf("ParseRequest() = %+v, %v, want a refusal of %s", got, err, want)
+			t.Errorf("ParseGraduationRequest() = %+v, %v, want a refusal of %s", got, err, want)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 				t.Errorf("Graduated() (-want +got):\n%s", diff)
 			}
 			if err := m.CheckGraduation(&next); err != nil {
-				t.Errorf("CheckGraduated() = %v, want nil", err)
+				t.Errorf("CheckGraduation() = %v, want nil", err)
 			}
 		})
 	}
@@ -219,12 +219,12 @@ func TestGraduationComparesUnchangedMembers(t *testing.T) {
 		sign(&next)
 		err := m.CheckGraduation(&next)
 		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Malformed) || !strings.HasPrefix(problem.AsError(err).Text(), want)) {
-			t.Errorf("CheckGraduated() = %v, want a refusal of %q", err, want)
+			t.Errorf("CheckGraduation() = %v, want a refusal of %q", err, want)
 		}
 	}
 	unsigned := m.AfterGraduation()
 	if err := m.CheckGraduation(&unsigned); !problem.Is(err, problem.BadSignature) {
-		t.Errorf("CheckGraduated() of an unsigned one = %v, want a refusal", err)
+		t.Errorf("CheckGraduation() of an unsigned one = %v, want a refusal", err)
 	}
 }
 
@@ -250,7 +250,7 @@ func FuzzARequestThatIsReadIsWrittenAgain(f *testing.F) {
 			return // escapes can make a blob longer than its source
 		}
 		if err != nil || again.Hash() != r.Hash() || string(again.Blob()) != string(r.Blob()) {
-			t.Errorf("ParseRequest(Blob()) = %+v, %v, want %+v", again, err, r)
+			t.Errorf("ParseGraduationRequest(Blob()) = %+v, %v, want %+v", again, err, r)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestTreeOnlyAllowsWhatTheReferenceAllows(t *testing.T) {
 				i := slices.IndexFunc(manifests, func(m composite.Manifest) bool { return m.ChildID == call.Caller })
 				err := manifests[i].CheckTreeOnly(call.Callee, siblings(call.Caller, manifests))
 				if call.Allowed != (err == nil) || err != nil && (problem.AsError(err).Text() != call.Message || !problem.Is(err, problem.TreeOnly)) {
-					t.Errorf("CheckCall(%s to %s) = %v, want %v %s", call.Caller.Short(), call.Callee.Short(), err, call.Allowed, call.Message)
+					t.Errorf("CheckTreeOnly(%s to %s) = %v, want %v %s", call.Caller.Short(), call.Callee.Short(), err, call.Allowed, call.Message)
 				}
 			}
 		})
@@ -118,7 +118,7 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 				err := m.CheckOutbound(ids[who], siblings)
 				policy += sign(err == nil)
 				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy "+string(g.outbound))) {
-					t.Errorf("CheckPolicy(%s) = %v, want a refusal that names %s", who, err, g.outbound)
+					t.Errorf("CheckOutbound(%s) = %v, want a refusal that names %s", who, err, g.outbound)
 				}
 			}
 			for _, u := range []string{url, other} {
@@ -132,7 +132,7 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 				admits += sign(m.Admits(who, siblings))
 			}
 			if policy != g.policy || endpoint != g.endpoint || admits != g.admits {
-				t.Errorf("CheckPolicy, CheckEndpoint, Admits = %s %s %s, want %s %s %s", policy, endpoint, admits, g.policy, g.endpoint, g.admits)
+				t.Errorf("CheckOutbound, CheckEndpoint, Admits = %s %s %s, want %s %s %s", policy, endpoint, admits, g.policy, g.endpoint, g.admits)
 			}
 		})
 	}

@@ -110,7 +110,7 @@ func agpSearchCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{Use: "search [WORDS...]", Short: "Search venues", Example: "  vacancy agp search \"sunset dinner\" --location canggu --limit 5"}
 	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
-	cmd.Flags().IntVar(&limit, "limit", 10, "the most venues to show, 1 to 50")
+	cmd.Flags().IntVar(&limit, "limit", 10, "the maximum number of venues to show, 1 to 50")
 	return sendCommand(a, cmd, "booking.search", func(args []string) (map[string]any, error) {
 		payload := withoutEmpty(map[string]string{"location": location, "category": category})
 		payload["query"], payload["limit"] = strings.Join(args, " "), limit
@@ -141,7 +141,7 @@ func agpConfirmCommand(a *kit.App) *cobra.Command {
 		Use:   "confirm VENUE",
 		Short: "Book a venue",
 		Long: `Book a venue, named by its slug or id. The booking costs money once it is made, whatever the
-venue answers; the money is given back if the booking never reaches the venue. A venue with a
+venue answers; the money is refunded if the booking never reaches the venue. A venue with a
 price charges for its answer, too: the most that it charges is held until the answer. With
 --input the booking is a job for an agent, and the agent's answer is the result. With the same
 --once KEY, a repeated command makes only one booking.`,
@@ -156,7 +156,7 @@ price charges for its answer, too: the most that it charges is held until the an
 	fs.StringVar(&notes, "notes", "", "what the venue should know")
 	fs.StringVar(&input, "input", "", "a job, in `JSON`")
 	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
-	fs.StringVar(&maxPrice, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
+	fs.StringVar(&maxPrice, "max-price", "", "the maximum `DOLLARS` that the booking and its venue may cost")
 	return sendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
 		payload := withoutEmpty(map[string]string{"starts_at": start, "notes": notes, "idempotency_key": once, "max_price_usd": maxPrice})
 		payload["venue_slug"], payload["party_size"] = args[0], party

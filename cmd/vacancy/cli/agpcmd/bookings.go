@@ -116,7 +116,7 @@ func printBookings(w io.Writer, list agp.Bookings) {
 func printBooking(w io.Writer, r agp.Booking) {
 	printBookings(w, agp.Bookings{Bookings: []agp.Booking{r}})
 	kit.Members(w, "reason", r.Reason, "guest", string(r.Guest), "notes", r.Notes, "input", string(r.Input), "result", string(r.Result),
-		"answer cut", r.Cut, "venue's price", r.VenuePrice, "given back", r.Credited)
+		"answer cut", r.Cut, "venue's price", r.VenuePrice, "refunded", r.Credited)
 	for _, h := range r.History {
 		what := string(h.To)
 		if h.Kind == hostbooking.RowPaid {

@@ -42,7 +42,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 			fs.StringVar(&location, "location", "", "where it is")
 			fs.StringArrayVar(&areas, "area", nil, "another `LOCATION` that it serves; may be repeated")
 			fs.BoolVar(&bookable, "bookable", true, "whether it takes bookings")
-			fs.Int64Var(&capacity, "capacity", 0, "the most guests at one time (default no limit)")
+			fs.Int64Var(&capacity, "capacity", 0, "the maximum number of guests at one time (default no limit)")
 			fs.StringVar(&hours, "hours", "", "its opening hours, as free text")
 			fs.Int64Var(&referral, "referral", 0, "the referral fee in `BASIS` points")
 		},
@@ -53,7 +53,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 				Capacity: flagValue(q, "capacity", &capacity), Referral: flagValue(q, "referral", &referral),
 			}
 			if change == (admin.VenueChange{}) {
-				return in, kit.WithHint(problem.New(problem.Usage, "expected what to set"), "vacancy listing set %s --slug %s", q.Args[0], q.Args[0])
+				return in, kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --slug clerk, got none"), "vacancy listing set %s --slug %s", q.Args[0], q.Args[0])
 			}
 			asked = q
 			return admin.ForVacant(q.Args[0], admin.Publication{Venue: &change}), nil
@@ -78,7 +78,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 	}.Command(a))
 }
 
-// flagValue returns the value of a flag, or nil if the flag was not flagValue.
+// flagValue returns the value of a flag, or nil if the flag was not given.
 func flagValue[T any](q kit.Request, flag string, value *T) *T {
 	if q.Changed(flag) {
 		return value

@@ -74,7 +74,7 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 		return estimate(a, cmd.Context(), f)
 	}
 	if cmd.Flags().Changed("calls") {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--calls goes with --host aws or --templates"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+		return nil, kit.WithHint(problem.New(problem.Usage, "--calls: not supported without --host aws or --templates"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 	}
 	list, err := f.priceList("")
 	return pricesResult(list), err
@@ -179,7 +179,7 @@ func (r costResult) Print(w io.Writer) {
 		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.BeforeTransfer)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
 		{"their rows, each month after", r.Kept, ""},
-		{"a month in which nobody calls", r.Month, ""},
+		{"a month without calls", r.Month, ""},
 		{"what a month costs more if every handler is used in every hour", r.EveryHour, ""},
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {

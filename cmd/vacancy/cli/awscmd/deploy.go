@@ -79,7 +79,7 @@ keep and others).`,
 	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
 	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
 	fs.BoolVar(&f.plan, "plan", false, "show what would be created, the settings and the costs; create nothing")
-	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 

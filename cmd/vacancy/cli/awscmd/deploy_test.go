@@ -276,7 +276,7 @@ func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 		"x failed: \x1b[31mred\n":                                                   `x failed: \u001b[31mred`,
 	} {
 		if got := lastError([]byte(out)); got != want {
-			t.Errorf("lastWord(%q) = %q, want %q", out, got, want)
+			t.Errorf("lastError(%q) = %q, want %q", out, got, want)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record
 		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL = url, url, url, url, url, url, url
 	}
 	if rec.URL == "" || rec.AdminURL == "" {
-		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output AgentUrl or AdminUrl is missing", rec.Stage)
+		return problem.New(problem.Damaged, "the URL of the host is unknown: the stacks of stage %s have no output AgentUrl or AdminUrl", rec.Stage)
 	}
 	return nil
 }
@@ -181,11 +181,11 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 		return kit.WithHint(problem.New(problem.Unauthorized, format, args...), "vacancy keys rotate-operator --stage %s", d.rec.Stage)
 	}
 	if d.rec.OperatorKey == "" {
-		return nil, rotate("the stacks are deployed; the host has an operator key already, and it is not here")
+		return nil, rotate("the stacks are deployed; the host already has an operator key, which is not stored on this machine")
 	}
 	err = keys.Check(ctx, string(d.rec.OperatorKey))
 	if problem.Is(err, problem.Unauthorized) {
-		return nil, rotate("the stacks are deployed; the operator key that is stored here is no longer the host's")
+		return nil, rotate("the stacks are deployed; the host no longer accepts the operator key that is stored on this machine")
 	}
 	return nil, err
 }
@@ -203,7 +203,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		return err
 	})
 	if err != nil {
-		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.AsError(err).Text())
+		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the host did not accept its URL: %s", problem.AsError(err).Text())
 	}
 	hello, why, err := d.hello(ctx, handler)
 	if err != nil || hello == nil {

@@ -73,7 +73,7 @@ func (r planResult) Print(w io.Writer) {
 		way = "through CloudFront"
 	}
 	fmt.Fprintf(w, "\ncosts at list prices of %s, without free tiers\n", r.Prices)
-	fmt.Fprintf(w, "  %9s  a month in which nobody calls\n", "$"+inDollars(r.Month))
+	fmt.Fprintf(w, "  %9s  a month without calls\n", "$"+inDollars(r.Month))
 	fmt.Fprintf(w, "  %9s  a million calls %s\n", "$"+inDollars(r.Calls), way)
 	fmt.Fprintf(w, "  %9s  the worst day, by the limits, which do not bound:\n", "$"+inDollars(r.WorstDay))
 	for _, s := range r.Unbounded {

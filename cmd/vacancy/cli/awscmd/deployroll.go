@@ -264,9 +264,9 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 		case problem.Is(err, problem.NotFound):
 			parts = append(parts, name+" was never made")
 		case err != nil:
-			parts = append(parts, name+" could not be looked at")
+			parts = append(parts, name+" could not be checked")
 		case s.Status == "ROLLBACK_COMPLETE":
-			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy rebuilds it")
+			parts = append(parts, name+" was rolled back completely (ROLLBACK_COMPLETE); the next deploy rebuilds it")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
 			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
 		case s.IsBusy(): // CDK has waited for its own change

@@ -25,8 +25,8 @@ func destroyCommand(a *kit.App) *cobra.Command {
 
 By default (context keep=true) the tables, the bucket and the keys stay in the account.
 With keep=false they are deleted with their contents; the bucket is emptied first. Nothing
-is deleted before the command has shown what goes and what stays, and you have typed the
-stage's name.
+is deleted before the command has shown what it deletes and what it keeps, and you have typed
+the stage's name.
 
 It also lists orphans: tables, buckets and keys of earlier deploys of the stage that no
 stack owns, and that cost money. It deletes none of them.`,
@@ -34,13 +34,13 @@ stack owns, and that cost money. It deletes none of them.`,
   vacancy destroy --stage try --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if stageName == "" {
-				return kit.WithHint(problem.New(problem.Usage, "--stage is missing: which stage should be removed?"), "vacancy destroy --stage STAGE")
+				return kit.WithHint(problem.New(problem.Usage, "--stage: expected the stage to remove, for example dev, got none"), "vacancy destroy --stage STAGE")
 			}
 			return destroy(a, cmd.Context(), stageName, yes)
 		},
 	}
-	cmd.Flags().StringVar(&stageName, "stage", "", "the stage (required: $VACANCY_STAGE does not count here)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().StringVar(&stageName, "stage", "", "the stage (required: $VACANCY_STAGE is not used)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -69,7 +69,7 @@ func (r destroyResult) Print(w io.Writer) {
 	if len(r.Stacks) == 0 {
 		fmt.Fprintf(w, "stage %s had no stacks\n", r.Stage)
 	} else {
-		fmt.Fprintf(w, "stage %s is gone: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
+		fmt.Fprintf(w, "stage %s is removed: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
 	}
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
@@ -118,12 +118,12 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 		}
 		a.Note("stage %s in Region %s:", name, c.Region())
 		for _, d := range plan {
-			a.Note("  goes   stack %s, %d resources", d.Name, d.count)
+			a.Note("  delete  stack %s, %d resources", d.Name, d.count)
 			for _, r := range d.goes {
-				a.Note("  goes   %s %s", r.Type, r.Physical)
+				a.Note("  delete  %s %s", r.Type, r.Physical)
 			}
 			for _, r := range d.stays {
-				a.Note("  stays  %s %s", r.Type, r.Physical)
+				a.Note("  keep    %s %s", r.Type, r.Physical)
 			}
 		}
 		if full {

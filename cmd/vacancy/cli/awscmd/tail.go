@@ -31,7 +31,7 @@ func tailCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the log of the host on this machine, or of a stage on AWS",
-		Long: `Follow the log of the host over a data directory, until Ctrl-C: one line per call with its
+		Long: `Follow the log of the host in a data directory, until Ctrl-C: one line per call with its
 pair, verdict, time and cost, and all other lines. "vacancy logs" shows it for people.
 
 With --host aws it follows the log lines of a stage's functions in order of time. Of the
@@ -82,7 +82,7 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	}
 	if !onAWS {
 		if f.function != "" {
-			return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+			return kit.WithHint(problem.New(problem.Usage, "--function: not supported without --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 		}
 		dir, err := a.DataDir(f.where.Data)
 		if err != nil {

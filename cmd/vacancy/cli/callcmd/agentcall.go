@@ -57,11 +57,11 @@ func (f *agentCallFlags) set() bool {
 func (f *agentCallFlags) check(text bool) error {
 	switch {
 	case f.cursor != "" && !f.tasks:
-		return problem.New(problem.Usage, "--cursor goes with --tasks")
+		return problem.New(problem.Usage, "--cursor: not supported without --tasks")
 	case f.tasks && (text || f.task != "" || f.cancel != "" || f.push != ""):
-		return problem.New(problem.Usage, "--tasks: expected no TEXT, --task, --cancel and --push")
+		return problem.New(problem.Usage, "--tasks: not supported together with TEXT, --task, --cancel or --push")
 	case len(f.files) > 0 && (f.tasks || f.cancel != "" || f.pushes || f.unpush != ""):
-		return problem.New(problem.Usage, "--file goes with a message, not with --tasks, --cancel, --push-list and --push-delete")
+		return problem.New(problem.Usage, "--file: not supported together with --tasks, --cancel, --push-list or --push-delete")
 	case (f.pushes || f.unpush != "") && (f.task == "" || text):
 		return problem.New(problem.Usage, "--push-list and --push-delete: expected --task ID, and no TEXT")
 	}
@@ -120,7 +120,7 @@ func baseURL(u *url.URL) string {
 // streamed call of a vacant.
 func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
-		return problem.New(problem.Usage, "--ask, --reset, --print and --accept are for signed calls of a vacant, and do not go with --stream, --file, --no-wait, --task, --tasks, --cancel and --push")
+		return problem.New(problem.Usage, "--ask, --reset, --print and --accept: supported only for signed calls of a vacant, and not together with --stream, --file, --no-wait, --task, --tasks, --cancel or --push")
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()

@@ -120,7 +120,7 @@ registry is on it, too.`,
 			}
 			for _, name := range []string{"policy", "explain", "registry", "tag", "family", "min-reputation"} {
 				if changed(name) {
-					return problem.New(problem.Usage, "--%s goes with --capability", name)
+					return problem.New(problem.Usage, "--%s: not supported without --capability", name)
 				}
 			}
 			if changed("peer") {
@@ -316,13 +316,13 @@ func (f callFlags) check(text bool) error {
 	}
 	switch {
 	case len(modes) > 1:
-		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept do not go together"), "vacancy call --help")
+		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept: not supported together"), "vacancy call --help")
 	case f.timeout <= 0:
 		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
 	case (len(modes) == 0 || f.print) && !text:
-		return kit.WithHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+		return kit.WithHint(problem.New(problem.Usage, "TEXT: expected a message, for example hello, got none"), `vacancy call TARGET "TEXT"`)
 	case len(modes) == 1 && !f.print && text:
-		return problem.New(problem.Usage, "%s takes no TEXT", modes[0])
+		return problem.New(problem.Usage, "%s: not supported together with TEXT", modes[0])
 	}
 	return nil
 }
@@ -333,7 +333,7 @@ const maxText = 260_000
 
 func checkText(text string) error {
 	if strings.TrimSpace(text) == "" {
-		return kit.WithHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+		return kit.WithHint(problem.New(problem.Usage, "TEXT: expected a message, for example hello, got none"), `vacancy call TARGET "TEXT"`)
 	}
 	if n := len(canon.AppendString(nil, text)) - 2; n > maxText {
 		return problem.New(problem.TooLarge, "TEXT: expected at most %d bytes, as JSON counts them, got %d", maxText, n)

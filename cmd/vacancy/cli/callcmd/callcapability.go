@@ -28,7 +28,7 @@ func policy(name string) (discovery.Policy, error) {
 
 func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
-		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept need one TARGET, and do not go with --capability"), "vacancy call URL --ask")
+		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept: not supported together with --capability, because they need one TARGET"), "vacancy call URL --ask")
 	}
 	if err := f.check(true); err != nil {
 		return err

@@ -118,7 +118,7 @@ func (l lateResult) text() string {
 		}
 		return line + kit.Printable(*l.Text)
 	case dispatch.TextGone:
-		return line + "answered; the host no longer keeps the text"
+		return line + "answered; the host no longer stores the text"
 	case dispatch.Unanswered:
 		return line + "failed; it will not be answered"
 	}
@@ -164,15 +164,15 @@ func showCall(a *kit.App, result CallResult, err error, print func(io.Writer)) e
 func cutRemark(cut string) string {
 	switch call.CutReason(cut) {
 	case call.CutCanceled:
-		return "the answer is cut: this part of it came before the call was canceled"
+		return "the answer is incomplete: this part of it came before the call was canceled"
 	case call.CutLength:
-		return "the answer is cut: the agent's model reached its limit (max_tokens, or its context length)"
+		return "the answer is incomplete: the agent's model reached its limit (max_tokens, or its context length)"
 	case call.CutBudget:
-		return "the answer is cut: the agent's budget left its model too few tokens; the budget of a day is whole again at 00:00 UTC"
+		return "the answer is incomplete: the agent's budget left its model too few tokens; the daily budget is reset at 00:00 UTC"
 	case call.CutUnknown:
 		return "the answer may be incomplete: the agent's model ended it for a reason that the host does not know"
 	}
-	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
+	return "the answer is incomplete: " + kit.Printable(kit.Clip(cut, 80))
 }
 
 type callError struct {

@@ -74,7 +74,7 @@ needs no agent. --dry-run only prints the files.`,
 // letters.
 var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-// check returns an error for flags that do not go together. named says that the command names an agent.
+// check returns an error for flags that exclude each other. named says that the command names an agent.
 func (f *geminiFlags) check(root bool, named bool) error {
 	switch {
 	case f.user && root:

@@ -154,7 +154,7 @@ func (s mcpServer) relay(a *kit.App, ctx context.Context, w kit.Where) (*mcprela
 		return nil, err
 	}
 	if key != "" && kit.IsUnencrypted(u) {
-		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
+		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
 	return &mcprelay.Relay{URL: s.url(), Key: key, HTTP: a.HTTP(0), StopsTasks: true, Note: a.Note}, nil
 }

@@ -237,7 +237,7 @@ func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, thre
 		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		a.Note("%s is out of reach: %s", kit.Printable(p.URL), problem.AsError(err).Text())
+		a.Note("%s cannot be reached: %s", kit.Printable(p.URL), problem.AsError(err).Text())
 	}
 	return err
 }

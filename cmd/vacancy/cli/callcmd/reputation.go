@@ -18,7 +18,7 @@ func reputationCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reputation TARGET",
 		Short: "Show a vacant's reputation, or recount it from its reviews",
-		Long: `Show the score of TARGET, as its host tells it, and the evidence that the score is made of.
+		Long: `Show the score of TARGET, as its host reports it, and the evidence that the score is made of.
 
 The score is the mean of factual, logical and relevance × n/(n+10), where n is the evidence: the
 weights of all reviews, which fade with time. So 0 means that there are no reviews, or bad ones.

@@ -98,7 +98,7 @@ others.`,
 					r.Blinded.Counted, err = true, nil // an earlier try has sent these bytes, and its answer was lost
 				}
 				if err == nil && !r.Blinded.Counted {
-					err = problem.New(problem.Conflict, "the host of %s does not count the review: %s", kit.Printable(target.Name), kit.Printable(r.Blinded.Reason))
+					err = problem.New(problem.Conflict, "the host of %s does not accept the review: %s", kit.Printable(target.Name), kit.Printable(r.Blinded.Reason))
 				}
 			} else {
 				r.Receipt, err = host.SubmitReview(ctx, rec)
@@ -200,7 +200,7 @@ func (r reviewResult) Print(w io.Writer) {
 	case r.Blinded != nil:
 		fmt.Fprintln(w, "the host has it")
 	case c.Duplicate:
-		fmt.Fprintf(w, "it was counted before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.After.Score, c.After.Evidence)
+		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.After.Score, c.After.Evidence)
 	default:
 		class := map[review.Class]string{review.Full: "in full", review.Quarter: "a quarter"}[c.Class]
 		kit.Members(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", class, c.Position, kit.Printable(r.name), formatRatings(c.Weights)),

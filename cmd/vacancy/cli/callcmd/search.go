@@ -29,8 +29,8 @@ func (f *findFlags) add(fs *pflag.FlagSet) {
 	kit.RegistryFlag(fs, &f.registry)
 	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
 	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
-	fs.StringVar(&f.maxPrice, "max-price", "", "the most that a call may cost, in dollars: 0.002")
-	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least score by reviews, 0 to 1")
+	fs.StringVar(&f.maxPrice, "max-price", "", "the maximum price of a call in dollars, for example 0.002")
+	fs.Float64Var(&f.reputation, "min-reputation", 0, "the minimum score by reviews, 0 to 1")
 }
 
 func (f *findFlags) query(words string) (discovery.Query, error) {
@@ -112,7 +112,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 	}
 	fs := cmd.Flags()
 	f.add(fs)
-	fs.IntVar(&limit, "limit", 20, "the most to show, 1 to 100")
+	fs.IntVar(&limit, "limit", 20, "the maximum number of results, 1 to 100")
 	fs.StringVar(&cursor, "cursor", "", "continue after an earlier page")
 	kit.HostFlags(fs, &w)
 	return cmd

@@ -72,7 +72,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Request: func(q kit.Request) (admin.OfTenant, error) {
 			asked = q
 			if !q.Changed("limit") && !q.Changed("threshold") && mode == "" && detector == "" {
-				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
+				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --limit 5, got none"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
 			return q.OfTenant(), nil
 		},

@@ -51,7 +51,7 @@ of the last attempt and sends no request.
 A child that is one of your identities and runs elsewhere is graduated with its own
 signatures; --endpoint is its address. Ctrl-C stops the display, not the attempt.
 
-If nobody holds both keys, sign in two steps: --print signs for the party that is one of
+If two people hold the keys, sign in two steps: --print signs for the party that is one of
 your identities and prints the request; the other party sends it with --with FILE.`,
 		Example: `  vacancy graduate reviewer --capability "reviews contracts"
   vacancy graduate reviewer --capability "reviews contracts" --explain
@@ -62,19 +62,19 @@ your identities and prints the request; the other party sends it with --with FIL
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.print && f.explain:
-				return problem.New(problem.Usage, "--explain and --print do not go together: nothing is sent, and nothing compared")
+				return problem.New(problem.Usage, "--explain and --print: not supported together, because --print sends no request that the gate could judge")
 			case !f.print && (f.manifest != "" || f.registry != ""):
 				flag := "--manifest"
 				if f.manifest == "" {
 					flag = "--registry"
 				}
-				return kit.WithHint(problem.New(problem.Usage, "%s goes with --print", flag), `vacancy graduate %s --capability "TEXT" --print`, args[0])
+				return kit.WithHint(problem.New(problem.Usage, "%s: not supported without --print", flag), `vacancy graduate %s --capability "TEXT" --print`, args[0])
 			}
 			if f.print {
 				return printHalf(a, cmd.Context(), f, args[0])
 			}
 			if f.capability == "" && !f.explain && f.with == "" {
-				return kit.WithHint(problem.New(problem.Usage, "--capability is missing: what can %s do? Its public card will say that", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
+				return kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, for its public card, got none", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
 			}
 			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
 				return graduate(a, cmd.Context(), c, f, args[0])

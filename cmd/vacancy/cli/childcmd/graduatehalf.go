@@ -17,7 +17,7 @@ import (
 // signs as the other party.
 func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) error {
 	if f.capability == "" || f.with != "" {
-		return kit.WithHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
+		return kit.WithHint(problem.New(problem.Usage, "--print: not supported without --capability, or together with --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
 	}
 	h, err := a.DataHome()
 	if err != nil {

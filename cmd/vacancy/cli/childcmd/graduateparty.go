@@ -83,7 +83,7 @@ func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, h
 			return party{id: id, own: own}, nil
 		}
 	}
-	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
+	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours, so no key to sign for it is available", id.Short())
 }
 
 func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.GraduationRequest) error {
@@ -158,7 +158,7 @@ func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error)
 		}
 	}
 	if next.Endpoint == "" {
-		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", own.Name), "--endpoint https://HOST")
+		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", own.Name), "--endpoint https://HOST")
 	}
 	if err := next.Sign(ctx, own.Key); err != nil {
 		return err

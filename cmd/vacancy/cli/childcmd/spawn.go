@@ -63,17 +63,17 @@ substrates and agents are for the operator. The start of the parent's id is appe
 			missing := ""
 			switch {
 			case s.Path == "" && s.Name == "":
-				missing = "--path and --name are missing"
+				missing = "--path and --name: expected the kind and the name of the child, for example D2 and reviewer, got none"
 			case s.Path == "":
-				missing = "--path is missing: which kind of child is " + s.Name + "?"
+				missing = "--path: expected the kind of the child " + s.Name + ", for example D2, got none"
 			case s.Name == "":
-				missing = "--name is missing: what is the child called?"
+				missing = "--name: expected the name of the child, for example reviewer, got none"
 			}
 			if missing != "" {
 				return kit.WithHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
 			}
 			if signed && agent.From != "" {
-				return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
+				return problem.New(problem.Usage, "--signed and --from: not supported together, because only the operator can give a child an agent of its own")
 			}
 			file, err := agent.Read(s.Substrate)
 			if err != nil {
@@ -139,7 +139,7 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.S
 func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, name string) (admin.Spawned, error) {
 	var made admin.Spawned
 	if s.With != "" {
-		return made, problem.New(problem.Usage, "--with goes with the operator's key: one parent does not sign for the other")
+		return made, problem.New(problem.Usage, "--with: not supported together with --signed, because one parent cannot sign for the other; the operator's key can create the child")
 	}
 	h, err := a.DataHome()
 	if err != nil {
@@ -243,7 +243,7 @@ type spawnResult struct {
 
 func (r spawnResult) Print(w io.Writer) {
 	m := &r.manifest
-	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it was there already"))
+	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it already existed"))
 	kit.Members(w, "id", r.Vacant.ID, "state", kit.PaintedText(kit.State(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
 		"closed", kit.FormatIf(m.ClosedByDefault, "only its parent and the parent's other children may call it"))
 }

@@ -153,12 +153,12 @@ func removeCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	return kit.Operation[[]string, deleted]{
 		Use: "rm [PATH...]", Short: "Delete files",
 		Long: `Delete files of a workspace. With --all, the workspace is removed with all its files, and the key that
-seals them is destroyed. Nobody can read them after that.`,
+seals them is destroyed. The files cannot be read after that.`,
 		Example: "  vacancy files rm .vault/report.md\n  vacancy files rm --all --workspace drafts",
 		API:     f,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&hasAll, "all", false, "remove the workspace with all its files")
-			fs.BoolVar(&yes, "yes", false, "do not ask")
+			fs.BoolVar(&yes, "yes", false, "do not ask for confirmation")
 		},
 		Request: func(q kit.Request) ([]string, error) {
 			if hasAll == (len(q.Args) > 0) {

@@ -33,7 +33,7 @@ and the key that seals its secrets. The search index and the log of calls are le
 
 FILE is encrypted in the format of age: for --recipient, a public key such as age1..., or
 by a passphrase from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. Without
-any of them a passphrase is made and printed; it is kept nowhere else.
+any of them a passphrase is created and printed; it is not stored.
 
 A backup contains the text keys of its day: the texts of that day can be read for as long
 as you keep the backup.`,
@@ -49,7 +49,7 @@ as you keep the backup.`,
 			var to age.Recipient
 			switch {
 			case recipient != "" && passphraseFile != "":
-				return problem.New(problem.Usage, "--recipient and --passphrase-file do not go together")
+				return problem.New(problem.Usage, "--recipient and --passphrase-file: not supported together")
 			case recipient != "":
 				if to, err = age.ParseX25519Recipient(recipient); err != nil {
 					return problem.New(problem.Usage, "--recipient: expected a public key of age, age1..., got %.80q", recipient)
@@ -158,7 +158,7 @@ type backupResult struct {
 func (r backupResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d bytes, encrypted\n", kit.Printable(r.File), r.Bytes)
 	if r.Passphrase != "" {
-		fmt.Fprintf(w, "  passphrase  %s\n  Write it down: it is kept nowhere else, and nothing reads the backup without it.\n", r.Passphrase)
+		fmt.Fprintf(w, "  passphrase  %s\n  Write it down: it is not stored, and the backup cannot be read without it.\n", r.Passphrase)
 	}
-	fmt.Fprintf(w, "  to bring it back: %s\n", r.restore)
+	fmt.Fprintf(w, "  to restore it: %s\n", r.restore)
 }

@@ -27,7 +27,7 @@ func doctorCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the host on this machine, or a stage on AWS and the tools to deploy one",
-		Long: `Check the host over a data directory: who can read it, the disk, whether the host answers
+		Long: `Check the host in a data directory: who can read it, the disk, whether the host answers
 at its public URL, its certificate, and its vacants' agents, which are asked one question
 each.
 
@@ -77,7 +77,7 @@ func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (docto
 		return doctorResult{}, err
 	}
 	if !onAWS && simulate {
-		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate goes with --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate: not supported without --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
 	}
 	if !onAWS {
 		l, err := localFacts(a, ctx, w.Data)
@@ -169,7 +169,7 @@ type doctorResult struct{ doctor.Report }
 
 func (r doctorResult) Print(w io.Writer) {
 	if r.Data != "" {
-		fmt.Fprintf(w, "the host over %s\n", kit.Printable(r.Data))
+		fmt.Fprintf(w, "the host in %s\n", kit.Printable(r.Data))
 	} else {
 		fmt.Fprintf(w, "stage %s\n", r.Stage)
 	}
@@ -198,10 +198,10 @@ func (r doctorResult) Print(w io.Writer) {
 		}
 	}
 	n := r.Count(doctor.Warn)
-	warned := kit.FormatIf(n > 0, ", %d to look at", n)
+	warned := kit.FormatIf(n > 0, ", %s", kit.Plural(n, "warning"))
 	if r.OK {
-		fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, true, "well"), warned)
+		fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, true, "all checks passed"), warned)
 		return
 	}
-	fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, false, fmt.Sprintf("%d wrong", r.Count(doctor.Fail))), warned)
+	fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, false, fmt.Sprintf("%d failed", r.Count(doctor.Fail))), warned)
 }

@@ -188,7 +188,7 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	}
 	switch {
 	case f.forget && f.since != "":
-		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
+		return nil, problem.New(problem.Usage, "--forget and --since: not supported together")
 	case f.since != "":
 		// The remembered checkpoint is checked in addition to the file. Otherwise a forked host
 		// could show each reader the branch of the reader's file.

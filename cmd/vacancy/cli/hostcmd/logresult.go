@@ -54,22 +54,22 @@ type logResult struct {
 
 func (r logResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.Printable(r.URL))
-	before, events := "nothing was known of it; from now on it must continue this", "no new one to verify"
+	before, events := "no earlier checkpoint is known; later checkpoints must continue this one", "no new events to verify"
 	if r.Since != nil {
-		before = kit.Plural(*r.Since, "event") + "; it only grew"
+		before = kit.Plural(*r.Since, "event") + ", which the log continues"
 	}
 	switch {
 	case r.Events == 1:
-		events = "1 new one has its signature, hash and place"
+		events = "1 new event has a valid signature, hash and position"
 	case r.Events > 1:
-		events = fmt.Sprintf("%d new ones have their signature, hash and place", r.Events)
+		events = fmt.Sprintf("%d new events have valid signatures, hashes and positions", r.Events)
 	}
 	kit.Members(w, "signed", kit.Plural(r.Size, "event")+", by the host", "before", before,
 		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", events+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
 	for _, s := range r.Witnesses {
 		kit.Members(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
 	}
-	fmt.Fprintln(w, "whole")
+	fmt.Fprintln(w, "all checks passed")
 }
 
 type cosignResult struct {

@@ -30,7 +30,7 @@ func logsCommand(a *kit.App) *cobra.Command {
 wrote or was refused to write, as lines of JSON. The task belongs to the account of the key in
 $VACANCY_KEY, or to the operator.
 
-Without TASK, show the log of the host over a data directory: a line per call with caller, vacant,
+Without TASK, show the log of the host in a data directory: a line per call with caller, vacant,
 number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
 A call has its line when it ends, however long it takes. A request that asks for its state,
 or sends it again, has none. A message that is sent again after a refusal, or after a failure
@@ -55,7 +55,7 @@ host on AWS.`,
 				return teamcmd.Logs(cmd.Context(), a, f.where, target, f.follow)
 			}
 			if f.where.Host != "" && f.where.Host != kit.HostLocal {
-				return problem.New(problem.Usage, "--host: expected the id of a task, which other hosts show, too; \"vacancy tail --host aws\" shows the log of a stage")
+				return problem.New(problem.Usage, "--host: not supported without the id of a task; \"vacancy tail --host aws\" shows the log of a stage")
 			}
 			return logs(a, cmd.Context(), f, target)
 		},

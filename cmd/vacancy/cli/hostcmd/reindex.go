@@ -46,7 +46,7 @@ and searches use the old index meanwhile.`,
 			case !remote.AWS:
 				return problem.New(problem.Usage, "a remote host rebuilds its index on its own machine")
 			case cluster != "":
-				return problem.New(problem.Usage, "--opensearch does not go with --host aws: a stage keeps its index in its bucket")
+				return problem.New(problem.Usage, "--opensearch: not supported together with --host aws, because a stage stores its index in its bucket")
 			}
 			_, c, err := a.OpenStage(cmd.Context(), remote.Stage)
 			if err != nil {
@@ -90,7 +90,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
 		if cluster != "" {
-			return problem.New(problem.Conflict, "a host is running over %s: end it first to rebuild the index in %s", dir, cluster)
+			return problem.New(problem.Conflict, "a host is running in %s; stop it first to rebuild the index in %s", dir, cluster)
 		}
 		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.IgnoreBody{})
 		if err != nil {

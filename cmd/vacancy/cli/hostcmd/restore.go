@@ -25,13 +25,13 @@ func restoreCommand(a *kit.App) *cobra.Command {
 	var noUpgrade bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Bring a local host back from a backup",
-		Long: `Bring back the host that "vacancy backup" copied to FILE, into a data directory that has
+		Short: "Restore a local host from a backup",
+		Long: `Restore the host that "vacancy backup" copied to FILE, into a data directory that has
 none. The passphrase is asked for, or comes from --passphrase-file or $VACANCY_PASSPHRASE;
 --identity is a file with the secret key of age for a backup that was made for a recipient.
 
-The host then refuses messages signed until five minutes from now, because it does not
-know what it accepted after the backup ("vacancy restored"). At the end everything is
+The host then accepts only messages signed later than five minutes after the restore, because it
+does not know what it accepted after the backup ("vacancy restored"). At the end everything is
 verified; with --json the check is a second object.
 
 A backup of an earlier vacancy is upgraded; FILE is not changed.`,
@@ -54,7 +54,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 		return err
 	}
 	if _, _, err := serve.DialAdmin(dir); err == nil {
-		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
+		return problem.New(problem.Conflict, "a host is running in %s; stop it first", dir)
 	}
 	if !standalone.IsEmpty(ctx, dir) {
 		err := problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
@@ -189,7 +189,7 @@ type restoreResult struct {
 }
 
 func (r restoreResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is back as it was at %s; calls since then are lost\n", kit.Printable(r.Data), kit.Moment(r.Made))
+	fmt.Fprintf(w, "%s is restored to its state at %s; calls since then are lost\n", kit.Printable(r.Data), kit.Moment(r.Made))
 	if r.Kept != "" {
 		fmt.Fprintf(w, "the files that were there are in %s\n", kit.Printable(r.Kept))
 	}

@@ -26,8 +26,9 @@ func restoredCommand(a *kit.App) *cobra.Command {
 
 The backup lacks the calls accepted after it was made, so anybody with their signed
 bytes could run them a second time. After this command every open vacant of the directory
-refuses messages signed until five minutes from now (409, code floor), because callers'
-clocks may be so far ahead. vacancy call signs later by itself; other callers wait.
+accepts only messages signed later than five minutes after the command, and refuses others with
+409, code floor, because callers' clocks may be up to five minutes ahead. vacancy call signs with
+a later time by itself; other callers must wait.
 Callers whose calls since the backup are lost reset their chain: vacancy call TARGET --reset.
 
 A host elsewhere is marked while it runs: do so before callers can reach the restored
@@ -53,7 +54,7 @@ tables.`,
 			}
 			switch _, _, err := serve.DialAdmin(dir); {
 			case err == nil:
-				return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
+				return problem.New(problem.Conflict, "a host is running in %s; stop it first, because it may be accepting calls a second time", dir)
 			case !errors.Is(err, serve.ErrNoHost):
 				return err
 			case !standalone.FileExists(filepath.Join(dir, standalone.DataFile)):
@@ -105,10 +106,10 @@ func (r restoredResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "no open vacants in %s\n", in)
 		return
 	case 1:
-		fmt.Fprintf(w, "1 open vacant in %s refuses", in)
+		fmt.Fprintf(w, "1 open vacant in %s accepts", in)
 	default:
-		fmt.Fprintf(w, "%d open vacants in %s refuse", r.Vacants, in)
+		fmt.Fprintf(w, "%d open vacants in %s accept", r.Vacants, in)
 	}
-	fmt.Fprintf(w, " messages signed until %s\n", kit.Moment(r.Until))
-	fmt.Fprintf(w, "  Calls by %s go on now, because it signs later. If calls since the backup are lost, their callers start again by %s TARGET --reset.\n", r.call, r.call)
+	fmt.Fprintf(w, " only messages signed after %s\n", kit.Moment(r.Until))
+	fmt.Fprintf(w, "  Calls by %s succeed now, because it signs them with a later time. Callers whose calls since the backup are lost start a new chain: %s TARGET --reset\n", r.call, r.call)
 }

@@ -33,7 +33,7 @@ func statusCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a local host",
-		Long: `Show the host that runs over a data directory: its URL and start, its calls, how many of
+		Long: `Show the host that runs in a data directory: its URL and start, its calls, how many of
 them failed and how many others were refused ("vacancy logs" lists both), the size of its
 data, the free space of its disk, the last restore from a backup, and when the oldest texts
 become unreadable.`,
@@ -71,19 +71,19 @@ type statusResult struct {
 }
 
 func (r statusResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s, over %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
+	fmt.Fprintf(w, "%s, in %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
 	kit.Members(w, "since", fmt.Sprintf("%s (%s), %s", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), r.Version), "vacants", r.Vacants,
 		"calls", fmt.Sprintf("%d since the host was started, of which %d failed%s; %d more were refused", r.Calls, r.Failed, kit.FormatIf(r.Canceled > 0, " and %d were canceled", r.Canceled), r.Refused),
 		"keeps", fmt.Sprintf("%s of data, %s of search index, %s of log", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes)))
 	switch {
 	case r.HasLittleRoom():
-		kit.Members(w, "disk", fmt.Sprintf("%s free: below %s others may not write to this host (429); make room", size(r.FreeBytes), size(r.MinFreeBytes)))
+		kit.Members(w, "disk", fmt.Sprintf("%s free: below %s the host refuses write requests from others (429); make room", size(r.FreeBytes), size(r.MinFreeBytes)))
 	case r.FreeBytes >= 0: // otherwise unknown on this system
 		kit.Members(w, "disk", size(r.FreeBytes)+" free")
 	}
 	if !r.Restored.IsZero() {
 		kit.Members(w, "restored", kit.Moment(r.Restored)+", from a backup; calls between the backup and that time are lost",
-			"", kit.FormatIf(r.RefusedUntil.After(r.at), "messages signed until %s are refused; %s signs later by itself", kit.Moment(r.RefusedUntil), r.call))
+			"", kit.FormatIf(r.RefusedUntil.After(r.at), "only messages signed after %s are accepted; %s signs with a later time by itself", kit.Moment(r.RefusedUntil), r.call))
 	}
 	kit.Members(w, "texts", kit.FormatIf(!r.TextsEnd.IsZero(), "the oldest become unreadable at %s", r.TextsEnd.Format(time.DateTime)))
 }

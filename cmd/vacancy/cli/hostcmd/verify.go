@@ -50,7 +50,7 @@ It reports every part and exits with 1 if one is broken.`,
 			case kit.IsURL(args[0]):
 				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL, and vacancy receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
 			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
-				return kit.WithHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
+				return kit.WithHint(problem.New(problem.Usage, "FILE: not supported together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}
 			r, err := historyResult(args[0])
 			if err != nil {
@@ -121,7 +121,7 @@ func (r verifyResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "messages that can no longer be read: %d; neither their hashes nor their signatures can be checked\n", r.Unread)
 	}
 	if r.OK {
-		fmt.Fprintln(w, kit.Verdict(w, true, "whole"))
+		fmt.Fprintln(w, kit.Verdict(w, true, "all checks passed"))
 	} else {
 		fmt.Fprintln(w, kit.Verdict(w, false, "broken"))
 	}

@@ -80,16 +80,16 @@ type homeResult struct {
 }
 
 func (r homeResult) Print(w io.Writer) {
-	verdict := "whole"
+	verdict := "all checks passed"
 	if !r.OK {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
 	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Plural(r.Rows, "row"), kit.Plural(r.Streams, "stream"), kit.Plural(r.Vacants, "vacant"), kit.Verdict(w, r.OK, verdict))
 	fmt.Fprint(w, kit.FormatIf(r.Events > 0, "registry: %s, %s registered\n", kit.Plural(r.Events, "event"), kit.Plural(r.Registered, "vacant")),
-		kit.FormatIf(!r.Restored.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; messages signed until %s are refused\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil)),
-		kit.FormatIf(r.ChangingFindings > 0, "changed meanwhile: %s, not fully compared; run the same command again\n", kit.Plural(r.ChangingFindings, "item")),
+		kit.FormatIf(!r.Restored.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; only messages signed after %s are accepted\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil)),
+		kit.FormatIf(r.ChangingFindings > 0, "changed during the check: %s, not fully compared; run the same command again\n", kit.Plural(r.ChangingFindings, "item")),
 		kit.FormatIf(r.WithheldKeys > 0, "not checked: %s, opened for signing only\n", kit.Plural(r.WithheldKeys, "sealed key")),
-		kit.FormatIf(r.SealedRows > 0, "%s with a text that is sealed for good: links were checked, but not hashes and signatures\n", kit.Plural(r.SealedRows, "row")))
+		kit.FormatIf(r.SealedRows > 0, "%s with a text that can no longer be read: links were checked, but not hashes and signatures\n", kit.Plural(r.SealedRows, "row")))
 }
 
 func compact(v any) (string, error) {

@@ -96,7 +96,7 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", base)
 	}
 	if IsUnencrypted(u) {
-		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
+		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
@@ -191,7 +191,7 @@ func BoundFlag(changed func(string) bool, flag, text string) (money.Amount, erro
 	}
 	n, err := MicroDollars("--"+flag, text)
 	if err == nil && n == 0 {
-		err = &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "more than 0 dollars, or no such flag, for no bound", Got: text}
+		err = &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "an amount above 0, or no flag for no limit", Got: text}
 	}
 	return money.Amount(n), err
 }

@@ -48,7 +48,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
 		dir, _ := a.DataDir(w.Data) // RunningAdmin has determined the same directory
-		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host in %s has no vacant of that name", what, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
 	return t, err

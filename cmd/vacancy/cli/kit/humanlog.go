@@ -182,7 +182,7 @@ func (e *LogEvent) why() string {
 	if !ok && e.Fields[obs.AttrRestored] != nil {
 		why := "restored from a backup at " + e.moment(obs.AttrRestored)
 		if TextOf(e.Fields[obs.AttrVerdict]) == problem.Floor.String() {
-			why += ": refuses messages signed until " + e.moment(obs.AttrFloor)
+			why += ": accepts only messages signed after " + e.moment(obs.AttrFloor)
 		}
 		return why
 	}

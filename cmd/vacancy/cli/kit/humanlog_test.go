@@ -96,7 +96,7 @@ func TestLinesAreFailedOrRefusedByTheirOutcome(t *testing.T) {
 }
 
 func TestOnlyARefusalByTheFloorSaysUntilWhenMessagesAreRefused(t *testing.T) {
-	const restored, until = "restored from a backup at ", ": refuses messages signed until "
+	const restored, until = "restored from a backup at ", ": accepts only messages signed after "
 	for verdict, says := range map[string]bool{"floor": true, "gap": false, "replay": false} {
 		e, _ := ReadEvent([]byte(`{"msg":"send","pair":"a>b","verdict":"` + verdict + `","status":409,"restored":"2026-05-06T12:00:00Z","floor":"2026-05-06T12:15:00Z"}`))
 		if got := e.Line(&bytes.Buffer{}); !strings.Contains(got, restored) || strings.Contains(got, until) != says {

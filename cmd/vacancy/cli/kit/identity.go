@@ -118,7 +118,7 @@ func (a *App) BundleFrom(from, seed string) (datadir.Bundle, datadir.Source, err
 	case from != "":
 		return datadir.Import(from, seed, a.In)
 	case seed != "":
-		return datadir.Bundle{}, "", WithHint(problem.New(problem.Usage, "--seed goes with --import"), "--import %s", seed)
+		return datadir.Bundle{}, "", WithHint(problem.New(problem.Usage, "--seed: not supported without --import"), "--import %s", seed)
 	}
 	return datadir.NewBundle(a.Rand)
 }

@@ -54,7 +54,7 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 	} {
 		t.Setenv("PATH", filepath.Dir(tc.path))
 		if got := startWords(tc.arg, tc.self, tc.dir); got != tc.want {
-			t.Errorf("%s: startedAs() = %q, want %q", tc.name, got, tc.want)
+			t.Errorf("%s: startWords() = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, targ
 	name := Printable(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")
 	if !ok {
-		return receipt.Receipt{}, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", name, target.URL)
+		return receipt.Receipt{}, problem.New(problem.Usage, "the endpoint of %s: expected a URL with /v/, for example https://agents.example.org/v/clerk, got %.200q", name, target.URL)
 	}
 	which := account.LastPosition
 	if position > 0 {

@@ -71,7 +71,7 @@ func (a *App) TargetAndRegistry(ctx context.Context, web *dispatch.HTTP, ref str
 	}
 	base, _, ok := strings.Cut(t.URL, "/v/")
 	if !ok {
-		return t, nil, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", Printable(t.Name), t.URL)
+		return t, nil, problem.New(problem.Usage, "the endpoint of %s: expected a URL with /v/, for example https://agents.example.org/v/clerk, got %.200q", Printable(t.Name), t.URL)
 	}
 	if records, err := a.Stages(); err == nil {
 		if rec, err := records.ByURL(base); err == nil {

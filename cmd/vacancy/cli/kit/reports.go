@@ -21,7 +21,7 @@ type ReadFlags struct {
 }
 
 func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
-	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (default no limit)")
+	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the maximum read units a second (default no limit)")
 }
 
 func (r ReadFlags) CheckHost(host *RemoteHost) error {
@@ -29,7 +29,7 @@ func (r ReadFlags) CheckHost(host *RemoteHost) error {
 	case r.Units < 0 || math.IsNaN(r.Units) || math.IsInf(r.Units, 0):
 		return &problem.Error{Kind: problem.Usage, Field: "--read-units", Want: "a number above 0", Got: fmt.Sprint(r.Units)}
 	case r.Units > 0 && (host == nil || !host.AWS):
-		return problem.New(problem.Usage, "--read-units goes with --host aws")
+		return problem.New(problem.Usage, "--read-units: not supported without --host aws")
 	}
 	return nil
 }

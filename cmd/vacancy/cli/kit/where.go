@@ -85,7 +85,7 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 	host := cmp.Or(w.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
 		if w.Stage != "" {
-			return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+			return nil, problem.New(problem.Usage, "--stage: not supported without --host aws")
 		}
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 		return &RemoteHost{AWS: true, Stage: name, Record: found, envKey: given}, nil
 	}
 	if w.Stage != "" {
-		return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+		return nil, problem.New(problem.Usage, "--stage: not supported without --host aws")
 	}
 	base, err := hostURL(host)
 	if err != nil {
@@ -135,9 +135,9 @@ func (e *RemoteHost) URLOf(url string) (string, error) {
 		return url, nil
 	}
 	if e.Record.Stage == "" {
-		return "", WithHint(problem.New(problem.NotFound, "stage %s was not deployed from here: there is no record of it", e.Stage), "vacancy deploy --stage %s", e.Stage)
+		return "", WithHint(problem.New(problem.NotFound, "stage %s was not deployed from this machine: there is no record of it", e.Stage), "vacancy deploy --stage %s", e.Stage)
 	}
-	return "", WithHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.Stage), "vacancy deploy --stage %s", e.Stage)
+	return "", WithHint(problem.New(problem.NotFound, "the record of stage %s has no URL of its host, because its deployment was not completed", e.Stage), "vacancy deploy --stage %s", e.Stage)
 }
 
 func (e *RemoteHost) operatorURL(rawURL string) (string, stage.Key, error) {

@@ -142,7 +142,7 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 		held = r.Held.String() + ", taken from the balance for calls that run, and for calls and bookings that usage counts soon"
 	}
 	kit.Members(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.Line > 0, "%s", r.Line),
-		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were taken back", r.Owed))
+		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were refunded or disputed", r.Owed))
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
 	}
@@ -223,7 +223,7 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the identity to pay for (default $VACANCY_AS, else the only one)")
-	cmd.Flags().StringVar(&dailyCap, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
+	cmd.Flags().StringVar(&dailyCap, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
 }
@@ -259,7 +259,7 @@ unless it made the link.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("as") {
 				if len(args) > 0 {
-					return problem.New(problem.Usage, "--as goes without TENANT and CALLER")
+					return problem.New(problem.Usage, "--as: not supported together with TENANT or CALLER")
 				}
 				// The signed claim of the identity replaces a key.
 				base, err := a.HostURL(cmd.Context(), w)

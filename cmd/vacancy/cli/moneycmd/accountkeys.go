@@ -48,8 +48,8 @@ func makeKeyCommand(a *kit.App) *cobra.Command {
 	var days int
 	return kit.Operation[account.With[billing.KeyOptions], account.NewKey]{
 		Use:   "create [TENANT]",
-		Short: "Make a key of an account",
-		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
+		Short: "Create a key of an account",
+		Long: `Create a key of an account, and show it once: the host keeps only its hash. A test key calls
 the vacants of its own tenant only, and nothing is charged; when such a vacant calls others,
 it calls priced vacants of its tenant only, for nothing. The key reads only tasks, bookings
 and keys that test keys made. Operations on the account's balance, usage, receipts, changes
@@ -93,8 +93,8 @@ keys with the scope vacants.`,
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
 			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
-			fs.StringVar(&maxPerCall, "most", "", "the most `DOLLARS` of a call or a booking (default no bound)")
-			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
+			fs.StringVar(&maxPerCall, "most", "", "the maximum `DOLLARS` of a call or a booking (default no limit)")
+			fs.StringVar(&limit, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")
 		},
 		Request: func(q kit.Request) (in account.With[billing.KeyOptions], err error) {
 			if o.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
@@ -113,7 +113,7 @@ keys with the scope vacants.`,
 			return account.About(q.Account(), o), nil
 		},
 		Print: func(w io.Writer, r account.NewKey) {
-			fmt.Fprintf(w, "key %s%s of %s, shown this once:\n%s\n", kit.Printable(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.Printable(r.Name)), kit.Printable(r.Tenant), kit.Printable(r.Secret))
+			fmt.Fprintf(w, "key %s%s of %s, shown only once:\n%s\n", kit.Printable(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.Printable(r.Name)), kit.Printable(r.Tenant), kit.Printable(r.Secret))
 		},
 	}.Command(a)
 }

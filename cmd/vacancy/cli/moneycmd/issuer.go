@@ -25,20 +25,20 @@ func issuerCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let tokens of a company's login pay for calls",
-		Long: `Let tokens of an issuer count: of a company's login, or of another provider of OpenID Connect
+		Long: `Accept tokens from an issuer: a company's login, or another provider of OpenID Connect
 or OAuth 2. The account of a tenant pays for the calls of the issuer's people and programs, its
 subjects. Each subject has tasks, conversations and a daily cap of its own.
 
-A token counts at every address where a key does: A2A, MCP, OpenAI's API, /text, with the scope
-read the account, and with the scope agents the tasks of agents. Its aud must be the URL that is
-called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below it, or one of
---audience.`,
+The host accepts a token at every address that accepts a key: A2A, MCP, OpenAI's API, /text, with
+the scope read the account, and with the scope agents the tasks of agents. Its aud must be the URL
+that is called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below it, or one
+of --audience.`,
 		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
 	},
 		issuerAddCommand(a),
 		kit.Operation[op.None, account.Issuers]{
 			Use:     "list",
-			Short:   "List the issuers whose tokens count",
+			Short:   "List the issuers whose tokens are accepted",
 			Example: "  vacancy issuer list --json",
 			Op:      account.ListIssuers,
 			Print: func(w io.Writer, list account.Issuers) {
@@ -56,14 +56,14 @@ called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below 
 		issuerCheckCommand(a),
 		kit.Operation[account.OneIssuer, billing.Issuer]{
 			Use:   "remove ISSUER",
-			Short: "End that tokens of an issuer count",
-			Long: `End that tokens of an issuer count. Its tokens are refused from the next request on, by every
-instance within a second. What they did is kept, and calls that run complete.`,
+			Short: "Stop accepting an issuer's tokens",
+			Long: `Stop accepting an issuer's tokens. They are rejected from the next request on, by every
+instance within a second. Their past calls stay on record, and running calls complete.`,
 			Example: "  vacancy issuer remove https://login.example.com",
 			Op:      issuerNamed(account.RemoveIssuer),
 			Request: nameIssuer,
 			Print: func(w io.Writer, i billing.Issuer) {
-				fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
+				fmt.Fprintf(w, "tokens from %s are no longer accepted for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
 			},
 		}.Command(a),
 		kit.Operation[account.OneSubject, billing.NamedSubject]{
@@ -86,13 +86,13 @@ request stores its name again, unless the issuer is removed or the subject's tok
 
 func printIssuer(w io.Writer, r billing.Issuer) {
 	fmt.Fprintln(w, kit.Printable(r.Issuer))
-	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "counts for", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
+	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "accepts", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
 	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
-		kit.Members(w, "counts for", claim+"="+r.Require[claim])
+		kit.Members(w, "accepts", claim+"="+r.Require[claim])
 	}
 	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.DailyLimit.String()+" a day for all",
 		"scopes", joinScopes(r.Scopes, ", "), "subject", kit.FormatIf(r.SubjectClaim != billing.DefaultSubjectClaim, "claim %s", r.SubjectClaim),
-		"listed", kit.FormatIf(r.Publish, "everybody is told of it"), "private", kit.FormatIf(r.Private, "its address may be private"))
+		"listed", kit.FormatIf(r.Publish, "publicly, at the host's own address"), "private", kit.FormatIf(r.Private, "its address may be private"))
 }
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
@@ -101,11 +101,11 @@ func issuerAddCommand(a *kit.App) *cobra.Command {
 	var require, scopes []string
 	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
 		Use:   "add URL",
-		Short: "Let tokens of an issuer count for a tenant's account",
-		Long: `Let tokens of an issuer count for the account of --tenant, or change which of them do. URL
-is the issuer as its tokens spell it in iss, to the letter.
+		Short: "Accept an issuer's tokens for a tenant's account",
+		Long: `Accept an issuer's tokens for the account of --tenant, or change which tokens are accepted. URL
+is the issuer exactly as in the claim iss of its tokens.
 
---require says which tokens count, by a claim that says who may spend the account's money,
+--require accepts only tokens with a claim that states who may spend the account's money,
 such as org_id=acme. Without it, everybody who can get a token of the issuer can: then give
 --anybody. If a token fits the issuers of two tenants, it is refused.
 
@@ -145,13 +145,13 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
 			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
-			fs.BoolVar(&in.AllowAll, "anybody", false, "count the tokens of everybody")
+			fs.BoolVar(&in.AllowAll, "anybody", false, "accept the tokens of everybody")
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
-			fs.BoolVar(&in.Publish, "listed", false, "tell everybody of the issuer")
+			fs.BoolVar(&in.Publish, "listed", false, "publish the issuer at the host's own address")
 			fs.BoolVar(&in.Private, "private", false, "the issuer may have a private address")
-			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` of a subject in a UTC day")
-			fs.StringVar(&totalLimit, "most", "", "the most `DOLLARS` of all subjects in a UTC day")
+			fs.StringVar(&limit, "cap", "", "the maximum `DOLLARS` of a subject in a UTC day")
+			fs.StringVar(&totalLimit, "most", "", "the maximum `DOLLARS` of all subjects in a UTC day")
 		},
 		Request: func(q kit.Request) (op.Body[account.NewIssuer], error) {
 			in.Issuer = q.Args[0]
@@ -202,7 +202,7 @@ func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[acc
 		case 1:
 			return do.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
 		case 0:
-			return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.ID)
+			return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, which must match exactly", in.ID)
 		}
 		return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
 	}
@@ -218,7 +218,7 @@ type checkedToken struct {
 }
 
 func (r checkedToken) Print(w io.Writer) {
-	fmt.Fprintf(w, "the token counts at %s\n", kit.Printable(r.URL))
+	fmt.Fprintf(w, "the token is accepted at %s\n", kit.Printable(r.URL))
 	kit.Members(w, "issuer", r.Issuer, "tenant", r.Tenant, "subject", r.Subject+" ("+r.Name+")")
 }
 
@@ -226,8 +226,8 @@ func issuerCheckCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	cmd := &cobra.Command{
 		Use:   "check [URL]",
-		Short: "Tell whether a token on standard input counts, or why not",
-		Long: `Tell whether a token on standard input counts in a request to URL, such as
+		Short: "Check whether a token on standard input is accepted, and if not, why",
+		Long: `Check whether a token on standard input is accepted in a request to URL, such as
 https://host/v/NAME, or to the host's own address. The issuer's keys are fetched by this
 machine. The token is not stored, and not sent anywhere.`,
 		Example: "  vacancy issuer check https://vacancy.example.com/v/clerk < token.txt",

@@ -39,8 +39,8 @@ func priceCommand(a *kit.App) *cobra.Command {
 		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
 
 DOLLARS is the price of a call. --in and --out are the prices of a million tokens that the
-vacant's agent reports; --most is then the most that a call costs. This amount is held when a
-call is accepted, and the unused part is given back with the answer. A call without an answer
+vacant's agent reports; --most is then the maximum cost of a call. This amount is held when a
+call is accepted, and the unused part is released with the answer. A call without an answer
 costs nothing.
 Tokens that the agent does not report cost nothing either, unless the answer is canceled or cut
 off: then they are estimated. "unreported" counts such answers.
@@ -58,17 +58,17 @@ card show the price.`,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in, "in", "", "`DOLLARS` for a million tokens of input")
 			fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
-			fs.StringVar(&maxPrice, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
+			fs.StringVar(&maxPrice, "most", "", "the maximum `DOLLARS` that a call costs, if tokens have a price")
 			fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
 			fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
-			fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no bound (default 100 times --free)")
+			fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no limit (default 100 times --free)")
 		},
 		Request: func(q kit.Request) (vacant admin.VacantRequest, err error) {
 			vacant.Vacant = q.Args[0]
 			if set = len(q.Args) == 2; !set {
 				for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
 					if q.Changed(name) {
-						return vacant, kit.WithHint(problem.New(problem.Usage, "--%s goes with DOLLARS", name), "vacancy price %s 0 --%s …", q.Args[0], name)
+						return vacant, kit.WithHint(problem.New(problem.Usage, "--%s: not supported without DOLLARS", name), "vacancy price %s 0 --%s …", q.Args[0], name)
 					}
 				}
 				return vacant, nil

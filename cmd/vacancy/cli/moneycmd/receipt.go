@@ -37,9 +37,9 @@ has the host's certificate for the key that signed it. With --by that host must 
 			case check == "" && len(args) == 0:
 				return problem.New(problem.Usage, "expected TARGET, or --check FILE")
 			case check != "" && len(args) > 0:
-				return problem.New(problem.Usage, "--check goes without TARGET")
+				return problem.New(problem.Usage, "--check: not supported together with TARGET")
 			case check == "" && by != "":
-				return problem.New(problem.Usage, "--by goes with --check")
+				return problem.New(problem.Usage, "--by: not supported without --check")
 			}
 			var r receipt.Receipt
 			var names kit.Names

@@ -124,7 +124,7 @@ func (r recountResult) Print(w io.Writer) {
 
 func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags, args []string) error {
 	if len(args) > 0 {
-		return problem.New(problem.Usage, "--recount goes without TENANT: it counts all usage")
+		return problem.New(problem.Usage, "--recount: not supported together with TENANT, because it recounts all usage")
 	}
 	host, err := a.Find(w)
 	if err == nil {
@@ -202,13 +202,13 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
   vacancy usage --recount --host aws --stage prod --read-units 200`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asCSV && a.JSON {
-				return problem.New(problem.Usage, "--csv and --json do not go together")
+				return problem.New(problem.Usage, "--csv and --json: not supported together")
 			}
 			if recount {
 				return recountUsage(a, cmd.Context(), w, read, args)
 			}
 			if read != (kit.ReadFlags{}) {
-				return problem.New(problem.Usage, "--read-units goes with --recount")
+				return problem.New(problem.Usage, "--read-units: not supported without --recount")
 			}
 			span := account.Span{From: from, Until: until, By: by}
 			show := func(c op.Client, u account.Usage, err error) error {

@@ -45,7 +45,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		}
 	}
 	// A large index may take seconds to open.
-	a.Note("Starting a host over %s …", dir)
+	a.Note("Starting a host in %s …", dir)
 	log, err := a.HostLog(dir)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{}); err == nil {
 		where = fmt.Sprintf(" at %s (pid %d)", kit.Printable(s.URL), s.PID)
 	}
-	err = problem.New(problem.Conflict, "a host runs already%s, over %s: use that one, end it with Ctrl-C in its terminal, or give this one other data with --data", where, dir)
+	err = problem.New(problem.Conflict, "a host is already running%s in %s: use it, stop it with Ctrl-C in its terminal, or choose another data directory with --data", where, dir)
 	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
 }
 

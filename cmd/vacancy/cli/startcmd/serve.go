@@ -43,7 +43,7 @@ func serveCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a public host on a server of your own",
-		Long: `Run a host over a data directory, for callers from everywhere. --public-url is the address in
+		Long: `Run a host in a data directory, for callers from everywhere. --public-url is the address in
 cards and links; if it changes, cards are signed again. Requests with another Host header
 are refused.
 
@@ -182,7 +182,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 func (o *serveOptions) base() (*url.URL, error) {
 	if o.publicURL == "" {
 		if o.domain == "" {
-			return nil, kit.WithHint(problem.New(problem.Usage, "--public-url is missing: at which URL do others reach this host?"), "vacancy serve --public-url https://NAME, or --tls-domain NAME")
+			return nil, kit.WithHint(problem.New(problem.Usage, "--public-url: expected the URL at which others reach this host, for example https://agents.example.org, got none"), "vacancy serve --public-url https://NAME, or --tls-domain NAME")
 		}
 		o.publicURL = "https://" + o.domain
 	}
@@ -201,11 +201,11 @@ func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Con
 	files, acme := o.cert != "" || o.key != "", o.domain != ""
 	switch {
 	case files && acme:
-		return nil, problem.New(problem.Usage, "--tls-domain does not go with --tls-cert and --tls-key")
+		return nil, problem.New(problem.Usage, "--tls-domain: not supported together with --tls-cert or --tls-key")
 	case (o.cert == "") != (o.key == ""):
-		return nil, problem.New(problem.Usage, "--tls-cert and --tls-key go together")
+		return nil, problem.New(problem.Usage, "--tls-cert and --tls-key: expected both flags, got one")
 	case o.authority != "" && !acme:
-		return nil, problem.New(problem.Usage, "--acme-url goes with --tls-domain")
+		return nil, problem.New(problem.Usage, "--acme-url: not supported without --tls-domain")
 	case (files || acme) && base.Scheme != "https":
 		return nil, problem.New(problem.Usage, "--public-url: expected https with TLS, got %s", base)
 	case acme:
@@ -331,7 +331,7 @@ func (r serveResult) Print(w io.Writer) {
 	if !r.TLS {
 		how = "plain http, for a proxy in front"
 	}
-	fmt.Fprintf(w, "A host over %s\n\n  browsers see it at %s\n  others reach it at %s\n  it listens at %s, %s\n\n", kit.Printable(r.Data), r.Pages, r.URL, r.Listen, how)
+	fmt.Fprintf(w, "A host in %s\n\n  browsers see it at %s\n  others reach it at %s\n  it listens at %s, %s\n\n", kit.Printable(r.Data), r.Pages, r.URL, r.Listen, how)
 	if r.Address == "" {
 		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
 	}

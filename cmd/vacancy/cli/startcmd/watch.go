@@ -84,7 +84,7 @@ requests to the program with it ("vacancy help agent-contract").`,
 			}
 			for _, flag := range []string{"data", "listen", "join", "substrate"} {
 				if cmd.Flags().Changed(flag) {
-					return &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "no such flag beside --host", Got: "both"}
+					return &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "either the flag or --host", Got: "both"}
 				}
 			}
 			return watchAtHost(a, cmd.Context(), args[0], o)
@@ -294,7 +294,7 @@ func (w *watching) read() error {
 		return err
 	}
 	if file.Agent.Description == "" {
-		return problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
+		return problem.New(problem.Usage, "%s: description: expected a description of what %s can do, got none", path, w.name)
 	}
 	endpoint, from := []string{file.Agent.BaseURL}, "base_url"
 	if l, _ := scaffold.Find(w.has); l.Tools {
@@ -378,7 +378,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	}()
 	select {
 	case <-ready:
-		w.say("A host over %s listens at %s", kit.Printable(dir), url)
+		w.say("A host in %s listens at %s", kit.Printable(dir), url)
 		return done, nil
 	case err := <-done:
 		return nil, err

@@ -112,7 +112,7 @@ func (f *runFlags) checkLocal(fs *pflag.FlagSet) (err error) {
 	fs.Visit(func(given *pflag.Flag) {
 		switch isHere := slices.Contains(here, given.Name); {
 		case isHere && f.acp == "":
-			err = problem.New(problem.Usage, "--%s: expected --acp COMMAND together with it, got none", given.Name)
+			err = problem.New(problem.Usage, "--%s: not supported without --acp COMMAND", given.Name)
 		case !isHere && f.acp != "" && !slices.Contains(both, given.Name):
 			err = problem.New(problem.Usage, "--%s: not supported together with --acp", given.Name)
 		}

@@ -35,7 +35,7 @@ func (f *AgentFlags) Add(fs *pflag.FlagSet) {
 func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	switch {
 	case f.From == "" && f.root != "":
-		return agentfile.File{}, problem.New(problem.Usage, "--root goes with --from")
+		return agentfile.File{}, problem.New(problem.Usage, "--root: not supported without --from")
 	case f.From == "":
 		return agentfile.File{}, nil
 	}
@@ -115,7 +115,7 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 					agent := importedAgent{File: path}
 					file, err := f.Read(substrate)
 					if err == nil && file.Agent.Description == "" {
-						err = problem.New(problem.Usage, "%s: description is missing: what can the agent do?", path)
+						err = problem.New(problem.Usage, "%s: description: expected a description of what the agent can do, got none", path)
 					}
 					if err == nil {
 						agent.Name = file.Name
@@ -178,7 +178,7 @@ func (r importResult) Print(w io.Writer) {
 			}
 			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(text))
 		case agent.There:
-			fmt.Fprintf(w, "      %s (%.12s) is there already\n", agent.Name, agent.ID)
+			fmt.Fprintf(w, "      %s (%.12s) already exists\n", agent.Name, agent.ID)
 		default:
 			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.Verdict(w, true, "ok  "), agent.Name, agent.ID, kit.Printable(agent.File))
 		}

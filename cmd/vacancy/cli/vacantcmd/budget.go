@@ -48,7 +48,7 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 			API:     kit.TenantAPI("the tenant"),
 			Request: func(q kit.Request) (in admin.TenantWith[admin.DailyBudget], err error) {
 				if q.Tenant == "" {
-					return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set by its flag"), "vacancy serve --model-budget %s", q.Args[0])
+					return in, kit.WithHint(problem.New(problem.Usage, "--tenant: expected a tenant, got none; the flag --model-budget sets the host's own budget"), "vacancy serve --model-budget %s", q.Args[0])
 				}
 				daily, err := money.Parse(q.Args[0])
 				if err != nil {

@@ -92,7 +92,7 @@ file.`,
 			case body.Name == "":
 				return kit.WithHint(problem.New(problem.Usage, "expected NAME, or --from FILE"), `vacancy create NAME --capability "TEXT"`)
 			case body.Capability == "":
-				return kit.WithHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", body.Name), `vacancy create %s --capability "TEXT"`, body.Name)
+				return kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, got none", body.Name), `vacancy create %s --capability "TEXT"`, body.Name)
 			case file.Name != "":
 				body.Agent, body.Substrate = file.Agent.Blob(), ""
 			}

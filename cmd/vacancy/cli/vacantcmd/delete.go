@@ -19,8 +19,8 @@ func deleteCommand(a *kit.App) *cobra.Command {
 		Use:   "delete VACANT",
 		Short: "Delete an archived vacant and its key",
 		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls.
-Nobody can sign as it again, unless its key was exported before ("vacancy export VACANT
---host local").
+After that, only a key that was exported before ("vacancy export VACANT --host local") can sign
+as the vacant.
 
 The calls it received and its logbook stay, and the logbook's last entry records the
 deletion. Its id is never used again: calls are refused with 410. Its name stays reserved:
@@ -38,7 +38,7 @@ command continues; repeating it has no effect.`,
 		// The host refuses to delete a vacant that is not archived, so such a vacant needs no
 		// confirmation.
 		if !yes && before.Deleted == "" && before.State.IsClosed() {
-			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
+			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and the host cannot restore it. Type its name to delete it:", before.Name), before.Name); err != nil {
 				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
 			}
 		}
@@ -54,7 +54,7 @@ command continues; repeating it has no effect.`,
 		}
 		return printDeleted(a, after, before.Deleted != "")
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 

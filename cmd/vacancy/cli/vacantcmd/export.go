@@ -26,7 +26,7 @@ read. The file contains the key in the clear: whoever reads the file can sign as
 vacant. The command therefore asks twice.
 
 NAME is one of your identities. With --host or --data it is a vacant of that host
-($VACANCY_HOST does not count here); --host local is the host on this machine. The
+($VACANCY_HOST is not used); --host local is the host on this machine. The
 vacant stays hosted there, and its logbook records that its key left the host. Pause or
 sink it before you use it elsewhere: two hosts that sign with one key fork its chains.
 
@@ -100,7 +100,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
-	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask for confirmation")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
 }

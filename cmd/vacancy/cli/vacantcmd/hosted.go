@@ -89,7 +89,7 @@ func (r vacantResult) Print(w io.Writer) {
 		switch {
 		case len(t.Calls) > 0:
 		case t.Destroyed > 0:
-			fmt.Fprintf(w, "  tools       the texts of the last %d calls are gone with the keys of their days\n", t.Destroyed)
+			fmt.Fprintf(w, "  tools       the texts of the last %d calls were destroyed with the keys of their days\n", t.Destroyed)
 		default:
 			fmt.Fprintln(w, "  tools       no texts are kept of the last calls; tool_log: texts in the agent's file keeps the texts of later calls")
 		}

@@ -62,7 +62,7 @@ which "vacancy price" sets; another --price is refused.`,
 				return publishOwn(a, cmd.Context(), f, name, p)
 			}
 			if f.endpoint != "" {
-				return kit.WithHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
+				return kit.WithHint(problem.New(problem.Usage, "--endpoint: not supported without --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
 			}
 			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
 				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.ForVacant(name, p))

@@ -82,7 +82,7 @@ func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registry
 		c.Endpoint = *endpoint
 	}
 	if c.CapabilityText == "" {
-		return registryclient.Draft{}, kit.WithHint(problem.New(problem.Usage, "%s has no card yet: what can it do?", o.Name), `--capability "TEXT"`)
+		return registryclient.Draft{}, kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, got none; it has no card yet", o.Name), `--capability "TEXT"`)
 	}
 	if err := c.Sign(ctx, o.Key); err != nil {
 		return registryclient.Draft{}, err
@@ -92,7 +92,7 @@ func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registry
 
 func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p admin.Publication) error {
 	if f.where != (kit.Where{}) {
-		return problem.New(problem.Usage, "--registry does not go with --host, --stage or --data: an identity is on this machine")
+		return problem.New(problem.Usage, "--registry: not supported together with --host, --stage or --data: an identity is on this machine")
 	}
 	o, err := openOwn(a, ctx, f.registry, name)
 	if err != nil {
@@ -118,7 +118,7 @@ func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p 
 		d.Visibility = o.shown
 	}
 	if d.Card.Endpoint == "" && d.Visibility == lifecycle.Public {
-		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", o.Name),
+		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", o.Name),
 			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
 	if wish := p.Listing; wish != nil {

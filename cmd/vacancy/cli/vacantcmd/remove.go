@@ -55,6 +55,6 @@ names"). After an interruption the same command continues.`,
 		}
 		return printDeleted(a, v, false)
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }

@@ -26,7 +26,7 @@ be undone. Use it if somebody else may have the key.`,
   vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return kit.WithHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])
+				return kit.WithHint(problem.New(problem.Usage, "--reason: expected a reason, which will be public, got none"), `vacancy revoke %s --reason "TEXT"`, args[0])
 			}
 			if registry != "" {
 				o, err := openOwn(a, cmd.Context(), registry, args[0])
@@ -66,7 +66,7 @@ be undone. Use it if somebody else may have the key.`,
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is public (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	ownFlag(cmd.Flags(), &registry)
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd

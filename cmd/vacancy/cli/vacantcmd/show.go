@@ -37,7 +37,7 @@ vacant or an id.
   vacancy show demo --card > demo.card.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if card && logbook {
-				return kit.WithHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
+				return kit.WithHint(problem.New(problem.Usage, "--card and --logbook: not supported together"), "%s --help", cmd.CommandPath())
 			}
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				v, err := c.Show(cmd.Context(), args[0])

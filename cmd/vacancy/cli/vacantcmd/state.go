@@ -62,7 +62,7 @@ already in the state is not changed.`,
 			})
 		})
 		if s.question != "" {
-			cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+			cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 		}
 		commands = append(commands, cmd)
 	}

@@ -21,7 +21,7 @@ import (
 func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
 	s, err := c.Stack(ctx, stage.FullName(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
-		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stageName, c.Region())
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account and Region (%s)", stageName, c.Region())
 	}
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func withheldError(cause error) error {
 	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
 }
 
-// damageError returns an error for damageError that the host reported, or nil.
+// damageError returns an error for damage that the host reported, or nil.
 func damageError(message string) error {
 	if message == "" {
 		return nil
@@ -214,7 +214,7 @@ func (h *Host) do(ctx context.Context, method, path string, body []byte, into an
 	}
 }
 
-// tryOnce sends a request tryOnce. again is the pause before the next try: zero means the default pause,
+// tryOnce sends a request once. again is the pause before the next try: zero means the default pause,
 // and a negative value means that the request must not be repeated.
 func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
 	const never = -1
@@ -266,7 +266,7 @@ func (h *Host) refusalOf(resp *http.Response, body []byte) (again time.Duration,
 			again = time.Duration(min(n, 3600)) * time.Second
 		}
 	case s >= 300 && s < 400:
-		return again, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent elsewhere", h.URL)
+		return again, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent to another host", h.URL)
 	}
 	var r httpapi.Refusal
 	if json.Unmarshal(body, &r) == nil && r.Code != "" {

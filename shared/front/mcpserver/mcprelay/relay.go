@@ -371,7 +371,7 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 	}
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
+		return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer was interrupted; send the request again")
 	}
 	if s.Team != nil {
 		if b, err = s.merge(ctx, c.method, header, message, b); err != nil {
@@ -381,7 +381,7 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 	if answer := s.answer(c, b); answer != nil {
 		return answer
 	}
-	return failure(c.id, httpapi.RPCCode(problem.Unavailable), fmt.Sprintf("the host answers %d, and not by MCP: %.200q", res.StatusCode, b))
+	return failure(c.id, httpapi.RPCCode(problem.Unavailable), fmt.Sprintf("the host answered %d without a message of MCP: %.200q", res.StatusCode, b))
 }
 
 func (s *session) post(ctx context.Context, header http.Header, message []byte) (*http.Response, error) {
@@ -432,7 +432,7 @@ func (s *session) follow(c *call, stream io.Reader) []byte {
 			s.write(line.Bytes())
 		}
 	}
-	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
+	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer was interrupted; send the request again")
 }
 
 // answer returns an answer of the server as a line, or nil if b is not an answer.

@@ -22,17 +22,17 @@ type Envelope struct {
 
 var (
 	venueMembers = []string{
-		"location", describeProperty(aText, "the place of a venue, or one of its areas"), "category", describeProperty(aText, "the category of a venue"), "limit", describeProperty(`"type":"integer","minimum":1`, "the most to return"),
+		"location", describeProperty(aText, "the place of a venue, or one of its areas"), "category", describeProperty(aText, "the category of a venue"), "limit", describeProperty(`"type":"integer","minimum":1`, "maximum number of results"),
 	}
 	searchMembers = append([]string{
-		"query", describeProperty(aText, "words, such as: sunset dinner"), "capability", describeProperty(aText, "more words"), "max_price_usd", describeProperty(`"type":["number","string"]`, "the most that a call costs, in dollars"),
+		"query", describeProperty(aText, "words, such as: sunset dinner"), "capability", describeProperty(aText, "more words"), "max_price_usd", describeProperty(`"type":["number","string"]`, "the maximum cost of a call, in dollars"),
 		"party_size", describeProperty(aNumber, "the number of guests"),
 	}, venueMembers...)
 	confirmMembers = []string{
 		"venue_id", describeProperty(aText, "the id of a venue, which search_venues returned"), "venue_slug", describeProperty(aText, "instead of venue_id"), "venue_agent_id", describeProperty(aText, "instead of venue_id"),
 		"starts_at", describeProperty(aText, "a time such as 2026-11-24T19:00:00+08:00"), "date", describeProperty(aText, "with time, instead of starts_at"), "time", describeProperty(aText, "such as 19:00"), "timezone", describeProperty(aText, "such as Asia/Makassar"),
 		"party_size", describeProperty(aNumber, "the number of guests"), "guest", describeProperty(`"type":"object"`, "who comes, for the venue"), "notes", describeProperty(aText, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
-		"max_price_usd", describeProperty(`"type":["number","string"]`, "the most that the booking costs with the venue's call, in dollars"), "idempotency_key", describeProperty(aText, "the same key again returns the same booking"),
+		"max_price_usd", describeProperty(`"type":["number","string"]`, "the maximum cost of the booking with the venue's call, in dollars"), "idempotency_key", describeProperty(aText, "the same key again returns the same booking"),
 	}
 	agpTools = []struct {
 		name, intent, title, description string
@@ -41,7 +41,7 @@ var (
 	}{
 		{"agnt.ping", "network.ping", "Ping the network", "Returns the number of venues and the tier of the key.", reads, nil},
 		{"agnt.search_venues", "booking.search", "Search venues", "Finds venues by words, place and category.", reads, searchMembers},
-		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", describeProperty(aText, "next_cursor of the page before")}, venueMembers...)},
+		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", describeProperty(aText, "next_cursor from the previous page")}, venueMembers...)},
 		{"agnt.confirm_booking", "booking.confirm", "Book a venue", "Books a venue, which costs money. It needs a key of tier pro or enterprise.", asks, confirmMembers},
 	}
 )

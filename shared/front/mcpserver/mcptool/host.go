@@ -34,12 +34,12 @@ var agentArgument = describeProperty(aText, "the name or id of an agent that sea
 var (
 	shownSchema = string(results(
 		"agent", describeProperty(aText, "the name to use as the argument agent"), "vacant_id", describeProperty(aText, "its key, in hexadecimal"), "capability", describeProperty(aText, "what it does"),
-		"state", describeProperty(aText, "its state of life"), "price_micro_dollars", describeProperty(aNumber, "the most that a call costs"), "score", `{"type":"number"}`,
+		"state", describeProperty(aText, "its state of life"), "price_micro_dollars", describeProperty(aNumber, "the maximum cost of a call"), "score", `{"type":"number"}`,
 		"missing_words", describeProperty(texts, "words of the query that it lacks"), "tags", "{"+texts+"}", "skills", "{"+texts+"}", "summary", "{"+aText+"}",
 		"url", describeProperty(aText, "its address for A2A"), "mcp", describeProperty(aText, "its own MCP server"),
 	))
 	foundSchema = results("agents", `{"type":"array","items":`+shownSchema+`}`, "next", describeProperty(aText, "the cursor of the next page"),
-		"left_out", describeProperty(aNumber, "hits whose card did not verify"))
+		"left_out", describeProperty(aNumber, "number of results left out because their card did not verify"))
 )
 
 func OfHost(about About, host func(context.Context) Host) *sdk.Server {
@@ -52,7 +52,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		Description: "Finds published agents of this host by words of what they do, best first. Each has a signed card that was verified.",
 		InputSchema: schema("query", describeProperty(aText, "words, such as: translate legal; all agents if left out"), "tag", describeProperty(aText, "only agents with this tag"),
 			"max_price", describeProperty(aNumber, "only agents whose call costs at most so many micro-dollars"),
-			"limit", describeProperty(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "the most to return, 20 if left out"), "cursor", describeProperty(aText, "next of the page before")),
+			"limit", describeProperty(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "maximum number of results, 20 if left out"), "cursor", describeProperty(aText, "next of the page before")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in Search) (*sdk.CallToolResult, error) {
 		found, err := host(ctx).Search(ctx, in)
 		if err != nil {
@@ -74,7 +74,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	tool(s, &sdk.Tool{
 		Name: "ask_agent", Title: "Ask an agent", Annotations: withTitle(asks, "Ask an agent"), OutputSchema: answerSchema,
 		Description: "Asks an agent of this host and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
-			"An answer that takes more than 25 seconds is fetched with get_task.",
+			"If an answer takes more than 25 seconds, fetch it with get_task.",
 		InputSchema: schema("*agent", agentArgument, "*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
 	}, func(ctx context.Context, r *sdk.CallToolRequest, in askingAgent) (*sdk.CallToolResult, error) {
 		agent, err := host(ctx).Agent(ctx, in.Agent)
@@ -85,7 +85,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	})
 	tool(s, &sdk.Tool{
 		Name: "get_task", Title: "Get an answer", Annotations: withTitle(reads, "Get an answer"), OutputSchema: answerSchema,
-		Description: "Returns the answer of a task that ask_agent named, or says that the agent is still at work.",
+		Description: "Returns the answer of a task that ask_agent started, or reports that the agent is still working.",
 		InputSchema: schema("*agent", agentArgument, "*task", taskArgument, "wait", waitArgument),
 	}, func(ctx context.Context, r *sdk.CallToolRequest, in waitingOfAgent) (*sdk.CallToolResult, error) {
 		agent, err := host(ctx).Agent(ctx, in.Agent)
@@ -96,7 +96,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	})
 	tool(s, &sdk.Tool{
 		Name: "stop_task", Title: "Stop a task", Annotations: withTitle(stops, "Stop a task"), OutputSchema: answerSchema,
-		Description: "Stops the work on a task. The part of the answer that has come is the answer then, and is charged.",
+		Description: "Stops a task. The part of the answer that was already delivered becomes the answer and is charged.",
 		InputSchema: schema("*agent", agentArgument, "*task", taskArgument),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in taskOfAgent) (*sdk.CallToolResult, error) {
 		agent, err := host(ctx).Agent(ctx, in.Agent)

@@ -96,8 +96,8 @@ type (
 var (
 	messageArgument = describeProperty(aText, "what to ask")
 	contextArgument = describeProperty(aText, "the context of an answer, to continue its conversation")
-	priceArgument   = describeProperty(aNumber, "the most that the call may cost, in micro-dollars")
-	taskArgument    = describeProperty(aText, "the task of an answer that was not there yet")
+	priceArgument   = describeProperty(aNumber, "the maximum cost of the call, in micro-dollars")
+	taskArgument    = describeProperty(aText, "the id of a task whose answer was not ready")
 	waitArgument    = describeProperty(`"type":"integer","minimum":0,"maximum":20`, "seconds to wait for the answer, 0 if left out")
 
 	answerSchema = results(
@@ -126,7 +126,7 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 		asked := &sdk.Tool{
 			Name: "ask", Title: "Ask this agent", Annotations: withTitle(asks, "Ask this agent"), OutputSchema: answerSchema,
 			Description: "Asks the agent and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
-				"An answer that takes more than 25 seconds is fetched with get_task.",
+				"If an answer takes more than 25 seconds, fetch it with get_task.",
 			InputSchema: schema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
 		}
 		if about.Input == "" {
@@ -141,14 +141,14 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 		}
 		tool(s, &sdk.Tool{
 			Name: "get_task", Title: "Get an answer", Annotations: withTitle(reads, "Get an answer"), OutputSchema: answerSchema,
-			Description: "Returns the answer of a task that ask named, or says that the agent is still at work.",
+			Description: "Returns the answer of a task that ask started, or reports that the agent is still working.",
 			InputSchema: schema("*task", taskArgument, "wait", waitArgument),
 		}, func(ctx context.Context, r *sdk.CallToolRequest, in waiting) (*sdk.CallToolResult, error) {
 			return getTask(ctx, r, agent(ctx), "", in)
 		})
 		tool(s, &sdk.Tool{
 			Name: "stop_task", Title: "Stop a task", Annotations: withTitle(stops, "Stop a task"), OutputSchema: answerSchema,
-			Description: "Stops the work on a task. The part of the answer that has come is the answer then, and is charged.",
+			Description: "Stops a task. The part of the answer that was already delivered becomes the answer and is charged.",
 			InputSchema: schema("*task", taskArgument),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (*sdk.CallToolResult, error) {
 			return stopTask(ctx, agent(ctx), "", in.Task)
@@ -236,7 +236,7 @@ func renderAnswer(a *Answer, name string, err error) (*sdk.CallToolResult, error
 		if a.Agent != "" {
 			args = fmt.Sprintf(`{"agent": %q, "task": %q, "wait": %d}`, a.Agent, a.Task, MaxWait/time.Second)
 		}
-		text = "The agent is still at work. Its answer comes with the tool get_task and " + args + "; stop_task ends the work."
+		text = "The agent is still working. Fetch its answer with the tool get_task and " + args + "; stop_task stops the task."
 	default:
 		text = "The task is " + a.State + ", without an answer."
 	}

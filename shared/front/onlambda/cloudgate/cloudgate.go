@@ -120,7 +120,7 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	if err == nil || errors.As(err, &there) {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same again", a.Position, a.Child.Short())
+	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same request again", a.Position, a.Child.Short())
 }
 
 func reason(err error) error {

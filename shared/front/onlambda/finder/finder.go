@@ -77,9 +77,9 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 		var f found
 		switch {
 		case err != nil:
-			return page, problem.Wrap(problem.Unavailable, err, "the search cannot be reached; the same request may be sent again")
+			return page, problem.Wrap(problem.Unavailable, err, "the search cannot be reached; send the same request again")
 		case reply.FunctionError != nil:
-			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; the same request may be sent again")
+			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; send the same request again")
 		}
 		if err := json.Unmarshal(reply.Payload, &f); err != nil {
 			return page, problem.Wrap(problem.Unavailable, err, "the answer of the search is not readable")

@@ -456,8 +456,8 @@ class Run {
       const reply = a.members.get("reply");
       if (reply instanceof Map) return this.take(e, hash, reply, a, current);
       const [seq, replyHash] = [a.number("reply_seq"), a.hash("reply_hash")];
-      if (seq < 1 || !replyHash) throw new CallError("untrusted", "The host says that the vacant answered, and shows no answer.");
-      if (current && seq !== state.response.seq + 1) throw new CallError("untrusted", `The host says that the vacant answered with number ${seq}, and number ${state.response.seq + 1} is next.`);
+      if (seq < 1 || !replyHash) throw new CallError("untrusted", "The host reports that the vacant answered, but returned no answer.");
+      if (current && seq !== state.response.seq + 1) throw new CallError("untrusted", `The host reports answer number ${seq}, expected number ${state.response.seq + 1}.`);
       return this.settle(e, hash, current ? { seq, hash: replyHash } : undefined, { fate: "text_gone", replySeq: seq, replyHash, cut: a.cut });
     }
     if (a.state === "unanswered") {
@@ -556,7 +556,7 @@ class Run {
     const first = e.seq === 1 && state.request.seq === 0 && a.expected <= 1;
     const restored = !before && a.expected === e.seq && a.tip === e.prev;
     if (a.belowFloor && (first || restored)) {
-      if (++this.floorRetries > tries) throw new CallError("clock", "The host keeps asking for a later time. Look at the clock of this computer.");
+      if (++this.floorRetries > tries) throw new CallError("clock", "The host keeps asking for a later time. Check the clock of this computer.");
       this.retire();
       this.noteSigned(a.floor);
       await this.save();
@@ -683,7 +683,7 @@ class Run {
       return this.save();
     }
     if (a.status === 409) {
-      if (++this.floorRetries > tries) throw new CallError("clock", "The host keeps asking for a later time. Look at the clock of this computer.");
+      if (++this.floorRetries > tries) throw new CallError("clock", "The host keeps asking for a later time. Check the clock of this computer.");
       if (this.floorRetries > 1) await sleep(backoff(this.floorRetries), this.options.signal);
       return this.signReset(a.floor);
     }
@@ -703,7 +703,7 @@ class Run {
   moved(a) {
     const { request } = this.state;
     if (a.restored && a.expected > 0 && a.expected <= request.seq + 1) {
-      return new CallError("moved", `The vacant was restored from a backup at ${a.restored}. It has the chain up to message ${a.expected - 1}, and refuses what was signed until ${a.floor}.`);
+      return new CallError("moved", `The vacant was restored from a backup at ${a.restored}. It has the chain up to message ${a.expected - 1}, and accepts only messages signed later than ${a.floor}.`);
     }
     return new CallError("moved", `The chain was moved by another holder of this key, or reset by the other side (${a.detail}).`);
   }

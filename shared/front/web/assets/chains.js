@@ -205,7 +205,7 @@ async function checkChains(parts, chains, owner) {
       const id = parseID(target);
       name = shortID(id);
       await checkState(object(state, "call state"), owner, id);
-      if (seen.has(id)) throw wrong("it is there twice");
+      if (seen.has(id)) throw wrong("it occurs twice");
       seen.add(id);
     } catch (err) {
       whole = false;

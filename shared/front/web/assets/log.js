@@ -92,7 +92,7 @@ async function compare(now, before) {
   } catch (err) {
     if (err instanceof Refused && (err.status === 429 || err.status >= 500)) throw err;
     if (!(err instanceof VacantError || err instanceof Refused || err instanceof SyntaxError)) throw err;
-    if (from === now) throw new Alarm(`The log has ${now.size} events now. At your last visit it had ${before.size}: events are gone. (${err.message})`);
+    if (from === now) throw new Alarm(`The log has ${now.size} events now. At your last visit it had ${before.size}: events are missing. (${err.message})`);
     throw new Alarm(`The log of ${now.size} events does not continue the log of ${before.size} events that you saw before: events were changed. (${err.message})`);
   }
   return from !== now;

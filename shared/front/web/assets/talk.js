@@ -30,7 +30,7 @@ const helps = {
   revoked: "Choose another key.",
   gone: "Look for another vacant: this one never answers again.",
   not_accepting: "Try again later: the vacant is asleep.",
-  misdirected: "Look for the vacant in the directory: it is not hosted here any more.",
+  misdirected: "Look for the vacant in the directory: it is no longer hosted here.",
   tree_only: "Only the vacant's parent and its other children may call it.",
   too_large: "Send a shorter message.",
 };
@@ -76,7 +76,7 @@ class Talk {
     this.vacant = vacant;
     this.name = name;
     this.send = send;
-    this.cost = Number(place.dataset.most); // the most that a call costs by this page, in micro-dollars
+    this.cost = Number(place.dataset.most); // the maximum cost of a call by this page, in micro-dollars
     this.address = new URL(send.replace(/\/a2a\/message\/send$/, ""), location.href).href;
     /** @type {Book | null} */
     this.book = null;
@@ -234,7 +234,7 @@ class Talk {
     const out = [];
     const text = call.reply ? textOf(call.reply) : "";
     if (call.reply) out.push(text && this.render ? this.render(text) : this.body(text || "(an empty answer)"));
-    else if (call.fate === "text_gone") out.push(element("p", {}, `The vacant answered with number ${call.replySeq}. The host no longer keeps the text.`));
+    else if (call.fate === "text_gone") out.push(element("p", {}, `The vacant answered with number ${call.replySeq}. The host no longer stores the text.`));
     else out.push(element("p", { class: "bad" }, `✗ The message has no answer: ${visible(call.detail)}`), element("p", {}, "Send it again as a new message."));
     if (call.cut) out.push(element("p", { class: "bad" }, `This is only a part of the answer (${visible(call.cut)}). The vacant signed the part.`));
     if (call.checks) {
@@ -320,7 +320,7 @@ class Talk {
     this.add("mine", this.body(text), element("p", { class: "muted" }, note));
     this.add(
       "theirs", this.render?.(reply) ?? this.body(reply), element("ul", { class: "checks", role: "list", "aria-label": "Verified in this browser" }, check(true, `signed by ${shortID(this.vacant)}`, "")),
-      copyButton(reply, "Copy the answer"), element("p", { class: "muted" }, "A message with a file is sent without your key, so the answer is in no chain, and is gone when you load this page again."),
+      copyButton(reply, "Copy the answer"), element("p", { class: "muted" }, "A message with a file is sent without your key, so the answer is in no chain, and is lost when you load this page again."),
     );
   }
 
@@ -457,7 +457,7 @@ class Talk {
     /** @type {HTMLElement[]} */
     const children = [element("p", { class: "bad" }, `✗ ${visible(known.message)}`)];
     const call = (/** @type {import("./caller.js").Options} */ options) => this.caller().call(text, options);
-    const help = (code === "price_above_max" && this.most.value === "" ? "The price is not the one on this page any more. Load the page again to see it." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
+    const help = (code === "price_above_max" && this.most.value === "" ? "The price has changed. Load the page again to see the new price." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
     if (help) children.push(element("p", { class: "help" }, help, code === "too_many" && more.retry ? ` (${more.retry} seconds)` : ""));
     if (code === "payment_required") children.splice(0, children.length, ...this.explainPrice(more.pay ?? [], () => {
       if (this.waiting) return false;

@@ -35,7 +35,7 @@ type delivery struct {
 	bare  []byte // body without texts
 }
 
-// nextDelivery returns the nextDelivery delivery of a configuration, or nil if no events remain. A repeated
+// nextDelivery returns the next delivery of a configuration, or nil if no events remain. A repeated
 // delivery contains the same events.
 func nextDelivery(push *task.Push, b *task.Backlog) *delivery {
 	if push.Through > 0 {
@@ -211,7 +211,7 @@ func (p *Pusher) send(ctx context.Context, push *task.Push, body []byte, media s
 	case err != nil:
 		return 0, err
 	case reply.Status == http.StatusGone:
-		return 0, problem.New(problem.Gone, "%s answered that it is gone", hostOf(c.URL))
+		return 0, problem.New(problem.Gone, "%s answered with status 410 (gone)", hostOf(c.URL))
 	case reply.Status < 200 || reply.Status > 299:
 		return p.retryAfter(reply.Header), problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
 	}

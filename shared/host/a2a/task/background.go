@@ -129,7 +129,7 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 		}
 		if h.settle == nil {
 			if h.settle, err = e.Queue.Send(ctx, t.message(), sender); err != nil {
-				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
 		}
 		return writes, nil

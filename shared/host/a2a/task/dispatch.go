@@ -192,7 +192,7 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 	owner, expires, warnings := t.Owner.String(), began.Add(MaxAge+Kept).Truncate(time.Second), d.Warnings
 	settle, err := e.Queue.Send(ctx, t.message(), sender)
 	if err != nil {
-		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		if head, err := tx.Doc(ctx, t.headKey()); err != nil || head.Version > 0 {
@@ -223,7 +223,7 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 			return found, foundErr
 		}
 	case errors.Is(err, store.ErrTooLarge):
-		return Dispatched{}, problem.Wrap(problem.TooLarge, err, "the task is too large to keep")
+		return Dispatched{}, problem.Wrap(problem.TooLarge, err, "the task is too large to store")
 	}
 	return Dispatched{}, store.AsProblem(err)
 }
@@ -306,7 +306,7 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 		return d, ErrNotFound
 	}
 	if err := e.listing.Acquire(ctx, MaxBytes); err != nil {
-		return d, problem.Wrap(problem.TooMany, err, "the host lists as many tasks as it has memory for; send the request again")
+		return d, problem.Wrap(problem.TooMany, err, "the host has no memory to list more tasks now; send the same request again")
 	}
 	defer e.listing.Release(MaxBytes)
 	if d, err = e.loadDispatched(ctx, r); err == nil && !fits(&d) {

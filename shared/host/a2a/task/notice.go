@@ -61,7 +61,7 @@ func (e *Engine) notify(ctx context.Context, n Notice, sender Sender) error {
 		return nil
 	}
 	if err := e.Notices.SendAfter(ctx, n.String(), sender, 0); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; the same request may be sent again")
+		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; send the same request again")
 	}
 	return nil
 }

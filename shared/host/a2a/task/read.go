@@ -200,7 +200,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	}
 	room = min(room, MaxListing)
 	if err := e.listing.Acquire(ctx, int64(room)); err != nil {
-		return problem.Wrap(problem.TooMany, err, "the host lists as many tasks as it has memory for; send the request again")
+		return problem.Wrap(problem.TooMany, err, "the host has no memory to list more tasks now; send the same request again")
 	}
 	defer func() { e.listing.Release(int64(room)) }()
 	tasks := make([]*loaded, n)

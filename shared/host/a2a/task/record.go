@@ -156,7 +156,7 @@ func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 	case errors.Is(err, textkeys.ErrDestroyed):
 		return nil, err
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
-		return nil, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+		return nil, problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 	case err != nil:
 		return nil, problem.Wrap(problem.Damaged, err, "%s does not open", d.Key)
 	}

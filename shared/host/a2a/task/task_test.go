@@ -270,7 +270,7 @@ func TestAFailingTurnIsAFailedTask(t *testing.T) {
 	}))
 	turn := w.turn("hi")
 	ran, err := w.a.Run(t.Context(), turn)
-	if want := `failed says "the vacant failed to answer: its agent has too much to do"`; err != nil || summary(ran) != want {
+	if want := `failed says "the vacant failed to answer: its agent is overloaded"`; err != nil || summary(ran) != want {
 		t.Errorf("Run() = %s, %v, want %s", summary(ran), err, want)
 	}
 	if diff := cmp.Diff(ran, w.get(w.b, turn.Ref)); diff != "" {
@@ -282,7 +282,7 @@ func TestAFailingTurnIsAFailedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Receive(t, "the turn ends", done)
-	if want := `failed says "the vacant failed to answer: its agent has too much to do"`; summary(w.get(w.b, turn.Ref)) != want {
+	if want := `failed says "the vacant failed to answer: its agent is overloaded"`; summary(w.get(w.b, turn.Ref)) != want {
 		t.Errorf("Begin() = %s, want %s", summary(w.get(w.b, turn.Ref)), want)
 	}
 }

@@ -50,12 +50,12 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 		case out.Reply != nil: // a reply to this request or to an earlier one with the same bytes
 			return out.Reply.Payload.Text(), out.Cut, nil
 		case out.Problem == nil:
-			return "", "", problem.New(problem.Damaged, "it was answered with nothing")
+			return "", "", problem.New(problem.Damaged, "it returned no answer")
 		case out.State != "" || out.TooOld || !out.HasChain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind):
 			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {
-			return "", "", problem.Wrap(problem.Deadline, err, "others kept calling it: %s", out.Problem.Text())
+			return "", "", problem.Wrap(problem.Deadline, err, "concurrent calls to it kept coming first: %s", out.Problem.Text())
 		}
 		tip = chain.Tip{Seq: out.ExpectedSeq - 1, Hash: out.ChainTip, Floor: out.Floor}
 	}

@@ -99,7 +99,7 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		Caller: q.Caller, Vacant: q.Vacant, Chooser: q.Chooser, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
 	}))
 	if err == nil && a.Reason == substrate.Called {
-		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model calls a tool, and there is none")
+		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model called a tool, but the combiner has no tools")
 	}
 	if why := a.IncompleteReason(); why != "" {
 		call.RecordCut(ctx, why)

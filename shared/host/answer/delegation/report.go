@@ -103,9 +103,9 @@ func unavailableError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
 }
 
 func damagedError(p call.Pair, err error) error {
-	return problem.Wrap(problem.Damaged, err, "the calls of %s by %s are damaged; the operator runs verify", p.Vacant.Short(), p.Caller.Short())
+	return problem.Wrap(problem.Damaged, err, "the calls of %s by %s are damaged; the operator should run verify", p.Vacant.Short(), p.Caller.Short())
 }

@@ -129,7 +129,7 @@ func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error
 	}
 	c, ok, err := r.vacants.Show(ctx, id)
 	if err == nil && !ok {
-		err = problem.New(problem.NotFound, "it is not hosted here any more")
+		err = problem.New(problem.NotFound, "it is no longer hosted here")
 	}
 	if end, limited := ctx.Deadline(); err == nil && limited {
 		err = call.CheckTime(c.MaxCallTime, time.Until(end)-r.Margin)

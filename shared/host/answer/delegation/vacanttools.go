@@ -39,7 +39,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			return ctx, loop.Offer{}, err
 		}
 		if !ok {
-			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + id.Short()), Reason: "the vacant takes no calls now, or none of this agent's", Change: "vacants without it"})
+			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + id.Short()), Reason: "the vacant does not accept calls now, or not from this agent", Change: "vacants without it"})
 			continue
 		}
 		if err := toolRun.checkReach(ctx, &is); err != nil {
@@ -81,7 +81,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (string, error) {
 	// In a dispatched task, a vacant that waits for this answer must not be asked.
 	if slices.Contains(r.walk.path, id) && task.IsDispatched(ctx) {
-		return "", problem.New(problem.Conflict, "it waits for this answer: agents that ask each other in a circle get no answer")
+		return "", problem.New(problem.Conflict, "it is waiting for this answer: agents cannot ask each other in a circle")
 	}
 	if err := r.walk.checkDepth(); err != nil {
 		return "", err

@@ -152,7 +152,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 		case age >= maxAge, s.tried.After(s.fetched):
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
-			return nil, s.fetched, rejectToken("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
+			return nil, s.fetched, rejectToken("the token's header has no key id (kid), and the issuer %s does not have exactly one key for %s", i.Issuer, h.alg)
 		default:
 			return nil, s.fetched, rejectToken("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
 		}

@@ -95,7 +95,7 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	}
 	issuers = slices.DeleteFunc(slices.Clone(issuers), func(i billing.Issuer) bool { return i.Issuer != claims.issuer })
 	if len(issuers) == 0 {
-		return s, rejectToken("tokens of the issuer %.200q do not count here", claims.issuer)
+		return s, rejectToken("this host does not accept tokens from the issuer %.200q", claims.issuer)
 	}
 	i := issuers[0] // all have the same URL and therefore the same keys
 	i.Private = slices.ContainsFunc(issuers, func(i billing.Issuer) bool { return i.Private })
@@ -120,9 +120,9 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	}
 	switch {
 	case len(fits) > 1:
-		return s, rejectToken("the token fits %d accounts, and it must fit one: the operator can tell them apart by required claims or audiences", len(fits))
+		return s, rejectToken("the token matches %d accounts, expected one: the operator can distinguish the accounts by required claims or audiences", len(fits))
 	case len(fits) == 0 && len(issuers) > 1:
-		return s, rejectToken("the token fits none of the %d accounts that take tokens of %s", len(issuers), claims.issuer)
+		return s, rejectToken("the token matches none of the %d accounts that accept tokens from %s", len(issuers), claims.issuer)
 	case len(fits) == 0:
 		return s, why
 	}
@@ -268,7 +268,7 @@ func (c *claims) inTime(now time.Time) error {
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		if start, ok := c.times[name]; ok && start-leeway.Seconds() > seconds {
-			return rejectToken("the token counts from %s on (%s)", instant(start), name)
+			return rejectToken("the token is not valid before %s (%s)", instant(start), name)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ var behaviours = []fact{
 	{"a behaviour that ignores its deadline is left behind", leftBehind},
 	{"an answer that cannot be signed is a void and a 500", unsignable},
 	{"a signer that fails is a void and a 500", signerFails},
-	{"an answer too large to keep is a void and a 500", tooLarge},
+	{"an answer too large to store is a void and a 500", tooLarge},
 	{"an answer goes out as ROLE_AGENT whatever it says", roleForced},
 	{"a caller who hangs up is answered for the record", hungUp},
 	{"a caller who hung up before the accept is served all the same", hungUpBefore},

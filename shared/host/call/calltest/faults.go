@@ -286,7 +286,7 @@ func (s *scene) useRealKeys() {
 	s.opener = textkeys.New(s.store, s.vault, s.clock.NowFunc(0), rand.Reader, 0)
 }
 
-// readRevoked reads the documents that a host reads to check keys, none of which is readRevoked.
+// readRevoked reads the documents that a host reads to check keys, none of which is revoked.
 func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err

@@ -294,7 +294,7 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	}
 }
 
-// wantRows requires the wantRows of the pair in words: "call, reset | answer 1, void 3" with positions of
+// wantRows requires the rows of the pair in words: "call, reset | answer 1, void 3" with positions of
 // requests, or "none".
 func (s *scene) wantRows(want string) {
 	s.t.Helper()

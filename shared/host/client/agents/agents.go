@@ -34,7 +34,7 @@ var (
 	ErrInsecureScheme         = errors.New("http is for agents on this machine; others need https")
 	ErrPeerNotAllowed         = errors.New("the agent names another host")
 	ErrNoJSONRPCInterface     = errors.New("no interface for JSON-RPC")
-	ErrAgentCardSchemaInvalid = errors.New("the agent's card is none")
+	ErrAgentCardSchemaInvalid = errors.New("the agent's card is invalid")
 	ErrSSEStreamMalformed     = errors.New("the agent's stream is malformed")
 	ErrStreamCutOff           = errors.New("the agent's stream ends before its answer")
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
@@ -236,7 +236,7 @@ func answerError(status int, body []byte, err error) error {
 	case err != nil && status != http.StatusOK:
 		return problem.Wrap(problem.Forbidden, err, "the agent answers %d: %.200q", status, body)
 	case err != nil:
-		return problem.Wrap(problem.Untrusted, err, "the agent's answer is none: %s", problem.AsError(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the agent's answer is invalid: %s", problem.AsError(err).Text())
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "text/event-stream" {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxEvent))
 		if err != nil {
-			return problem.Wrap(problem.Deadline, err, "the agent's answer breaks off")
+			return problem.Wrap(problem.Deadline, err, "the agent's answer was interrupted")
 		}
 		result, err := a.readReply(r.StatusCode, body, id)
 		if err != nil {
@@ -311,7 +311,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		case errors.Is(err, sse.ErrTooLong):
 			err = problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEvent)
 		case err != nil:
-			err = problem.Wrap(problem.Deadline, err, "the agent's stream breaks off")
+			err = problem.Wrap(problem.Deadline, err, "the agent's stream was interrupted")
 		case e.IsNoise():
 			continue
 		default:
@@ -354,8 +354,8 @@ func isFinal(a *a2awire.Answer) bool {
 	return state.Terminal() || state == task.InputRequired || state == task.AuthRequired
 }
 
-// readEvent parses an readEvent of a stream: a JSON-RPC response or, as some agents send, only its
-// result. For an unknown kind of readEvent, the error is ErrUnknownAnswer.
+// readEvent parses an element of a stream: a JSON-RPC response or, as some agents send, only its
+// result. For an unknown kind of element, the error is ErrUnknownAnswer.
 func (a *Agent) readEvent(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError

@@ -88,7 +88,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 	limits.Bytes = maxCard
 	v, err := canon.Parse(canon.TrimByteOrderMark(raw), limits)
 	if err != nil {
-		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is none: %s", problem.AsError(err).Text())
+		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is invalid: %s", problem.AsError(err).Text())
 	}
 	c := &Card{value: v, url: from}
 	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), literal(member(v, "version"))

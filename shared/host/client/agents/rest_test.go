@@ -73,7 +73,7 @@ func TestRepliesByREST(t *testing.T) {
 		"no such task": {404, `{"error":{"code":404,"message":"task not found: x","details":[{"reason":"TASK_NOT_FOUND"}]}}`, problem.NotFound, "task not found: x"},
 		"no such path": {404, `<html>nothing</html>`, problem.Forbidden, "the agent answers 404"},
 		"a fault":      {500, `{"error":{"code":500,"message":"oops","details":[{"reason":"INTERNAL_ERROR"}]}}`, problem.BehaviourFailed, "oops"},
-		"no task":      {200, `{"tasks":5}`, problem.Untrusted, "the agent's answer is none"},
+		"no task":      {200, `{"tasks":5}`, problem.Untrusted, "the agent's answer is invalid"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(tt.status)

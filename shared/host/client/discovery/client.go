@@ -159,7 +159,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 		if err == nil && len(found.Matches) == 0 {
 			err = problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
 			if n := len(found.Dropped); n > 0 {
-				err = problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d were dropped, the first since: %s", q.Words, n, found.Dropped[0].Reason)
+				err = problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d results were dropped, the first because: %s", q.Words, n, found.Dropped[0].Reason)
 			}
 		}
 		return Outcome{Found: found, Choices: Choose(c.Policy, found.Matches)}, err
@@ -292,7 +292,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	}))
 	if left != nil {
 		// If a decided question stays recorded, the next one calls the same vacant again.
-		res.Unknown = append(res.Unknown, fmt.Sprintf("that the call is decided could not be kept: %v", left))
+		res.Unknown = append(res.Unknown, fmt.Sprintf("the end of the call could not be recorded: %v", left))
 	}
 	return res, err
 }

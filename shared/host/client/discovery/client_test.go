@@ -426,7 +426,7 @@ func TestEmptySearchSaysWhy(t *testing.T) {
 	dispatchtest.WantKind(t, err, problem.NotFound, `no vacant was found for "translate"`)
 	m.add(t, 10, "x", "translate").CardBlob = ""
 	_, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.WantKind(t, err, problem.NotFound, "1 were dropped, the first since: the registry sent no card")
+	dispatchtest.WantKind(t, err, problem.NotFound, "1 results were dropped, the first because: the registry sent no card")
 }
 
 func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {

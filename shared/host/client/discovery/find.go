@@ -23,7 +23,6 @@ import (
 // and a Tag has no matches, because listings are missing.
 type Query = registryclient.Query
 
-// SearchResult is the result of a search.
 type SearchResult struct {
 	Matches []Match        // in the registry's order, or by rank for several registries
 	Dropped []DroppedMatch // unused results
@@ -36,7 +35,7 @@ type SearchResult struct {
 func (f *SearchResult) DropPartial() {
 	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
 		if len(m.Missing) > 0 {
-			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, fmt.Sprintf("it has nothing of %.80q", strings.Join(m.Missing, " "))})
+			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, fmt.Sprintf("it does not match the words %.80q", strings.Join(m.Missing, " "))})
 		}
 		return len(m.Missing) > 0
 	})

@@ -89,7 +89,7 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 		r.forget(&q, h, a)
 	case a.lacksRoute() && !r.st.BindsAnswers:
 		r.st.drop(h)
-		r.addUnknown(fmt.Sprintf("%s does not report outcomes of calls: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
+		r.addUnknown(fmt.Sprintf("%s does not report outcomes of calls: it is unknown whether call %d was accepted", r.t.Name, q.Seq))
 	case ours:
 		return problem.New(kindOf(a), "%s does not report the outcome of the call%s: %s", r.t.Name, r.httpStatus(a), a.safeDetail())
 	case a.state == statePending:
@@ -97,7 +97,7 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 		r.addUnknown(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
 		return nil
 	default:
-		r.addUnknown(fmt.Sprintf("call %d could not be asked for now", q.Seq))
+		r.addUnknown(fmt.Sprintf("the outcome of call %d could not be requested now", q.Seq))
 		return nil
 	}
 	return r.save()
@@ -108,11 +108,11 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 // signed later than the floor, can still be accepted after a reset.
 func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
 	if !slices.ContainsFunc(r.st.Overtaken, func(e envelope.Envelope) bool { return e.Hash() == h }) {
-		r.addUnknown(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
+		r.addUnknown(fmt.Sprintf("call %d has not been accepted, but a copy that is still in transit may be accepted", q.Seq))
 		return
 	}
 	if a.tooOld {
-		r.addUnknown(fmt.Sprintf("call %d is older than %s looks back: whether it was accepted cannot be learnt", q.Seq, r.t.Name))
+		r.addUnknown(fmt.Sprintf("call %d is older than the calls that %s reports on: it is unknown whether the call was accepted", q.Seq, r.t.Name))
 	}
 	r.st.drop(h)
 	if q.Seq == 1 && q.Time.After(a.floor) {
@@ -120,7 +120,7 @@ func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
 	}
 }
 
-// askFate posts q to the askFate route. If patient is set, it retries until the fate of q is known.
+// askFate posts q to the ask route. If patient is set, it retries until the fate of q is known.
 // Otherwise it tries once, and the zero answer means that no reply came.
 func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (reply, error) {
 	body := envelope.AppendRequest(nil, nil, &q)

@@ -128,7 +128,7 @@ func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
 	return r.res.RequestHash
 }
 
-// repeatSteps repeats until the repeatSteps in hand is decided. Each iteration performs the first due step, in
+// repeatSteps repeats until the call in hand is decided. Each iteration performs the first due step, in
 // the order of PROTOCOL §16.
 func (r *run) repeatSteps(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
@@ -288,7 +288,7 @@ func (r *run) actOn(ctx context.Context, h identity.Hash, a reply, v verdict, x 
 	case v == moved:
 		return r.meetMoved(ctx, h, a)
 	case v == signAgain && r.floorRetries > r.c.tries():
-		err = problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
+		err = problem.New(problem.Clock, "%s keeps asking for a later time: check the clock of this machine", r.t.Name)
 	}
 	if serr := r.save(); serr != nil {
 		return serr
@@ -311,7 +311,7 @@ func (r *run) handOver() error {
 	}
 	switch l.Fate {
 	case TextGone:
-		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer keeps the text of the answer (number %d, hash %s)",
+		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer stores the text of the answer (number %d, hash %s)",
 			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
 	case Unanswered:
 		reason := strings.TrimPrefix(l.Detail, problem.BehaviourFailed.Row().Text+": ")
@@ -382,7 +382,7 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a reply) error {
 
 func (r *run) movedProblem(kind problem.Kind, a reply, suffix string) error {
 	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
-		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; a reset starts the chain again now%s",
+		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and accepts only messages signed later than %s; a reset starts the chain again now%s",
 			r.t.Name, clock(a.restored), expected-1, clock(a.floor), suffix)
 	}
 	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.safeDetail(), suffix)
@@ -428,11 +428,11 @@ func replyError(a reply) error {
 func (r *run) unresolvedError(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):
-		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is kept: the same command again resumes it", r.t.Name)
+		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is stored; run the same command again to resume it", r.t.Name)
 	case !r.maySent:
-		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is kept: the same command again sends it", r.t.Name)
+		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is stored; run the same command again to send it", r.t.Name)
 	case !r.maybeAccepted && r.c.MaxUnacceptedTries > 0:
 		return problem.Wrap(problem.Unavailable, cause, "%s takes no calls now", r.t.Name)
 	}
-	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is kept: the same command again resumes it", r.t.Name)
+	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is stored; run the same command again to resume it", r.t.Name)
 }

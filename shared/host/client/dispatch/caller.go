@@ -234,7 +234,7 @@ func (c *Caller) patience() time.Duration {
 func (r *run) save() error {
 	// After an error the operation must end, because memory and storage differ.
 	if err := r.session.Save(r.st); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be kept", r.t.Name)
+		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be stored", r.t.Name)
 	}
 	return nil
 }

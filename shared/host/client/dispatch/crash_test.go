@@ -220,9 +220,9 @@ func TestDiskThatFails(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := newWorld(t)
 		w.book.die = func(k int) string { return map[bool]string{true: "before"}[k == n] }
-		w.fails(t, "hi", problem.Unavailable, "could not be kept")
+		w.fails(t, "hi", problem.Unavailable, "could not be stored")
 		if n == 1 && len(w.wire.Log) > 0 {
-			t.Error("sent, though it could not be kept")
+			t.Error("sent, though it could not be stored")
 		}
 		w.book.die = nil
 		w.answers(t, "hi")

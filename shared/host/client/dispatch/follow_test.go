@@ -110,6 +110,6 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w.Patience, w.MaxDueWait = 5*time.Second, time.Minute
 	res = w.fails(t, "hi", problem.Pending)
 	if res.Took > 70*time.Second {
-		t.Errorf("Call() took %v, want UntilDue", res.Took)
+		t.Errorf("Call() took %v, want MaxDueWait", res.Took)
 	}
 }

@@ -81,11 +81,11 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a reply) (verdic
 		return r.recordAnswer(e, h, &reply, a.cut, current)
 	}
 	if a.replySeq < 1 || a.replySeq > envelope.MaxSeq || a.replyHash.IsZero() {
-		return refused, nil, problem.New(problem.Untrusted, "the host says that the call is answered and shows no answer")
+		return refused, nil, problem.New(problem.Untrusted, "the host reports that the call is answered, but returned no answer")
 	}
 	if current {
 		if want := r.st.Response.Seq + 1; a.replySeq != want && r.st.LostAnswers == 0 {
-			return refused, nil, problem.New(problem.Untrusted, "the host says that the call was answered by number %d; %d is next", a.replySeq, want)
+			return refused, nil, problem.New(problem.Untrusted, "the host reports answer number %d to the call, expected number %d", a.replySeq, want)
 		}
 		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
 		r.st.BindsAnswers = true // only hosts that bind answers store them
@@ -101,7 +101,7 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a reply) (verdic
 func (r *run) recordAnswer(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
-		err = problem.New(problem.Untrusted, "the answer names no request and has no place in the chain")
+		err = problem.New(problem.Untrusted, "the answer is not bound to a request and does not continue the chain")
 	}
 	if err == nil && current {
 		if err = r.st.checkNext(reply, &p); err != nil {
@@ -143,7 +143,7 @@ func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a reply) (ve
 func (r *run) settleOutside(h identity.Hash) {
 	if r.st.findNext(h) != nil {
 		r.st.retire(h)
-		r.addUnknown(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will meet that", r.t.Name))
+		r.addUnknown(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will report the conflict", r.t.Name))
 	} else {
 		r.st.drop(h)
 	}
@@ -210,7 +210,7 @@ func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelo
 	r.st.settle(Point{x.Seq, xh}, nil)
 	r.st.LostAnswers++
 	r.addOutcome(LateOutcome{Request: x, Fate: AnswerLost})
-	r.addUnknown(fmt.Sprintf("%s accepted call %d and does not keep answers: the outcome cannot be learnt", r.t.Name, x.Seq))
+	r.addUnknown(fmt.Sprintf("%s accepted call %d but does not store answers: the outcome is unknown", r.t.Name, x.Seq))
 	if xh == h {
 		return done, nil
 	}

@@ -20,7 +20,7 @@ func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message
 			return err
 		}
 		if r.st.outcome() != nil {
-			return problem.New(problem.Conflict, "the answer to this call is here already: a call with the same message shows it")
+			return problem.New(problem.Conflict, "the answer to this call has already arrived: call again with the same message to show it")
 		}
 		if r.st.jobEnvelope() == nil {
 			if len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed {
@@ -63,15 +63,15 @@ func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result
 		}
 		e := r.addressee(a)
 		if e == nil {
-			return problem.New(problem.NotFound, "no call to %s is under way that this could answer", r.t.Name)
+			return problem.New(problem.NotFound, "no call to %s is waiting for this answer", r.t.Name)
 		}
 		h := r.setCurrent(*e)
 		v, _, err := r.judge(*e, h, a, true)
 		switch v {
 		case verdictAgain:
-			return problem.New(problem.Pending, "this says nothing final; the call to %s is kept: send the same bytes again", r.t.Name)
+			return problem.New(problem.Pending, "this reply is not final; the call to %s is stored: send the same bytes again", r.t.Name)
 		case other:
-			return r.newStuck(RemedyAsk, problem.Conflict, "%s had accepted an earlier call of this number: ask for its answer", r.t.Name)
+			return r.newStuck(RemedyAsk, problem.Conflict, "%s had accepted an earlier call with this number: ask for its answer", r.t.Name)
 		case moved:
 			return r.movedProblem(problem.Conflict, a, "")
 		case signAgain:

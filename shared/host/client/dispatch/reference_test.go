@@ -45,7 +45,7 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 				w.wire.Fault = once(fault, 1)
 			}
 			res := w.fails(t, "one", problem.BehaviourFailed, "its answer is lost")
-			if res.Fate != dispatch.AnswerLost || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "cannot be learnt") {
+			if res.Fate != dispatch.AnswerLost || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "the outcome is unknown") {
 				t.Errorf("Call() = %+v", res)
 			}
 			wantPaths(t, w, "send", "send")

@@ -100,7 +100,7 @@ func (r *run) judgeReset(ctx context.Context, a reply) error {
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.safeDetail())
 	case a.status == 409:
 		if r.floorRetries++; r.floorRetries > r.c.tries() {
-			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
+			return problem.New(problem.Clock, "%s keeps asking for a later time: check the clock of this machine", r.t.Name)
 		}
 		if r.floorRetries > 1 { // the floor is further ahead than a reset may be signed, so wait
 			if err := r.pause(ctx, r.floorRetries); err != nil {
@@ -131,7 +131,7 @@ func (r *run) judgeReset(ctx context.Context, a reply) error {
 
 func (r *run) resetOpen(cause error) error {
 	if !r.maySent {
-		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, the reset was not sent; it is kept: the same command again sends it", r.t.Name)
+		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, the reset was not sent; it is stored; run the same command again to send it", r.t.Name)
 	}
-	return problem.Wrap(problem.Pending, cause, "%s has not confirmed the reset; it is kept: the same command again resumes it", r.t.Name)
+	return problem.Wrap(problem.Pending, cause, "%s has not confirmed the reset; it is stored; run the same command again to resume it", r.t.Name)
 }

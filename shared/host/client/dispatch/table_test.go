@@ -179,7 +179,7 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 		}
 		return once("reply lost", 1-len(w.wire.Log))("", nil)
 	}
-	res := w.fails(t, "hi", problem.BehaviourFailed, "no longer keeps the text")
+	res := w.fails(t, "hi", problem.BehaviourFailed, "no longer stores the text")
 	if res.Fate != dispatch.TextGone || res.ReplySeq != 1 || res.ReplyHash.IsZero() {
 		t.Errorf("Call() = %+v", res)
 	}
@@ -210,7 +210,7 @@ func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	w := newWorld(t)
 	w.Patience = 5 * time.Second
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
-	first := w.fails(t, "hi", problem.Pending, "demo has not answered yet", "same command again resumes it")
+	first := w.fails(t, "hi", problem.Pending, "demo has not answered yet", "run the same command again to resume it")
 	if first.Request.Seq != 1 {
 		t.Errorf("Call() = %+v", first)
 	}
@@ -247,7 +247,7 @@ func TestCanceledCallIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.wire.Fault = func(string, *envelope.Envelope) string { cancel(); return "reply lost" }
 	_, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
-	dispatchtest.WantKind(t, err, problem.Canceled, "same command again resumes it")
+	dispatchtest.WantKind(t, err, problem.Canceled, "run the same command again to resume it")
 	w.wire.Fault = nil
 	res := w.answers(t, "hi")
 	if !res.Resumed || len(w.wire.Bodies(1)) != 1 {
@@ -495,7 +495,7 @@ func TestARestoredHost(t *testing.T) {
 	t.Run("that lost calls is for a person", func(t *testing.T) {
 		w := restored(t, "two", "three")
 		_, err := w.call("four")
-		dispatchtest.WantKind(t, err, problem.Gap, "demo was restored from a backup at 2026-05-06 12:01:00 UTC: it has the chain up to call 1, and refuses what was signed until 2026-05-06 12:06:00 UTC",
+		dispatchtest.WantKind(t, err, problem.Gap, "demo was restored from a backup at 2026-05-06 12:01:00 UTC: it has the chain up to call 1, and accepts only messages signed later than 2026-05-06 12:06:00 UTC",
 			"a reset starts the chain again now, then run the same command again")
 		w.clock.Add(time.Second)
 		w.resets(t)
@@ -742,7 +742,7 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 		w := newWorld(t)
 		w.wire.Fault = once(fault, dispatch.DefaultTries)
 		_, err := w.Reset(t.Context(), w.host.Target())
-		dispatchtest.WantKind(t, err, kind, "it is kept")
+		dispatchtest.WantKind(t, err, kind, "it is stored")
 		w.clock.Add(10 * time.Minute) // too old by now: signed again
 		res, err := w.Reset(t.Context(), w.host.Target())
 		if err != nil || !res.IsReset || w.state(t).Reset != nil {
@@ -754,7 +754,7 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.wire.Fault = func(string, *envelope.Envelope) string { cancel(); return "request lost" }
 	_, err := w.Reset(ctx, w.host.Target())
-	dispatchtest.WantKind(t, err, problem.Pending, "it is kept")
+	dispatchtest.WantKind(t, err, problem.Pending, "it is stored")
 }
 
 func BenchmarkCall(b *testing.B) {

@@ -49,7 +49,7 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	case err != nil:
 		return err
 	case !ok:
-		return problem.New(problem.Forbidden, "vacant %s is not hosted here, and reaches nothing from here", id.Short())
+		return problem.New(problem.Forbidden, "vacant %s is not hosted here, and may not send requests from this host", id.Short())
 	}
 	callee := as.Callee()
 	if callee != nil {

@@ -31,7 +31,7 @@ func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time
 	}
 	began := w.within(now)
 	if len(began) >= MaxAttemptsOfParent {
-		return store.Put{}, problem.New(problem.TooMany, "parent %s: expected at most %d attempts of its children to graduate in 24 hours, got more", parent.Short(), MaxAttemptsOfParent)
+		return store.Put{}, problem.New(problem.TooMany, "parent %s has reached the limit of %d attempts of its children to graduate in 24 hours", parent.Short(), MaxAttemptsOfParent)
 	}
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {

@@ -263,7 +263,7 @@ func (s *Service) checkFrequency(ctx context.Context, child identity.ID, tip uin
 	}
 	a, err := DecodeAttempt(child, rows[0])
 	if err == nil && s.now().Before(a.StartedAt.Add(Period)) {
-		err = problem.New(problem.TooMany, "child %s: expected at most %d attempts to graduate in 24 hours, got more", child.Short(), MaxAttempts)
+		err = problem.New(problem.TooMany, "child %s has reached the limit of %d attempts to graduate in 24 hours", child.Short(), MaxAttempts)
 	}
 	return err
 }

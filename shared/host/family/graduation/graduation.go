@@ -115,7 +115,7 @@ func (s *Service) updater() store.Updater {
 
 func fault(err error) error {
 	if store.IsConflict(err) {
-		return problem.Wrap(problem.Unavailable, err, "others keep changing it; send the same again")
+		return problem.Wrap(problem.Unavailable, err, "other requests keep changing it; send the same request again")
 	}
 	return store.AsProblem(err)
 }

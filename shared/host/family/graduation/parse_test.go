@@ -150,7 +150,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 		return string(b)
 	}
 	if diff := cmp.Diff(refused, graduation.ParseCause(gate.Collusion, refused.Error, caught(refused))); diff != "" || refused.Findings == nil {
-		t.Errorf("ReadCause(Cause()) (-want +got):\n%s", diff)
+		t.Errorf("ParseCause(Cause()) (-want +got):\n%s", diff)
 	}
 	long := *refused
 	long.Findings = &gate.Findings{Policy: findings.Policy}
@@ -159,12 +159,12 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	}
 	got := graduation.ParseCause(gate.Collusion, long.Error, caught(&long))
 	if len(long.Cause()) > graduation.MaxCause || got.Detail != long.Detail || got.Findings != nil {
-		t.Errorf("ReadCause() of what is too long = %+v, want it without its findings", got)
+		t.Errorf("ParseCause() of what is too long = %+v, want it without its findings", got)
 	}
 	nine := *refused
 	nine.Findings = widest(t)
 	if got := graduation.ParseCause(gate.Collusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.Pairs) != 9 {
-		t.Errorf("ReadCause() of nine pairs = %+v, want all of them", got)
+		t.Errorf("ParseCause() of nine pairs = %+v, want all of them", got)
 	}
 	for name, c := range map[string]struct{ name, cause, kind string }{
 		"a timeout":             {"States.Timeout", "", "internal"},
@@ -174,7 +174,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 		"storage that was gone": {"Unavailable", "", "unavailable"},
 	} {
 		if got := graduation.ParseCause(gate.Consent, c.name, c.cause); got.Kind != c.kind || got.Step != gate.Consent || got.Detail == "" {
-			t.Errorf("ReadCause() of %s = %+v, want the kind %s", name, got, c.kind)
+			t.Errorf("ParseCause() of %s = %+v, want the kind %s", name, got, c.kind)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func unavailable(err error) error {
 	if err == nil || errors.As(err, &problemErr) {
 		return err
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
 // decide returns the document to store, or nil if it does not change, because r was accepted
@@ -120,14 +120,14 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 		s.Taken = append(s.Taken, t)
 	}
 	if len(s.Taken) >= MaxRequests {
-		return nil, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), MaxRequests)
+		return nil, problem.New(problem.TooMany, "parent %s has reached the limit of %d requests for children an hour", r.ParentID.Short(), MaxRequests)
 	}
 	counted, err := s.count(ctx, now, r.Name, gone)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(s.Children) > MaxChildren:
-		full := problem.New(problem.TooMany, "parent %s has %d children that it requested itself, which is the limit; the operator may delete some", r.ParentID.Short(), MaxChildren)
+		full := problem.New(problem.TooMany, "parent %s has reached the limit of %d children that it requested itself; the operator can delete some", r.ParentID.Short(), MaxChildren)
 		if !counted {
 			return nil, full
 		}

@@ -38,7 +38,7 @@ func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error)
 	case err != nil:
 		return call.Pair{}, err
 	case len(pairs) == 0:
-		return call.Pair{}, problem.New(problem.NotFound, "no calls from %s to %s are kept here", from, to)
+		return call.Pair{}, problem.New(problem.NotFound, "this host has no calls from %s to %s", from, to)
 	case len(pairs) > 1:
 		shown := make([]string, len(pairs))
 		for i, p := range pairs {

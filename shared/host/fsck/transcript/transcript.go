@@ -210,7 +210,7 @@ func (r *reader) decision(ctx context.Context, position uint64) (*call.ResponseR
 		}
 	}
 	if len(r.page) == 0 || r.page[0].Position > position {
-		return nil, problem.New(problem.Damaged, "row %d of %s is gone; run verify", position, r.pair.Responses())
+		return nil, problem.New(problem.Damaged, "row %d of %s is missing; run verify", position, r.pair.Responses())
 	}
 	return &r.page[position-r.page[0].Position], nil
 }

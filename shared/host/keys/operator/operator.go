@@ -49,7 +49,7 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "the operator key cannot be kept now; run the same command again")
+		return "", problem.Wrap(problem.Unavailable, err, "the operator key cannot be stored now; run the same command again")
 	}
 	return key, nil
 }

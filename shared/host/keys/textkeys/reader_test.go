@@ -38,7 +38,7 @@ func TestAReaderOpensWhatItsKeysOpenAndMakesNone(t *testing.T) {
 
 	c.set(at.AddDate(0, 0, 3))
 	if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) {
-		t.Errorf("Open(after the retention) = %v, want ErrGone", err)
+		t.Errorf("Open(after the retention) = %v, want ErrDestroyed", err)
 	}
 	if err := k.Warm(t.Context()); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestAReaderOpensWhatItsKeysOpenAndMakesNone(t *testing.T) {
 	}
 	c.set(at)
 	if _, err := NewReader(w.store, w.vault, c.now, 0).Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) {
-		t.Errorf("Open(destroyed) = %v, want ErrGone", err)
+		t.Errorf("Open(destroyed) = %v, want ErrDestroyed", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestADamagedKeyIsNoDamagedText(t *testing.T) {
 	r := NewReader(w.store, w.vault, c.now, 0)
 	for range 2 { // the second time from memory
 		if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrKeyDamaged) || errors.Is(err, ErrDamaged) {
-			t.Errorf("Open() = %v, want ErrKey", err)
+			t.Errorf("Open() = %v, want ErrKeyDamaged", err)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (w *fixture) opens(k *Keys, s Sealed, want string) {
 func (w *fixture) gone(k *Keys, s Sealed) {
 	w.t.Helper()
 	if got, err := k.Open(w.t.Context(), []byte("aad"), s); !errors.Is(err, ErrDestroyed) || got != nil {
-		w.t.Errorf("Open(day %d) = %q, %v, want ErrGone", s.Day, got, err)
+		w.t.Errorf("Open(day %d) = %q, %v, want ErrDestroyed", s.Day, got, err)
 	}
 }
 

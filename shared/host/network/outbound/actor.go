@@ -68,7 +68,7 @@ func (c *Client) Permit(ctx context.Context, as Actor, url string) error {
 	case !ok:
 		return problem.New(problem.Forbidden, "no actor is given")
 	case c.guard == nil:
-		return problem.New(problem.Forbidden, "vacant %s reaches nothing from here", id.Short())
+		return problem.New(problem.Forbidden, "vacant %s may not send requests from this host", id.Short())
 	}
 	return c.guard(ctx, as, url)
 }

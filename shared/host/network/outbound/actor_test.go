@@ -38,7 +38,7 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 		"nobody":                       {outbound.Actor{}, open, "no actor is given"},
 		"the zero vacant":              {outbound.VacantActor(identity.ID{}, outbound.Stranger), open, "no actor is given"},
 		"nobody that calls somebody":   {outbound.Actor{}.WithCallee(&card.Card{}), open, "no actor is given"},
-		"a vacant where none is let":   {outbound.VacantActor(identity.ID{1}, outbound.Stranger), nil, "reaches nothing from here"},
+		"a vacant where none is let":   {outbound.VacantActor(identity.ID{1}, outbound.Stranger), nil, "may not send requests from this host"},
 		"a vacant that a guard let":    {outbound.VacantActor(identity.ID{1}, outbound.Stranger), open, ""},
 		"the host where none is let":   {outbound.HostActor(outbound.Stranger), nil, ""},
 		"the host, whatever the guard": {outbound.HostActor(outbound.Stranger), func(context.Context, outbound.Actor, string) error { return problem.New(problem.TreeOnly, "no") }, ""},

@@ -5,7 +5,7 @@
 // Every request has an actor, and a vacant reaches only the URLs that its Guard permits. The client
 // never connects to an address in the host's network: loopback, private, link-local and metadata
 // addresses are refused in every notation, whatever name resolves to them. There are two
-// exceptions. Options can allow loopback, and Actor.InPrivate allows private addresses for single
+// exceptions. Options can allow loopback, and Actor.WithPrivate allows private addresses for single
 // URLs of the operator.
 //
 // The client resolves names itself, checks every address, and dials the checked address. It does
@@ -45,7 +45,7 @@ const (
 type Options struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1 in all URLs, for a host whose callers are all on
 	// this machine. Other internal ranges stay refused, except for private addresses under
-	// Actor.InPrivate.
+	// Actor.WithPrivate.
 	AllowLoopback bool
 	// OperatorLoopback allows loopback addresses in URLs that the operator chose.
 	OperatorLoopback bool
@@ -243,7 +243,7 @@ func failure(ctx context.Context, host string, err error) error {
 	case errors.As(err, &problemErr):
 		return problemErr
 	case errors.Is(ctx.Err(), context.Canceled):
-		return problem.Wrap(problem.Canceled, err, "request to %s was cancelled", host)
+		return problem.Wrap(problem.Canceled, err, "request to %s was canceled", host)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return problem.Wrap(problem.Deadline, err, "%s did not answer in time", host)
 	case errors.As(err, &certificate):

@@ -9,7 +9,7 @@ type span struct {
 	source string // RFC or cloud provider that defines the range
 }
 
-// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and Actor.InPrivate allows
+// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and Actor.WithPrivate allows
 // ranges with privateReason.
 const (
 	loopbackReason = "loopback"
@@ -20,7 +20,7 @@ const (
 // narrow spans precede the wide spans around them. The list covers every range that may contain an
 // internal service, a metadata service or a translator, so only global unicast addresses remain.
 //
-// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refusedRanges for every
+// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refused for every
 // embedded address. No public name needs these forms, and each is another notation of 127.0.0.1 or
 // 169.254.169.254.
 var refusedRanges = []span{

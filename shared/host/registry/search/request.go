@@ -81,7 +81,7 @@ func (r *Request) filters(q *Query) error {
 			return problem.Invalid("id", "the first 12 digits of an id, in lower case", strconv.Quote(clip(r.ShortID)))
 		}
 		if r.Tag != "" {
-			return problem.Invalid("tag", "none beside id", strconv.Quote(clip(r.Tag)))
+			return problem.Invalid("tag", "no tag together with id", strconv.Quote(clip(r.Tag)))
 		}
 	}
 	q.Tag, q.Family, q.ClaimedFamily = Normalise(r.Tag), r.Family, r.ClaimedFamily

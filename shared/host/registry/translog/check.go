@@ -169,7 +169,7 @@ func (c *checkRun) checkEpoch() {
 	case e.Root != c.padded.Root():
 		c.found(Mismatch{key, "its root " + c.padded.Root().String(), e.Root.String()})
 	case !identity.Verify(e.Host, EpochBytes(e.Root), e.Signature):
-		c.found(Mismatch{key, "a signature by host " + e.Host.String(), "one that is not"})
+		c.found(Mismatch{key, "a signature by host " + e.Host.String(), "an invalid signature"})
 	}
 }
 

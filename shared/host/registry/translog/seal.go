@@ -120,7 +120,7 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 		return rows, wrapStoreError(err)
 	}
 	if len(rows) == 0 {
-		return nil, problem.New(problem.Damaged, "the log has sealed %d events, and the last of them is gone", h.size)
+		return nil, problem.New(problem.Damaged, "the log has sealed %d events, but the last of them is missing", h.size)
 	}
 	leaf, _, err := l.leaf(rows[0], h.size)
 	if err == nil && leaf != h.last {
@@ -204,7 +204,7 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 }
 
 func busy(cause error) error {
-	return problem.Wrap(problem.Conflict, cause, "another process seals the log now; its checkpoint is there in a moment")
+	return problem.Wrap(problem.Conflict, cause, "another process is sealing the log; its checkpoint will be available in a moment")
 }
 
 // lease lets one process at a time seal. It only saves work: if two checkpointers run, the head's

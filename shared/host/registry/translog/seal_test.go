@@ -307,7 +307,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 		}, "event 600 is not the one that the log has sealed"},
 		{"the stream lost what was sealed", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 600, nil}
-		}, "the log has sealed 600 events, and the last of them is gone"},
+		}, "the log has sealed 600 events, but the last of them is missing"},
 		{"an event does not follow the one before", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 605, func(r *store.Row) { r.Data[40]++ }}
 		}, "event 605 does not follow event 604"},

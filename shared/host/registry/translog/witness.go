@@ -186,7 +186,7 @@ func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 		}
 		if !w.Configured {
 			if registered++; registered > MaxCosignatures {
-				return false, problem.New(problem.TooMany, "this checkpoint has the cosignatures of %d witnesses, and takes no more", MaxCosignatures)
+				return false, problem.New(problem.TooMany, "this checkpoint has reached the limit of %d cosignatures of registered witnesses", MaxCosignatures)
 			}
 		}
 		have[w.Key], changed = true, true

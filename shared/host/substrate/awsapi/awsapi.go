@@ -84,7 +84,7 @@ func ConvertError(ctx context.Context, err error) error {
 	case errors.As(err, &api): // error within a stream
 		return substrate.AnswerError(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
 	}
-	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
+	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer was interrupted")
 }
 
 // modelError is Bedrock's error code for status 424.

@@ -311,7 +311,7 @@ func (a *Agent) Check() error {
 		}
 		switch {
 		case a.Model != "" || a.BaseURL != "":
-			return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
+			return problem.Invalid("tier", "no tier together with model or base_url", string(a.Tier))
 		case !(substrate.Spec{Kind: a.Provider}).IsPaid():
 			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai beside a tier", clip(a.Provider))
 		case !a.Tier.IsValid():

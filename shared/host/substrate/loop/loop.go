@@ -258,7 +258,7 @@ type run struct {
 }
 
 // errGone ends a run whose consumer has stopped reading.
-var errGone = errors.New("nobody reads the answer")
+var errGone = errors.New("the client has stopped reading the answer")
 
 func (r *run) emit(e substrate.Event) error {
 	if !r.yield(e, nil) {
@@ -300,7 +300,7 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 			r.apart = r.said
 			return substrate.Stop, errors.Join(r.emit(substrate.Question{}), r.text(substrate.Text(r.question(&a))))
 		case calls && r.request.MustAnswer:
-			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
+			return "", problem.New(problem.SubstrateMisconfigured, "the model called another tool after %d turns, but the agent's max_turns allows no more turns", turn)
 		case calls:
 			if err := r.use(ctx, &a); err != nil {
 				return "", err

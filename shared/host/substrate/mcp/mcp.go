@@ -307,7 +307,7 @@ func (s *session) use(ctx context.Context, tool string, arguments any) (string, 
 		var answered *call.AgentError
 		switch {
 		case errors.As(err, &told):
-			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(told.Message)), "the tool failed and does not say why"))
+			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(told.Message)), "the tool failed without a reason"))
 		case errors.As(err, &answered) && answered.Body != "":
 			return "", problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", problem.AsError(err).Text(), answered.Body)
 		}
@@ -315,7 +315,7 @@ func (s *session) use(ctx context.Context, tool string, arguments any) (string, 
 	}
 	text := textOf(got)
 	if got.IsError {
-		return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(text, "the tool failed and does not say why"))
+		return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(text, "the tool failed without a reason"))
 	}
 	return text, nil
 }

@@ -110,7 +110,7 @@ func (e *Ending) SetReason(r Reason) error {
 	why, isKnown := reasons[r]
 	switch {
 	case !isKnown && slices.ContainsFunc(breakWords, func(part string) bool { return strings.Contains(string(r), part) }):
-		return problem.New(problem.SubstrateUnavailable, "the model's answer broke off: %.40q", string(r))
+		return problem.New(problem.SubstrateUnavailable, "the model's answer was interrupted: %.40q", string(r))
 	case !isKnown:
 		why = substrate.Unknown
 	}

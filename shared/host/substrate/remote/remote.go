@@ -244,7 +244,7 @@ func failure(err error) error {
 	case errors.As(err, &problemErr):
 		return substrate.ConvertRequestError(problemErr)
 	}
-	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer breaks off")
+	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer was interrupted")
 }
 
 func RefusalError(why string) error {
@@ -319,7 +319,7 @@ func ServerError(detail json.RawMessage) error {
 }
 
 func IncompleteError() error {
-	return problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle")
+	return problem.New(problem.SubstrateUnavailable, "the model's answer ended before it was complete")
 }
 
 func NoSecretError(kind string) error {

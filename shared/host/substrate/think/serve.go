@@ -122,10 +122,10 @@ func answer(ctx context.Context, s Service, r *request, rep *Report, give func(l
 				rep.Usage = e
 			}
 			if !give(lineOf(e)) {
-				return "", problem.New(problem.Canceled, "nobody reads the answer")
+				return "", problem.New(problem.Canceled, "the client has stopped reading the answer")
 			}
 		}
-		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
+		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ended before it was complete")
 	case opTools:
 		offered, err := s.MCPTools(ctx, agent)
 		if err != nil {

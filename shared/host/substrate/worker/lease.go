@@ -268,7 +268,7 @@ func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r 
 		case ends && t.State == answered:
 			return false, problem.New(problem.Conflict, "lease %s has another result already", lease)
 		case t.State != leased:
-			return false, problem.New(problem.Conflict, "the turn of lease %s has ended: its caller does not wait for an answer any more; lease another turn", lease)
+			return false, problem.New(problem.Conflict, "the turn of lease %s has ended: its caller no longer waits for an answer; lease another turn", lease)
 		case ends:
 			t.State, t.Answer = answered, hash
 		case batch >= 1 && batch <= t.Batches:

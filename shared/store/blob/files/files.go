@@ -31,7 +31,7 @@ const (
 	// folder is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
 	// be keys, as in S3.
 	folder = "%"
-	// abandonedAge is the age at which a temporary file is considered abandonedAge by its writer.
+	// abandonedAge is the age at which a temporary file is considered abandoned by its writer.
 	abandonedAge = 24 * time.Hour
 )
 

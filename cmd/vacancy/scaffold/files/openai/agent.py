@@ -39,7 +39,7 @@ def answer(question):
                 yield choice["delta"].get("content") or ""
             if used := chunk.get("usage"):
                 yield {"input_tokens": used["prompt_tokens"], "output_tokens": used["completion_tokens"]}
-    raise ConnectionError("the model's answer breaks off")
+    raise ConnectionError("the model's answer was interrupted")
 
 
 if __name__ == "__main__":

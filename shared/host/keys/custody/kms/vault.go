@@ -74,7 +74,7 @@ func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, 
 func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
 	switch {
 	case !bindable(bound):
-		return nil, problem.New(problem.Damaged, "a sealed secret of the context %.80q is none of this host's", bound)
+		return nil, problem.New(problem.Damaged, "a sealed secret of the context %.80q does not belong to this host", bound)
 	case len(box) < 2 || len(box) > 1+maxBox:
 		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected 2 to %d bytes, got %d", bound, 1+maxBox, len(box))
 	case box[0] != formatSecret && box[0] != formatEmpty:

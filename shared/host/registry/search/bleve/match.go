@@ -63,7 +63,7 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 	return p, nil
 }
 
-// filterWords removes documents that cannot filterWords the minimum number of words.
+// filterWords removes documents that cannot have the minimum number of words.
 func (p *part) filterWords(words [][]tier, least int) {
 	if least == len(words) {
 		for _, tiers := range words {
