@@ -46,7 +46,7 @@ func TestAReviewConsumesFewUnits(t *testing.T) {
 			must(t, rec.Sign(ctx, c.Key))
 			counted := h.money(h.Store(h.Endpoint, counter.Option), time.Now) // with empty caches
 			counter.Reset()
-			_, err := counted.Reviews.Submit(ctx, rec, nil)
+			_, err := counted.Reviews.Submit(ctx, rec)
 			must(t, err)
 			writes, reads := counter.WriteUnits(), counter.ReadUnits()
 			t.Logf("review %d of reviewer %d: %v write units, %v read units, %v", n+1, i+1, writes, reads, counter.Operations())

@@ -149,7 +149,7 @@ func (w *town) review(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if _, err := w.registry.SetReputation(b.Context(), id, s); err != nil {
+		if err := registrytest.SetReputation(b.Context(), w.registry, id, s); err != nil {
 			b.Fatal(err)
 		}
 	}

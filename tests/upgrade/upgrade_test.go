@@ -115,6 +115,7 @@ func continueHost(t *testing.T, home *home, h oldhost.Host) {
 	checkBalances(t, home, h, spent) // nothing before was charged again
 	checkChains(t, home, h)
 	checkNewcomer(t, home, h)
+	checkReviews(t, home)
 	checkWhole(t, home)
 	home.stop()
 	checkWhole(t, home)
@@ -132,6 +133,24 @@ func endOpenCalls(t *testing.T, home *home, h oldhost.Host) (spent int64) {
 	})
 	await.Until(t, "no call holds money", func() bool { return home.account(t, "acme").Held == 0 })
 	return h.Balances["acme"] - home.account(t, "acme").Balance
+}
+
+// checkReviews checks that a vacant of the kept host, which had no reviews, is reviewed.
+func checkReviews(t *testing.T, home *home) {
+	t.Helper()
+	home.vacancy(t, "call", "demo", "rate me", "--as", "bob")
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"reputation", "demo", "--recount"}, "score 0.000, evidence 0.00, 0 reviews"},
+		{[]string{"review", "demo", "--factual", "1", "--logical", "1", "--relevance", "1", "--as", "bob"}, "as review 1 of demo"},
+		{[]string{"reputation", "demo", "--recount"}, "1 review\n"},
+	} {
+		if out := home.vacancy(t, step.args...); !strings.Contains(out, step.want) {
+			t.Errorf("vacancy %s: %q, expected %q", strings.Join(step.args, " "), out, step.want)
+		}
+	}
 }
 
 func checkWhole(t *testing.T, home *home) {

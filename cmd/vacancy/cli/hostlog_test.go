@@ -31,8 +31,8 @@ func TestEachLineOfALogInJSONIsJSON(t *testing.T) {
 		exit int
 		want string
 	}{
-		{[]string{"serve", "--log", "json", "--listen", "127.0.0.1:0", "--public-url", "http://127.0.0.1:8080"}, problem.ExitOK, "Starting a host over"},
-		{[]string{"dev", "--log", "json", "--listen", "127.0.0.1:0"}, problem.ExitOK, "Starting a host over"},
+		{[]string{"serve", "--log", "json", "--listen", "127.0.0.1:0", "--public-url", "http://127.0.0.1:8080"}, problem.ExitOK, "Starting a host in"},
+		{[]string{"dev", "--log", "json", "--listen", "127.0.0.1:0"}, problem.ExitOK, "Starting a host in"},
 		{[]string{"serve", "--log", "json", "--public-url", "ftp://x.example"}, problem.ExitUsage, "--public-url: expected"},
 		{[]string{"serve", "--log", "json"}, problem.ExitUsage, "vacancy serve --public-url"},
 	} {

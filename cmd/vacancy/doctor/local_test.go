@@ -48,7 +48,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"version", doctor.Warn, "v0", "end the host", func(l *doctor.Local) { l.Version = "v0" }},
 		{"public URL", doctor.Fail, "no route", "curl -i https://v.example/ready", func(l *doctor.Local) { l.Ready = doctor.Answer{Err: errors.New("no route")} }},
 		{"public URL", doctor.Fail, "503", "curl -i", func(l *doctor.Local) { l.Ready.Status = 503 }},
-		{"certificate", doctor.Fail, "ended", "renew", func(l *doctor.Local) { l.Certificate = now.Add(-time.Hour) }},
+		{"certificate", doctor.Fail, "expired", "renew", func(l *doctor.Local) { l.Certificate = now.Add(-time.Hour) }},
 		{"certificate", doctor.Warn, "in 3 days", "renew", func(l *doctor.Local) { l.Certificate = now.Add(80 * time.Hour) }},
 		{"certificate", doctor.NotApplicable, "no TLS", "", func(l *doctor.Local) { l.Certificate = time.Time{} }},
 		{"agents", doctor.Fail, "demo: connection refused", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) { l.Agents[0].Failure = "connection refused" }},
@@ -59,7 +59,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 			l.Agents[0].Failure = "no server listens at 192.0.2.1:443; try later"
 		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
-		{"issuers", doctor.OK, "no issuer count", "", func(*doctor.Local) {}},
+		{"issuers", doctor.OK, "no issuer is configured", "", func(*doctor.Local) {}},
 		{"issuers", doctor.Warn, "of 1 issuers cannot be fetched from here", "vacancy issuer show 0a --data /srv/v", func(l *doctor.Local) {
 			l.Issuers.All = []doctor.Issuer{{ID: "0a", URL: "https://away.example", Tenant: "acme", Failure: "nobody answers"}}
 		}},

@@ -126,7 +126,7 @@ func (d *api) submitReview(ctx context.Context, in op.Body[op.Raw[review.Members
 	if err != nil {
 		return out, schema(err)
 	}
-	return d.Reviews.Submit(ctx, rec, nil)
+	return d.Reviews.Submit(ctx, rec)
 }
 
 func (d *api) reputation(ctx context.Context, in OneCard) (out registryclient.Reputation, err error) {
@@ -264,7 +264,7 @@ func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any,
 	var receipt registryclient.ReviewReceipt
 	rec, err := review.ParseValue(v)
 	if err == nil {
-		receipt, err = d.Reviews.Submit(ctx, rec, nil)
+		receipt, err = d.Reviews.Submit(ctx, rec)
 	}
 	out := Ingested{OK: true, Duplicate: receipt.Duplicate, Signature: text(v, "signature_hex")}
 	if !out.Duplicate {

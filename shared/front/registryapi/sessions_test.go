@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -208,8 +209,7 @@ func (r *replay) judge() {
 			const n = 1000
 			p.Alpha, p.Beta, p.Evidence = n*score, n*(1-score), n-2
 		}
-		_, err := r.registry.SetReputation(r.t.Context(), id, s)
-		must(r.t, err)
+		must(r.t, registrytest.SetReputation(r.t.Context(), r.registry, id, s))
 	}
 }
 

@@ -36,7 +36,7 @@ func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
 		{"a name that ends like localhost", "evillocalhost:8080", [2]string{}, 403, "Host"},
 		{"an address of the network", "192.168.0.2:8080", [2]string{}, 403, "Host"},
 		{"no Host", "", [2]string{}, 403, "Host"},
-		{"a page of another site", "127.0.0.1:8080", [2]string{"Origin", "https://evil.example"}, 403, "another site"},
+		{"a page of another site", "127.0.0.1:8080", [2]string{"Origin", "https://evil.example"}, 403, "pages of other sites"},
 		{"a page of another port", "127.0.0.1:8080", [2]string{"Origin", "http://127.0.0.1:3000"}, 403, "pages of other sites"},
 		{"a sandboxed page", "127.0.0.1:8080", [2]string{"Origin", "null"}, 403, "pages of other sites"},
 		{"an image in a page of another site", "127.0.0.1:8080", [2]string{"Sec-Fetch-Site", "cross-site"}, 403, "pages of other sites"},

@@ -185,7 +185,7 @@ func TestAgentsDoNotAskInACircle(t *testing.T) {
 	_, err = h.Vacants.SetPrice(t.Context(), writer.ID, price.Price{Flat: 2000})
 	h.Must(err)
 	h.Work()
-	if d, text := h.run(`{"agent":"writer","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, "writer: it waits for this answer") {
+	if d, text := h.run(`{"agent":"writer","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, "writer: it is waiting for this answer") {
 		t.Errorf("the task is %s: %s", d.Task.Status.State, text)
 	}
 	if asked, again := h.rows(writer, editor), h.rows(editor, writer); asked != 1 || again != 0 {

@@ -60,10 +60,6 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			_, err := r.SetListing(t.Context(), k.ID(), l)
 			return err
 		},
-		"judge": func() error {
-			_, err := r.SetReputation(t.Context(), k.ID(), reputation.NewState(start))
-			return err
-		},
 		"be a parent": func() error { return registrytest.AddManifest(t.Context(), r, manifest(t, k, key(2), false)) },
 		"be a child":  func() error { return registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, false)) },
 	}
@@ -79,6 +75,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	if again, err := registrytest.Revoke(t.Context(), r, v); again.Seq != 2 || !again.Replayed || err != nil {
 		t.Errorf("Revoke() again = %+v, %v, want its receipt", again, err)
 	}
+	must(t, registrytest.SetReputation(t.Context(), r, k.ID(), reputation.NewState(start)))
 	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("a revoked key changed (-before +after):\n%s", diff)
 	}
@@ -311,23 +308,20 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	r := open(inner, newClock())
 	s, err := reputation.NewState(start).Update(reputation.Factual, 0.9, 0.6, start)
 	must(t, err)
-	if _, err := r.SetReputation(t.Context(), k.ID(), s); !problem.Is(err, problem.NotFound) {
-		t.Errorf("Judge() of who is not registered = %v, want not found", err)
+	must(t, registrytest.SetReputation(t.Context(), r, k.ID(), s))
+	if stored := everything(t, inner); len(stored) > 0 {
+		t.Errorf("SetReputation() of a vacant that is not registered has stored %v", stored)
 	}
 	mustPublish(t, r, k, draft{})
-	must(t, errorOf(r.SetReputation(t.Context(), k.ID(), s)))
-	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 3 {
-		t.Errorf("Judge() has kept %+v", g.Reputation)
-	}
-	if g, err := r.SetReputation(t.Context(), k.ID(), s); err != nil || g.DocVersion != 3 {
-		t.Errorf("Judge() again = version %d, %v, want 3", g.DocVersion, err)
+	for range 2 { // the same reputation again is not written
+		must(t, registrytest.SetReputation(t.Context(), r, k.ID(), s))
+		if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 3 {
+			t.Errorf("SetReputation() has stored %+v in version %d, want version 3", g.Reputation, g.DocVersion)
+		}
 	}
 	mustPublish(t, r, k, draft{Seq: 2, Visibility: lifecycle.Restricted})
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s {
 		t.Error("a publish has forgotten the reputation")
-	}
-	if _, err := r.SetReputation(t.Context(), k.ID(), reputation.State{}); err == nil {
-		t.Error("Judge() took a state that no reviews can have made")
 	}
 }
 
@@ -347,16 +341,16 @@ func (o *overtaken) Commit(ctx context.Context, writes ...store.Write) error {
 
 func TestAnEditThatAnotherWriterMadeFirstReturnsTheStoredVersion(t *testing.T) {
 	inner, k := memory.New(), key(1)
-	s := reputation.NewState(start)
+	l := signedListing(t, k, 1, nil)
 	mustPublish(t, open(inner, newClock()), k, draft{})
 	slow := &overtaken{Store: inner, first: func() {
-		if _, err := open(inner, newClock()).SetReputation(t.Context(), k.ID(), s); err != nil {
+		if _, err := open(inner, newClock()).SetListing(t.Context(), k.ID(), l); err != nil {
 			t.Error(err)
 		}
 	}}
-	g, err := open(slow, newClock()).SetReputation(t.Context(), k.ID(), s)
+	g, err := open(slow, newClock()).SetListing(t.Context(), k.ID(), l)
 	if stored := get(t, open(inner, newClock()), k.ID()); err != nil || g.DocVersion != stored.DocVersion {
-		t.Errorf("SetReputation() = version %d, %v, want %d as stored", g.DocVersion, err, stored.DocVersion)
+		t.Errorf("SetListing() = version %d, %v, want %d as stored", g.DocVersion, err, stored.DocVersion)
 	}
 }
 

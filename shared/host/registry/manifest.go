@@ -85,24 +85,11 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
-	if err := s.Check(); err != nil {
-		return Registration{}, err
-	}
-	return r.edit(ctx, id, func(g *Registration) (bool, error) {
-		if g.Reputation != nil && *g.Reputation == s {
-			return false, nil
-		}
-		g.Reputation = &s
-		return true, nil
-	})
-}
-
-// AddReputation adds the write of SetReputation to tx. It does nothing for a vacant that is not
-// registered or revoked.
-func (r *Registry) AddReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
+// SetReputation adds the reputation of id to tx. It adds no writes if id is not registered, is revoked or
+// has this reputation.
+func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
 	g, err := r.registration(ctx, id)
-	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked {
+	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked || g.Reputation != nil && *g.Reputation == s {
 		return err
 	}
 	g.Reputation = &s

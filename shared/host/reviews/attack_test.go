@@ -92,7 +92,7 @@ func TestARingDoesNotReachTheTop(t *testing.T) {
 			} else {
 				by, signal = buyers[dice.IntN(12)], min(max(quality[to]+0.1*dice.NormFloat64(), 0), 1)
 			}
-			_, err := f.Reviews.Submit(t.Context(), f.rate(f.call(by, to), signal), nil)
+			_, err := f.Reviews.Submit(t.Context(), f.rate(f.call(by, to), signal))
 			if err == nil {
 				counted++
 			} else if !problem.Is(err, problem.TooMany) {

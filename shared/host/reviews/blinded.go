@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of a target's blinded reviews.
+// Limits of a target's blinded reviews. MaxPair limits the waiting reviews of each reviewer, so at most
+// MaxPair × (Threshold-1) reviews wait after a release.
 const (
 	Threshold   = 3 // distinct reviewers whose reviews must be waiting before they are counted
-	MaxWaiting  = 64
 	maxWaitTime = 30 * 24 * time.Hour
 )
 
@@ -35,7 +35,8 @@ type Blinded struct {
 // waiting reviews in random order and with the same time, which hides who wrote which review.
 //
 // Blind refuses what Submit refuses, but checks the limits per day only when it counts the reviews. If
-// the commitment was used before, the error has kind Conflict and wraps ErrSpent.
+// MaxPair reviews of the reviewer wait already, the error has kind TooMany. If the commitment was used
+// before, the error has kind Conflict and wraps ErrSpent.
 func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
@@ -58,12 +59,20 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 		case mark.Version > 0 || d.Version > 0 && !d.IsExpired(now):
 			return spent
 		}
-		docs, _, err := s.listWaiting(ctx, target)
-		if err == nil && len(docs) >= MaxWaiting {
-			err = problem.New(problem.TooMany, "%d blinded reviews of the vacant are waiting already, which is the limit; try again later", len(docs))
+		last, recentDoc, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
+		if err != nil {
+			return err
+		}
+		putRecent(tx, recentDoc.Key, last, now) // unchanged, so that concurrent reviews by the reviewer conflict
+		_, waiting, err := s.listWaiting(ctx, target)
+		switch {
+		case err != nil:
+			return err
+		case waiting[j.reviewer] >= MaxPair:
+			return problem.New(problem.TooMany, "%d blinded reviews of the vacant by this reviewer are waiting already, which is the limit; they are counted when %d reviewers have written theirs", MaxPair, Threshold)
 		}
 		BlindDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(maxWaitTime).Truncate(time.Second)}, b)
-		return err
+		return nil
 	})
 	if err != nil {
 		return out, err
@@ -71,8 +80,9 @@ func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err
 	return s.release(ctx, target)
 }
 
-func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]bool, err error) {
-	reviewers = map[identity.ID]bool{}
+// listWaiting returns the waiting reviews of a vacant in random order, and their number by reviewer.
+func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]int, err error) {
+	reviewers = map[identity.ID]int{}
 	for d, err := range store.Documents(ctx, s.Store, BlindDocs.Range(target.String())) {
 		if err != nil {
 			return nil, nil, store.AsProblem(err)
@@ -88,7 +98,7 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 		if _, err := io.ReadFull(s.Rand, random[:]); err != nil {
 			return nil, nil, problem.Wrap(problem.Unavailable, err, "no randomness")
 		}
-		reviewers[blinded.Reveal.Reviewer] = true
+		reviewers[blinded.Reveal.Reviewer]++
 		docs = slices.Insert(docs, int(binary.BigEndian.Uint64(random[:])%uint64(len(docs)+1)), d)
 	}
 	return docs, reviewers, nil

@@ -1,8 +1,11 @@
 package reviews_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +61,7 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 	if _, err := f.Reviews.Blind(t.Context(), other); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Blind() with another nonce = %v, want %v", err, problem.BadSignature)
 	}
-	if _, err := f.Reviews.Submit(t.Context(), b.Record, nil); !problem.Is(err, problem.BadSignature) {
+	if _, err := f.Reviews.Submit(t.Context(), b.Record); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Submit() without its reveal = %v, want %v", err, problem.BadSignature)
 	}
 	out, err := f.Reviews.Blind(t.Context(), b)
@@ -74,7 +77,7 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 	if _, err := f.Reviews.Blind(t.Context(), b); !errors.Is(err, reviews.ErrSpent) {
 		t.Errorf("Blind() of a counted one = %v, want %v", err, reviews.ErrSpent)
 	}
-	f.refused(f.rate(third, 0), nil, problem.Reviewed, "an open review of a call with a blinded one")
+	f.refused(f.rate(third, 0), problem.Reviewed, "an open review of a call with a blinded one")
 	f.WantWhole()
 }
 
@@ -112,17 +115,31 @@ func TestWaitingReviewsExpireAndAreLimited(t *testing.T) {
 	f := open(t)
 	shop := f.host("acme", "shop")
 	key := f.key()
-	for i := range reviews.MaxWaiting {
-		b := f.blind(f.call(key, shop), 1)
-		if out, err := f.Reviews.Blind(t.Context(), b); err != nil || out.Waiting != i+1 {
-			t.Fatalf("Blind() %d = %+v, %v", i, out, err)
-		}
+	var all []review.Blinded
+	for range 16 {
+		all = append(all, f.blind(f.call(key, shop), 1))
+	}
+	var stored atomic.Int64
+	var wg sync.WaitGroup
+	for _, b := range all {
+		wg.Go(func() {
+			_, err := f.Reviews.Blind(context.WithoutCancel(t.Context()), b)
+			if err == nil {
+				stored.Add(1)
+			} else if !problem.Is(err, problem.TooMany) {
+				t.Errorf("Blind() = %v, want %v", err, problem.TooMany)
+			}
+		})
+	}
+	wg.Wait()
+	if stored.Load() != reviews.MaxPair {
+		t.Errorf("%d reviews of one reviewer wait, want %d", stored.Load(), reviews.MaxPair)
 	}
 	c := f.call(f.key(), shop)
-	b := f.blind(c, 1)
-	if _, err := f.Reviews.Blind(t.Context(), b); !problem.Is(err, problem.TooMany) {
-		t.Errorf("Blind() of one more = %v, want %v", err, problem.TooMany)
+	if out, err := f.Reviews.Blind(t.Context(), f.blind(c, 1)); err != nil || out.Waiting != reviews.MaxPair+1 {
+		t.Errorf("Blind() by another reviewer = %+v, %v, want that it waits", out, err)
 	}
+	b := all[0]
 	f.Clock.Advance(30*24*time.Hour + time.Second)
 	if out, err := f.Reviews.Blind(t.Context(), b); err != nil || out.Waiting != 1 {
 		t.Errorf("Blind() after 30 days = %+v, %v, want one that waits", out, err)

@@ -72,6 +72,13 @@ func (r recent) take(target identity.ID, now time.Time) (next recent, ok bool) {
 	return next, pair < MaxPair && total < MaxReviewer
 }
 
+func putRecent(tx *store.Tx, k store.Key, r recent, now time.Time) {
+	if r.Taken == nil {
+		r.Taken = map[string]gate.Window{}
+	}
+	RecentDocs.Put(tx, store.Doc{Key: k, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, r)
+}
+
 func ClaimKey(target identity.ID, position uint64) store.Key {
 	return ClaimDocs.Key(target.String(), fmt.Sprintf("%016x", position))
 }

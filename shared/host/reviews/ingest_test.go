@@ -110,6 +110,10 @@ func TestTheRoutesHaveTheStatusesOfTheirProblems(t *testing.T) {
 	}{
 		{strings.Replace(good, `"factual":1`, `"factual":1.5`, 1), "schema", "dimensions.factual", 422},
 		{strings.Replace(good, `"factual":1`, `"factual":true`, 1), "schema", "dimensions.factual", 422},
+		{strings.Replace(good, `"factual":1`, `"factual":NaN`, 1), "schema", "", 422},
+		{strings.Replace(good, `"factual":1`, `"factual":1e400`, 1), "schema", "factual", 422},
+		{strings.Replace(good, c.hash.String(), "zz"+c.hash.String()[2:], 1), "schema", "call_envelope_id_hex", 422},
+		{strings.Replace(good, c.by.ID().String(), strings.Repeat("0", 64), 1), "schema", "reviewer", 422}, // a point of small order
 		{"[]", "schema", "", 422},
 		{blob(forged), "bad_signature", "", 401},
 		{blob(unknown), "not_found", "", 404},

@@ -52,13 +52,13 @@ func (s *Service) update(ctx context.Context, decide func(context.Context, *stor
 	return registry.WrapStoreError(store.Updater{Store: s.Store, Rand: s.Rand}.Update(ctx, decide))
 }
 
-// Submit counts a review and returns its receipt. reveal is nil unless the review is blinded. If the
-// same review was counted before, the receipt is a Duplicate.
+// Submit counts a review and returns its receipt. If the same review was counted before, the receipt is a
+// Duplicate.
 //
 // Submit refuses a review with kind BadSignature, NotFound, Reviewed, Ineligible, Revoked, NoCall or
 // TooMany. NotFound means that this host does not run the target, or that the target is a closed child.
-func (s *Service) Submit(ctx context.Context, rec review.Record, reveal *review.Reveal) (registryclient.ReviewReceipt, error) {
-	return s.submit(ctx, rec, reveal, s.now(), nil)
+func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient.ReviewReceipt, error) {
+	return s.submit(ctx, rec, nil, s.now(), nil)
 }
 
 // Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit appends
@@ -152,7 +152,7 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 	if !ok {
 		return out, problem.New(problem.TooMany, "the reviewer has reached the limit of %d reviews of a vacant or %d reviews in all in 24 hours; try again tomorrow", MaxPair, MaxReviewer)
 	}
-	RecentDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, next)
+	putRecent(tx, d.Key, next, now)
 	nth, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))
 	if err != nil {
 		return out, err
@@ -190,7 +190,7 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 	if row.Claimed {
 		ClaimDocs.Put(tx, store.Doc{Key: ClaimKey(target, book.Rows)}, j.rec.Claim)
 	}
-	return out, s.Registry.AddReputation(ctx, tx, target, *book.State())
+	return out, s.Registry.SetReputation(ctx, tx, target, *book.State())
 }
 
 func (s *Service) readRow(ctx context.Context, target identity.ID, position uint64) (row review.Row, err error) {

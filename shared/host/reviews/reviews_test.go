@@ -3,6 +3,7 @@ package reviews_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http/httptest"
 	"strings"
@@ -39,7 +40,7 @@ func TestAReviewOfAnAnsweredCallIsCountedOnce(t *testing.T) {
 	if !again.Duplicate || again.Position != 1 || again.After != out.After {
 		t.Errorf("Submit() of the same = %+v, want a duplicate", again)
 	}
-	f.refused(f.rate(c, 0), nil, problem.Reviewed, "another review of the call")
+	f.refused(f.rate(c, 0), problem.Reviewed, "another review of the call")
 	g, ok, err := f.Registry.Get(t.Context(), shop)
 	if err != nil || !ok || g.Reputation.EarnedScore() != out.After.Score || g.Reputation.Evidence() != out.After.Evidence {
 		t.Errorf("the registration has %v, %v, want %+v", g.Reputation, err, out.After)
@@ -67,51 +68,39 @@ func TestWhoMayNotReview(t *testing.T) {
 	if void.out.Problem == nil {
 		t.Fatal("the failing vacant has answered")
 	}
-	waits := f.sign(f.key(), shop)
-	if out := f.Calls.Accept(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil && out.Problem.Kind != problem.Pending {
-		t.Fatal(out.Problem)
+	asker := f.key()
+	waits := f.sign(asker, shop)
+	if out := f.Calls.Accept(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil || out.State != call.Pending {
+		t.Fatalf("Accept() = %+v, want a call without an answer", out)
 	}
 	none := f.rate(answered, 1, func(r *review.Record) { r.Call = identity.Hash{} })
-	f.refused(none, nil, problem.NoCall, "without a call")
-	f.refused(f.rate(called{identity.Sum([]byte("x")), answered.position, key, shop, answered.out}, 1), nil, problem.NoCall, "another hash at the position")
-	f.refused(f.rate(called{answered.hash, answered.position, f.key(), shop, answered.out}, 1), nil, problem.NoCall, "somebody else's call")
-	f.refused(f.rate(void, 0), nil, problem.NoCall, "a void call")
-	f.refused(f.rate(called{hash: waits.Hash(), position: 1, by: f.key(), to: shop}, 0), nil, problem.NoCall, "an undecided call")
+	f.refused(none, problem.NoCall, "without a call")
+	f.refused(f.rate(called{identity.Sum([]byte("x")), answered.position, key, shop, answered.out}, 1), problem.NoCall, "another hash at the position")
+	f.refused(f.rate(called{answered.hash, answered.position, f.key(), shop, answered.out}, 1), problem.NoCall, "somebody else's call")
+	f.refused(f.rate(void, 0), problem.NoCall, "a void call")
+	f.refused(f.rate(called{hash: waits.Hash(), position: 1, by: asker, to: shop}, 0), problem.NoCall, "an undecided call")
 
 	forged := f.rate(answered, 1)
 	forged.Reviewer = f.key().ID()
-	f.refused(forged, nil, problem.BadSignature, "somebody else's signature")
-	f.refused(f.rate(called{answered.hash, 1, f.as(shop), shop, answered.out}, 1), nil, problem.Ineligible, "the vacant itself")
+	f.refused(forged, problem.BadSignature, "somebody else's signature")
+	f.refused(f.rate(called{answered.hash, 1, f.as(shop), shop, answered.out}, 1), problem.Ineligible, "the vacant itself")
 
 	puppet := f.host("acme", "puppet")
-	f.refused(f.rate(f.call(f.as(puppet), shop), 1), nil, problem.Ineligible, "a puppet of the same tenant")
-	f.refused(f.rate(f.call(f.as(f.host("", "other")), ops), 1), nil, problem.Ineligible, "a vacant of the same operator")
+	f.refused(f.rate(f.call(f.as(puppet), shop), 1), problem.Ineligible, "a puppet of the same tenant")
+	f.refused(f.rate(f.call(f.as(f.host("", "other")), ops), 1), problem.Ineligible, "a vacant of the same operator")
 	owner := f.payer("acme")
-	f.refused(f.rate(f.call(owner, shop), 1), nil, problem.Ineligible, "a key that the owner pays for")
+	f.refused(f.rate(f.call(owner, shop), 1), problem.Ineligible, "a key that the owner pays for")
 	linked := f.as(f.host("linked", "linked"))
 	a, err := f.Billing.Find(t.Context(), "acme")
 	f.Must(err)
 	f.Link(a, linked)
 	free := f.host("acme", "free")
-	f.refused(f.rate(f.call(linked, free), 1), nil, problem.Ineligible, "a hosted vacant whose calls the owner would pay for")
-	f.refused(f.rate(f.call(f.as(child.ID), parent), 1), nil, problem.Ineligible, "a child of its parent")
-
-	revoked := f.host("rev", "revoked")
-	c := f.call(f.as(revoked), shop)
-	rec := f.rate(c, 1)
-	_, _, err = f.Vacants.Revoke(t.Context(), revoked, "lost")
-	f.Must(err)
-	f.refused(rec, nil, problem.Revoked, "a revoked reviewer")
-	sunk := f.host("sunk", "sunk")
-	rec = f.rate(f.call(f.as(sunk), shop), 1)
-	_, err = f.Vacants.Sink(t.Context(), sunk)
-	f.Must(err)
-	f.Clock.Advance(2 * time.Second) // records are cached for a second
-	f.refused(rec, nil, problem.Ineligible, "a sunk reviewer")
+	f.refused(f.rate(f.call(linked, free), 1), problem.Ineligible, "a hosted vacant whose calls the owner would pay for")
+	f.refused(f.rate(f.call(f.as(child.ID), parent), 1), problem.Ineligible, "a child of its parent")
 
 	for what, id := range map[string]identity.ID{"an unknown vacant": f.key().ID(), "a closed child": child.ID} {
 		r := f.rate(called{hash: answered.hash, by: key, to: id}, 1)
-		if _, err := f.Reviews.Submit(t.Context(), r, nil); !problem.Is(err, problem.NotFound) {
+		if _, err := f.Reviews.Submit(t.Context(), r); !problem.Is(err, problem.NotFound) {
 			t.Errorf("%s: Submit() = %v, want %v", what, err, problem.NotFound)
 		}
 		if _, err := f.Reviews.Reputation(t.Context(), id); !problem.Is(err, problem.NotFound) {
@@ -119,6 +108,61 @@ func TestWhoMayNotReview(t *testing.T) {
 		}
 	}
 	f.submit(f.rate(answered, 1)) // all refusals left the call unreviewed
+	f.WantWhole()
+}
+
+// Between a call and its review, the reviewer or the target is closed. An empty code means that the review is
+// counted.
+func TestAReviewAfterTheEndOfItsReviewerOrTarget(t *testing.T) {
+	f := open(t)
+	sink := func(id identity.ID) {
+		_, err := f.Vacants.Sink(t.Context(), id)
+		f.Must(err)
+	}
+	revoke := func(id identity.ID) {
+		_, _, err := f.Vacants.Revoke(t.Context(), id, "lost")
+		f.Must(err)
+	}
+	remove := func(id identity.ID) {
+		sink(id)
+		_, err := f.Vacants.Archive(t.Context(), id)
+		f.Must(err)
+		_, err = f.Vacants.Delete(t.Context(), id)
+		f.Must(err)
+	}
+	for _, tt := range []struct {
+		what             string
+		end              func(identity.ID)
+		reviewer, target string // codes
+		status           [2]int
+	}{
+		{"sunk", sink, "ineligible", "", [2]int{403, 200}},
+		{"revoked", revoke, "revoked", "revoked", [2]int{403, 403}},
+		{"deleted", remove, "ineligible", "not_found", [2]int{403, 404}},
+	} {
+		for i, code := range []string{tt.reviewer, tt.target} {
+			shop, friend := f.host("acme", fmt.Sprint(tt.what, "-shop-", i)), f.host("friends", fmt.Sprint(tt.what, "-friend-", i))
+			openly, err := json.Marshal(f.rate(f.call(f.as(friend), shop), 1))
+			f.Must(err)
+			_, err = f.Reviews.Blind(t.Context(), f.blind(f.call(f.as(friend), shop), 1))
+			f.Must(err)
+			tt.end([]identity.ID{friend, shop}[i])
+			f.Clock.Advance(2 * time.Second) // records are cached for a second
+			f.faults.begin(0, false)
+			status, got := f.post("/v1/submit_review", string(openly))
+			if is, _ := got["code"].(string); status != tt.status[i] || is != code || code != "" && f.faults.commits > 0 {
+				t.Errorf("%s %d: submit = %d %v, %d commits; want %d %s", tt.what, i, status, got, f.faults.commits, tt.status[i], code)
+			}
+			if i > 0 {
+				continue
+			}
+			f.blindly(shop)
+			f.blindly(shop)
+			if rows := f.rows(shop); len(rows) != 2 {
+				t.Errorf("%s: %d of 3 blinded reviews are counted, want those of the 2 others", tt.what, len(rows))
+			}
+		}
+	}
 	f.WantWhole()
 }
 
@@ -138,7 +182,7 @@ func TestPaidCallsAndVacantsOfOthersCountInFull(t *testing.T) {
 			t.Errorf("paid review %d: %+v, want %v", i+1, out, want)
 		}
 	}
-	f.refused(f.rate(f.call(buyer, shop), 1), nil, problem.TooMany, "a fourth review in a day")
+	f.refused(f.rate(f.call(buyer, shop), 1), problem.TooMany, "a fourth review in a day")
 	f.Clock.Advance(24 * time.Hour)
 	if out := f.praise(buyer, shop, 1); out.Nth != 4 {
 		t.Errorf("a day later: %+v", out)
@@ -164,7 +208,7 @@ func TestAReviewerWritesTwentyReviewsADay(t *testing.T) {
 			f.submit(f.rate(last, 1))
 		}
 	}
-	f.refused(f.rate(last, 1), nil, problem.TooMany, "one more")
+	f.refused(f.rate(last, 1), problem.TooMany, "one more")
 	f.Clock.Advance(24 * time.Hour)
 	f.submit(f.rate(last, 1))
 }
@@ -181,7 +225,7 @@ func TestReviewsAtOnceAreNeitherLostNorDoubled(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, r := range all {
 		wg.Go(func() {
-			if _, err := f.Reviews.Submit(context.WithoutCancel(t.Context()), r, nil); err != nil && !problem.Is(err, problem.Reviewed) {
+			if _, err := f.Reviews.Submit(context.WithoutCancel(t.Context()), r); err != nil && !problem.Is(err, problem.Reviewed) {
 				t.Errorf("review %d: %v", i, err)
 			}
 		})
@@ -200,7 +244,11 @@ func TestAFloodOfReviewsWithoutCallsWritesNothing(t *testing.T) {
 	f.faults.begin(0, false)
 	for i := range 100 {
 		r := f.rate(called{hash: identity.Sum([]byte{byte(i)}), by: key, to: shop}, 1)
-		if _, err := f.Reviews.Submit(t.Context(), r, nil); !problem.Is(err, problem.NoCall) {
+		if _, err := f.Reviews.Submit(t.Context(), r); !problem.Is(err, problem.NoCall) {
+			t.Fatal(err)
+		}
+		b := f.blind(called{hash: identity.Sum([]byte{byte(i)}), by: key, to: shop}, 1)
+		if _, err := f.Reviews.Blind(t.Context(), b); !problem.Is(err, problem.NoCall) {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +263,7 @@ func TestACrashAtEachCommitLeavesTheReviewOrNothing(t *testing.T) {
 		shop := f.host("acme", "shop")
 		rec := f.rate(f.call(f.key(), shop), 1, func(r *review.Record) { r.Claim = "a claim" })
 		f.faults.begin(1, applied)
-		out, err := f.Reviews.Submit(t.Context(), rec, nil)
+		out, err := f.Reviews.Submit(t.Context(), rec)
 		if err != nil || out.Position != 1 {
 			t.Errorf("applied %t: Submit() = %+v, %v", applied, out, err)
 		}

@@ -559,7 +559,7 @@ func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 		w.clock.Advance(36 * time.Hour)
 		w.damage("use#owned#acme", wrong, 9)
 		got, err := w.recount(w.file, w.folding)
-		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), " is not readable: nothing is corrected") || got != (usage.RecountResult{}) {
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), " is not readable: usage was not corrected") || got != (usage.RecountResult{}) {
 			t.Errorf("Recount() = %+v, %v, want that a row is not readable", got, err)
 		}
 	}

@@ -36,15 +36,6 @@ func (d Dimension) String() string {
 	return fmt.Sprintf("dimension %d", uint8(d))
 }
 
-func ParseDimension(word string) (Dimension, error) {
-	for i, w := range dimensionNames {
-		if w == word {
-			return Dimension(i), nil
-		}
-	}
-	return 0, problem.Invalid("dimension", "factual, logical, relevance, honesty or adoption", fmt.Sprintf("%.40q", word))
-}
-
 func Dimensions() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
 // SearchDimensions returns the dimensions by which a registry ranks search results. The other two

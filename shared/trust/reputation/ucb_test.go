@@ -49,8 +49,8 @@ func weights(named map[string]float64) Weights {
 	w := Weights{}
 	for name, v := range named {
 		// The reference gives unknown names the weight 0.
-		if d, err := ParseDimension(name); err == nil {
-			w[d] = v
+		if i := slices.Index(dimensionNames[:], name); i >= 0 {
+			w[Dimension(i)] = v
 		}
 	}
 	return w

@@ -46,10 +46,8 @@ func TestReviewsAreWeightedAsTheReferences(t *testing.T) {
 					s = NewState(instant(r.TS))
 				}
 				for name, signal := range r.Dimensions {
-					d, err := ParseDimension(name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					d := dimension(t, name)
+					var err error
 					if s, err = s.Update(d, signal, f.Weight(d), instant(r.TS)); err != nil {
 						t.Fatal(err)
 					}
@@ -57,10 +55,7 @@ func TestReviewsAreWeightedAsTheReferences(t *testing.T) {
 				states[at{r.Target, r.Substrate}] = s
 				weighed++
 				for name, p := range want.State {
-					d, err := ParseDimension(name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					d := dimension(t, name)
 					got := s.Posterior(d)
 					if diff := cmp.Diff(posterior{p.Alpha, p.Beta, p.Evidence}, posterior{got.Alpha, got.Beta, got.Evidence}, near); diff != "" {
 						t.Fatalf("review %d, %s (-want +got):\n%s", i, name, diff)

@@ -28,7 +28,7 @@ func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 		t.Errorf("state = %+v, want it settled without a post", st)
 	}
 	_, err = w.AcceptReply(t.Context(), w.host.Target(), answer)
-	dispatchtest.WantKind(t, err, problem.NotFound, "no call to demo is under way")
+	dispatchtest.WantKind(t, err, problem.NotFound, "no call to demo is waiting for this answer")
 	w.answers(t, "next")
 }
 

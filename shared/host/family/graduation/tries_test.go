@@ -60,7 +60,7 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 		}
 	}
 	_, err := h.gate.Begin(t.Context(), h.elsewhere(t, parent))
-	if !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "at most 96 attempts of its children") {
+	if !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "limit of 96 attempts of its children") {
 		t.Errorf("Begin() of a child that never tried = %v, want too many, at most 96", err)
 	}
 	other := h.vacant(t)

@@ -54,8 +54,7 @@ func requests() []request {
 		return err
 	}
 	judge := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
-		_, err := r.SetReputation(context.Background(), k.ID(), reputation.NewState(Start))
-		return err
+		return SetReputation(context.Background(), r, k.ID(), reputation.NewState(Start))
 	}
 	// Reach is called until no endpoint waits.
 	reach := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {

@@ -100,7 +100,7 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 	case what < 16:
 		s, err := reputation.NewState(Start).Update(reputation.Factual, dice.Float64(), 1, Start)
 		if err == nil {
-			_, err = r.SetReputation(ctx, k.ID(), s)
+			err = SetReputation(ctx, r, k.ID(), s)
 		}
 		return "judge", err
 	case what < 18:

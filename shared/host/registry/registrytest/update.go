@@ -5,6 +5,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -45,6 +46,10 @@ func PublishHosted(ctx context.Context, r *registry.Registry, p registry.Publica
 
 func SetState(ctx context.Context, r *registry.Registry, id identity.ID, s lifecycle.State) error {
 	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error { return r.SetState(ctx, tx, id, s) })
+}
+
+func SetReputation(ctx context.Context, r *registry.Registry, id identity.ID, s reputation.State) error {
+	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error { return r.SetReputation(ctx, tx, id, s) })
 }
 
 type Recorder struct {
