@@ -4,8 +4,8 @@
 //
 // Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which contains the defaults.
 // Package setting lists them. `vacancy deploy` also sets stage, changes (see package stored),
-// lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are the versions of the edge's
-// secret that the edge sends and that the functions still accept.
+// lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are versions of the secret by
+// which functions recognise the edge (CloudFront): the one that it sends, and an older accepted one.
 //
 // If -plan is set, the command writes the templates without the code of the functions, for `vacancy
 // deploy --plan`.
@@ -50,7 +50,7 @@ func run(ctx context.Context, plan bool) (err error) {
 	}()
 	app := stacks.NewApp("")
 	given, _ := app.Node().GetAllContext(nil).(map[string]any)
-	// The CDK uses the same default.
+	// The CDK has the same default Region.
 	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1")
 	chosen, err := settings.Read(given, region)
 	if err != nil {

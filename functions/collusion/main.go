@@ -1,5 +1,6 @@
-// Command collusion is the Lambda function of the gate's third check: the child is not its parent
-// or a sibling under another name. It reads the host's observations and texts, and does not write.
+// Command collusion is the Lambda function of the gate's third check (the gate decides whether a child
+// vacant may become public): the child must not be its parent or a sibling under another name. The
+// function reads what the host recorded about these vacants, and does not write.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command record is the Lambda function that records failed and refused attempts at the gate.
+// Command record is the Lambda function that records failed and refused attempts of child vacants to
+// become public.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

@@ -1,5 +1,5 @@
 // Command search is the Lambda function of searches. It loads the index that the indexer publishes,
-// follows later changes, and reads every hit again before it returns the hit.
+// applies later changes, and reads the stored registration of each hit before it returns the hit.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package asl renders the gate's steps as a state machine of Step Functions, in the Amazon States
-// Language.
+// Package asl renders the steps of the gate, which decides whether a closed child may become public,
+// as a state machine of Step Functions, in the Amazon States Language.
 //
 // The states have the order of the steps, and each state catches the refusals of its step by name.
 // A refusal ends an execution successfully, so an alarm on failed executions reports only faults.
@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Times in seconds. A task times out before its machine, and the machine times out before the
-// attempt is overdue, which is two minutes after the attempt began.
+// Timeouts in seconds. A task times out before its machine. The machine times out before its attempt
+// is overdue; an attempt is overdue two minutes after it began.
 const (
 	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90
@@ -33,7 +33,7 @@ const (
 
 func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
 
-// Machine is a state machine. Its members have a readable order.
+// Machine is a state machine. Its fields are in the order in which people read the JSON.
 type Machine struct {
 	Comment        string
 	StartAt        string
@@ -141,8 +141,8 @@ func catches(refuses []problem.Kind) (list []catch) {
 	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
 }
 
-// recordState returns the state that records the end of an attempt. If it fails, the attempt becomes
-// overdue, and its next reader ends it.
+// recordState returns the state that records the end of an attempt. If the state fails, the attempt
+// becomes overdue, and the next read of the attempt ends it.
 func recordState(comment, next string) State {
 	return State{
 		Type: "Task", Comment: comment, Resource: Placeholder(functions.Record.Name), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
@@ -155,7 +155,7 @@ func path(p string) *string { return &p }
 
 func retries() []retry {
 	// Transient errors are retried with longer and longer pauses. A function that died or timed out
-	// is retried once, although it may have done its work. Steps must therefore allow a second run.
+	// is retried once, although it may have done its work. A step must therefore be idempotent.
 	return []retry{
 		{ErrorEquals: []string{"Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
 			gate.ErrorName(problem.Unavailable)}, IntervalSeconds: 1, MaxAttempts: 4, BackoffRate: 2, JitterStrategy: "FULL"},

@@ -1,6 +1,5 @@
-// Package policies contains the policies of the functions' roles, as they appear in the golden
-// files of package stacks, and the calls that the roles must allow and deny. It must not import
-// packages of the CDK.
+// Package policies contains the policies of the functions' roles, as they appear in the golden files of
+// package stacks, and the calls that the roles must allow and deny. It must not import packages of the CDK.
 package policies
 
 import (
@@ -32,9 +31,9 @@ func Document(function string) ([]byte, error) { return files.ReadFile(function 
 // Place is an account and a Region in which the resources of a policy exist.
 type Place struct{ Partition, Region, Account string }
 
-// ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in the ARNs
-// are not the names of a stage, because tables and keys have generated names. The label of a stream
-// is short, because parliament accepts no label with colons.
+// ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in
+// the ARNs are examples, because the tables and keys of a stage have generated names. The label of
+// a stream is only a year, because the policy linter parliament accepts no label with colons.
 func (p Place) ReplaceNames(text string) string {
 	aws, scope := "arn:"+p.Partition+":", p.Region+":"+p.Account
 	return strings.NewReplacer(
@@ -52,7 +51,7 @@ func (p Place) ReplaceNames(text string) string {
 type Call struct {
 	Function string
 	Actions  []string
-	Resource string              // name or ARN; see [Place.Fill]
+	Resource string              // name or ARN; see [Place.ReplaceNames]
 	Keys     map[string][]string // values by condition key
 	Denied   bool
 }
@@ -65,12 +64,13 @@ func (c Call) String() string {
 	return strings.ReplaceAll(line, example, "*")
 }
 
-// example replaces the character * of a policy in the keys of a call.
+// example replaces the character * of a policy in the resource and the keys of a call.
 const example = "example"
 
-// Calls returns the calls of a function. Each call is allowed with all keys of its statement at
-// once, as a transaction may have them. It is denied with another key and without keys. Calls that
-// a statement denies are denied with every key.
+// Calls returns calls that test each statement of a function's policy. For a statement that allows its
+// actions, a call with all of its condition keys at once must be allowed, because a transaction may
+// have all of them, and calls with a foreign key or without a key must be denied. For a statement
+// that denies its actions, calls with its keys must be denied.
 func Calls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
@@ -123,8 +123,8 @@ func (l *list) UnmarshalJSON(b []byte) error {
 
 func isMulti(operator string) bool { return strings.HasPrefix(operator, "For") }
 
-// keys returns the keys of requests that meet the conditions. A key with one value per request has
-// a request for each value.
+// keys returns the condition keys of requests that meet the statement's conditions. For a key that has
+// only one value per request, it returns a request for each value.
 func (s statement) keys() []map[string][]string {
 	required := map[string][]string{}
 	// The policies only have "false", which means that the key must be present.
@@ -158,7 +158,7 @@ func (s statement) keys() []map[string][]string {
 }
 
 func (s statement) foreign() (combinations []map[string][]string) {
-	// Each request breaks one condition.
+	// Each returned request violates one condition.
 	keys := s.keys()[0]
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		for key := range s.Condition[operator] {

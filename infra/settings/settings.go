@@ -1,7 +1,7 @@
 // Package settings reads an operator's settings of a stage: the context values of the CDK app, with
 // defaults. For each wrong value it reports the expected value and the given value.
 //
-// Settings that Read returns can be deployed, unless a cause outside their values prevents it.
+// A deployment with the settings that Read returns cannot fail because of their values.
 package settings
 
 import (
@@ -86,8 +86,8 @@ func textOf(v any) (text string, ok bool) {
 	return "", false
 }
 
-// variables returns the settings that functions read, as text. A setting with its zero value has no
-// variable, unless functions require it.
+// variables returns the environment variables by which functions read settings. A setting with its
+// zero value has no variable, unless functions require it.
 func variables(texts map[string]string) map[string]string {
 	told := map[string]string{}
 	for _, row := range setting.Table() {

@@ -20,7 +20,7 @@ type data struct {
 	blobs      awss3.Bucket
 	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
 	seal       awskms.Key // seals the host's secrets
-	host       awskms.Key // signs as the host; nil if a software key is sealed in docs
+	host       awskms.Key // signs as the host; nil if the host has a software key, sealed in docs
 }
 
 func newData(app constructs.Construct, in Input) data {
@@ -40,8 +40,8 @@ func newData(app constructs.Construct, in Input) data {
 		d.host = hostKey(d.stack, in)
 		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
 	}
-	// If a first deployment fails, only this stack exists, so it must have the settings. A rotation
-	// of the edge's secret must not change this stack.
+	// If a first deployment fails, only this stack exists, so it must have the settings. The values
+	// that deploy sets are omitted, so that a rotation of the edge's secret does not change the stack.
 	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitSetByDeploy(in.Settings.Stored))), storedDescription)
 	return d
 }
@@ -54,8 +54,8 @@ func (d data) stream(table string) *string {
 }
 
 // rowsTable creates the table of rows of shared/store/dynamo, keyed by the stream's name as bytes
-// and the position. The table has no expiry, because rows are never deleted. Its stream reveals
-// changed rows.
+// and the position. The table has no expiry, because rows are never deleted. Its DynamoDB stream
+// reveals changed rows.
 func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
@@ -91,9 +91,10 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// tableProps returns the properties of both tables. A table is paid by request up to its limits,
-// encrypted under our key, restorable to any second of the last 35 days, and protected from
-// deletion. Its name is generated, so a restored or retained table blocks no new one.
+// tableProps returns the properties of both tables. A table is billed per request up to its limits,
+// encrypted with the key, restorable to any second of the last 35 days, and protected from deletion
+// if the stage retains its data. CloudFormation generates its name, so a restored or retained table
+// does not prevent the creation of a new table.
 func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
@@ -107,12 +108,12 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 	}
 }
 
-// snapshots is the key prefix of search indexes in the bucket.
+// snapshots is the key prefix of the search index in the bucket.
 const snapshots = "search/"
 
-// blobBucket creates the bucket of the search index and of other objects. Functions get grants only
-// for the objects that they use. A replaced index is useless after a day. `vacancy destroy` empties
-// the bucket, because the stack would need a custom resource to empty it.
+// blobBucket creates the bucket of the search index and of other objects. Functions get grants only for the
+// objects that they use. A replaced index is deleted after a day, because it has no use then. `vacancy
+// destroy` empties the bucket, because the stack would need a custom resource to empty it.
 func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

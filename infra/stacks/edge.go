@@ -19,11 +19,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// SecretHeader is the header with the edge's secret.
+// SecretHeader is the header with the edge's secret, by which functions recognise CloudFront.
 const SecretHeader = "X-Vacancy-Edge"
 
 // newEdge creates the CloudFront distribution in front of the functions. It gives all handlers one
-// name, caches public pages and forwards all other requests unchanged.
+// host name, caches public pages and forwards all other requests unchanged.
 func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{
@@ -122,8 +122,8 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 // agentCache caches agent cards for a second. The other answers of A2A forbid caching. CloudFront
 // forwards Authorization of a GET only if a caching policy has it in its cache key. The card also
 // depends on Accept, because browsers are redirected to a page, and on the headers that protocols
-// vary by. No cached answer depends on KeyHeaders, which are here because agentRequests has no room
-// for them.
+// vary by. No cached answer depends on KeyHeaders. They are in the cache key only because
+// CloudFront forwards all headers of the key, and agentRequests has no room for them.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1,
 		slices.Concat([]string{"Authorization", "Accept"}, ofProtocols(varies), ofProtocols(func(p *protocol.Protocol) []string { return p.KeyHeaders }))...)
@@ -168,8 +168,8 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, hea
 }
 
 // callRequests forwards the headers that message needs, and the caller's address as CloudFront saw
-// it. The address cannot be combined with all headers of the caller unless Host is among them,
-// which a Function URL refuses.
+// it. CloudFront forwards the address together with all headers of the caller only if Host is among
+// them, and a Function URL refuses the caller's Host.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
@@ -195,9 +195,9 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// adminRequests forwards all headers except Host to the admin API, because Authorization cannot be
-// forwarded otherwise. It excludes the header of the caller's address, because the caller could
-// forge this header.
+// adminRequests forwards all headers except two to the admin API, because CloudFront cannot forward
+// Authorization otherwise. A Function URL refuses the caller's Host, and the caller could forge
+// CloudFront-Viewer-Address.
 func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name("admin")), Comment: str("headers of admin requests"),
@@ -235,10 +235,9 @@ func errorCaching() *[]*awscloudfront.ErrorResponse {
 	return &responses
 }
 
-// webACL blocks addresses that send too many requests, and requests that no handler accepts. The
-// rules that inspect bodies only count, because they block bodies above 8 KiB while a signed call
-// may have 256 KiB, and because prose may contain HTML tags and file paths. Handlers never execute
-// texts.
+// webACL blocks addresses that send too many requests, and requests that no handler accepts. The rules that
+// inspect bodies only count their matches, because they would block bodies above 8 KiB, although a signed
+// call may have 256 KiB, and prose with HTML tags or file paths. Handlers never execute texts.
 func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	seen := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{

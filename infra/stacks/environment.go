@@ -40,7 +40,8 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
 		}
 	}
-	// A function gets the variables of its row that have a value on this stage.
+	// A function gets the variables that its row in the table of functions names, if they have a
+	// value on this stage.
 	env := map[string]*string{}
 	for _, name := range append(setting.Variables(row.Name, row.URL), row.Environment()...) {
 		if v := has[name]; v != nil && *v != "" {
@@ -50,9 +51,9 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 	return &env
 }
 
-// publicURL returns the URL of the host, or nil if it is not known yet. `vacancy deploy` tells the
-// host the edge's own name later. The function agent does not get it without an edge, because the
-// URL is its own.
+// publicURL returns the URL of the host, or nil if it is not known yet. If the stage has an edge without a
+// domain, `vacancy deploy` later passes the generated name of the edge to the host. If the stage has no
+// edge, the host's URL is the Function URL of agent, which is unknown until agent has been created.
 func (f functionStack) publicURL(in Input) *string {
 	switch agent := f.urls[functions.Agent]; {
 	case in.Settings.Domain != "":
@@ -64,8 +65,8 @@ func (f functionStack) publicURL(in Input) *string {
 	}
 }
 
-// gatewayURL returns the URL of accounts and AGP. It returns nil if publicURL also serves them, and
-// for the gateway itself, whose URL does not exist while its stack is created.
+// gatewayURL returns the URL of accounts and AGP. It returns nil if the public URL of the host also
+// serves them, and for the gateway itself, whose URL does not exist before the function.
 func (f functionStack) gatewayURL(in Input) *string {
 	gateway := f.urls[functions.Gateway]
 	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
@@ -74,10 +75,10 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// readRate returns the share of reads of one instance, as units-per-second:burst, for registry, search
-// and graduate, and for requests to gateway without a known key. All shares together are at most
-// half of the limits of both tables, because calls need the rest. If functions have no reserved
-// concurrency, more instances may run, and they read more.
+// readRate returns the rate, as units-per-second:burst, at which one instance may read the tables: an
+// instance of registry, search or graduate, or of gateway for requests without a known key. These
+// instances together get at most half of the read limits of both tables, because calls need the rest.
+// If functions have no reserved concurrency, more instances may run, and together they read more.
 func readRate(s settings.Settings) string {
 	const saved = 4       // burst in seconds of the instance's share
 	const revoking = 1.25 // factor for registry, whose revocations may read a quarter more
@@ -88,14 +89,14 @@ func readRate(s settings.Settings) string {
 }
 
 func pageReads(s settings.Settings) string {
-	// The shares of all instances together are a quarter of the limit of the documents.
+	// All instances together may use a quarter of the read limit of docs.
 	const saved = 4
 	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)
 }
 
-// largeBodies returns how many KB of large bodies an instance accepts from one address. All
-// instances together then write at most half of a table's limit for the address: of the rows for
-// message, of the documents for registry.
+// largeBodies returns the rate at which an instance accepts large bodies from one address, as
+// KB-per-second:burst. All instances together then use at most half of a table's write limit for
+// bodies from that address. The table is docs for registry, and otherwise rows.
 func largeBodies(s settings.Settings, function string) string {
 	// The burst is enough for one body of the largest size at the lowest limits.
 	const saved = 60
@@ -106,11 +107,11 @@ func largeBodies(s settings.Settings, function string) string {
 	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
 }
 
-// savedObjects is the burst in seconds of an instance's share of objects.
+// savedObjects is the burst of an instance's rate of objects, in seconds at that rate.
 const savedObjects = 120
 
 func rate(perSecond, saved float64) string {
-	// Functions accept a rate of at least a thousandth.
+	// Functions reject a rate below 0.001.
 	perSecond = max(math.Floor(perSecond*1000), 1) / 1000
 	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*perSecond)))
 }

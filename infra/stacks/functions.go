@@ -69,7 +69,7 @@ func (f functionStack) add(in Input, d data, row functions.Function, allowed map
 		Code:         awslambda.Code_FromAsset(str(in.Zip(row.Name)), nil),
 		MemorySize:   num(row.Memory), Timeout: awscdk.Duration_Seconds(num(row.Timeout)),
 		Environment: f.environment(in, d, row),
-		// The CDK must not extend the role, because granted lists all grants.
+		// The CDK must not extend the role, because allGrants lists all grants.
 		Role: role.WithoutPolicyUpdates(nil),
 		// A log line for each start and end would double the cost of logs.
 		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
@@ -85,7 +85,8 @@ func (f functionStack) add(in Input, d data, row functions.Function, allowed map
 	}
 	if isRecursive(row, allowed) {
 		// Lambda would stop the 17th message in a chain of messages that cause each other. Reserved
-		// concurrency, the age of tasks and the receives of messages limit these chains instead.
+		// concurrency, the age of a task and the receive count of a message limit these chains
+		// instead.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if row.IsScheduled() {
@@ -127,8 +128,9 @@ func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	return secret
 }
 
-// secretText returns a reference to a version of the secret. CloudFormation reads the secret again
-// only if the reference changes, so a rotation names versions. The first deployment names none.
+// secretText returns a reference to a version of the secret. If version is "", it refers to the current
+// version, as in the first deployment. A rotation passes the id of the new version, because
+// CloudFormation reads the secret again only if the reference changes.
 func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
@@ -137,9 +139,9 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// formerRules are logical ids of rules that are not named after their functions. They must not
-// change, because CloudFormation would create a second rule with the same physical name before it
-// deletes the first, and the deployment would fail.
+// formerRules maps rule names to logical ids that are not derived from the name. The ids must not change,
+// because CloudFormation would create a second rule with the same physical name before it deletes the
+// first, and the deployment would fail.
 var formerRules = map[string]string{
 	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
 }
@@ -159,7 +161,7 @@ func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Func
 	if row.Event != "" {
 		var event map[string]any
 		if err := json.Unmarshal([]byte(row.Event), &event); err != nil {
-			panic(err) // the row is wrong
+			panic(err) // the event in the table of functions is not JSON
 		}
 		props.Event = awsevents.RuleTargetInput_FromObject(event)
 	}
@@ -181,7 +183,7 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
-		// Changes, removals and canaries. Lambda filters other new rows free of charge.
+		// The function gets changes, removals and canary rows. Lambda drops other new rows free of charge.
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
@@ -192,9 +194,9 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 	setLogicalID(m, "RowsChanged")
 }
 
-// watchDocs starts the indexer when registrations change: after a thousand changes, or after
-// IndexSeconds. Lambda filters other documents. The indexer itself reads the changes since its last
-// index, so a failed invocation loses none.
+// watchDocs starts the indexer when registrations change: after a thousand changes, or IndexSeconds
+// after the first one. Lambda drops changes of other documents. The indexer itself reads the changes
+// since its last index, so a failed invocation loses no change.
 func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),

@@ -41,9 +41,9 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 	return out
 }
 
-// newGate creates the state machine from the steps of the gate. It is a Standard machine, which
-// keeps its history for 90 days and runs each step at least once. The steps may be repeated. Its
-// log contains only the order of events, no data.
+// newGate creates the state machine from the steps of the gate, which decides whether a child may become
+// public. A machine of the type Standard keeps its history for 90 days and runs each step at least
+// once, so steps must be idempotent. Its log contains only the order of events, no data.
 func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Function) {
 	machine := asl.Gate(gate.Steps())
 	text, err := machine.JSON()

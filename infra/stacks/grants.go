@@ -33,29 +33,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// grants lists the rights of a function's role. Each role may also write its log.
+// grants lists the rights of a function's role. Each role may also write its log. A box is a value that
+// is encrypted under the sealing key; its KMS encryption context states its kind and owner.
 type grants struct {
 	rows      []string // operations on the table of rows
 	docs      []access // access to documents
 	indexes   []string // partitions of the sparse index of docs for queries
 	snapshots []string // operations on the bucket's objects of the search index
-	exports   bool     // may write the usage of days to the bucket
+	exports   bool     // may write daily usage to the bucket
 	files     []string // operations on the bucket's objects of files in workspaces
 	seals     bool     // may use Encrypt under the sealing key
 	opens     []string // contexts of boxes that Decrypt may open
 	sealsOnly []string // contexts of Encrypt; nil allows every context
 	host      []string // operations on the host's key
 	gate      []string // operations on the gate and its executions
-	sends     []string // queues to which it sends
+	sends     []string // queues to which the function sends
 	thinks    bool     // may invoke the function think
 	finds     bool     // may invoke the function search
-	folds     bool     // may read the stream of rows itself
+	folds     bool     // may read the DynamoDB stream of rows itself, to compute usage
 	bedrock   []string // ids of models and inference profiles of Bedrock
 	functions []string // ARNs of Lambda functions that are agents
 }
 
-// canStart reports whether a function with the grants starts f, directly or by a message. The steps
-// of the gate start no function.
+// canStart reports whether a function with the grants may start f, directly or by a queue message. The
+// gate's state machine is not considered, because its steps start no function.
 func (g grants) canStart(f functions.Function) bool {
 	return g.thinks && f == functions.Think || g.finds && f == functions.Search ||
 		slices.ContainsFunc(f.Receives(), func(queue string) bool { return slices.Contains(g.sends, queue) })
@@ -98,7 +99,7 @@ func (o kinds) patterns() []string {
 }
 
 func pattern(partition string) string {
-	// IAM conditions name a partition up to its first id or name.
+	// In an IAM condition, * stands for the rest of the partition after its fixed beginning.
 	literal, _, star := strings.Cut(partition, "*")
 	if star {
 		literal += "*"
@@ -121,7 +122,7 @@ const (
 )
 
 func chargeAccess() access {
-	// Debits and refunds update balances and day counters in the commit of the call.
+	// Debits and refunds update balances and daily counters in the transaction that stores the call.
 	return access{[]string{"UpdateItem"}, kinds{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
@@ -154,7 +155,8 @@ func allGrants(s settings.Settings) map[functions.Function]grants {
 	return byFunction
 }
 
-// offerAccess and withdrawing return the grants on documents for calls that wait for a worker.
+// offerAccess returns the access to documents that offers a call to workers. withdrawAccess returns the
+// access that withdraws the offer.
 func offerAccess() access {
 	return access{[]string{"PutItem"}, kinds{worker.WaitingDocs, worker.TurnDocs}}
 }
@@ -248,9 +250,9 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	}
 }
 
-// thinkGrants returns the grants of think, which asks models for agent, message, worker and admin,
-// because these cannot open secrets of agents. think writes only totals, and opens only secrets. It
-// reads the heads of tasks, which have no text, to end together with them.
+// thinkGrants returns the grants of think, which calls models for agent, message, worker and admin,
+// because these cannot decrypt secrets of agents. think writes only totals, and decrypts only secrets.
+// It reads the heads of tasks, which contain no texts, to stop a turn whose task has ended.
 func thinkGrants(s settings.Settings) grants {
 	var owned []string
 	for _, owner := range slices.Sorted(maps.Keys(s.TenantFunctions)) {
@@ -295,7 +297,7 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"PutItem"}, kinds{textkeys.KeyDocs, due.OffsetDocs}},
 			{[]string{"UpdateItem"}, kinds{billing.BalanceDocs}},
 			{[]string{"DeleteItem"}, kinds{billing.DueDocs, booking.DueDocs}},
-			// These documents complete revocations that a crash interrupted.
+			// The function completes revocations that a crash interrupted, and writes these documents.
 			{[]string{"PutItem"}, kinds{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
 			{[]string{"DeleteItem"}, kinds{billing.AccountDocs, billing.EndingDocs}},
 			{operations: []string{"Query", "GetItem"}}}},

@@ -44,9 +44,9 @@ func roleOf(s awscdk.Stack, in Input, function string) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
 }
 
-// sealKey creates the key that seals seeds, text keys and agents' secrets. Only functions with the
-// grants may use it, and only with the encryption context `vacancy` and no other. An authorized
-// person may open text keys, to verify the tables from another machine, but never a seed.
+// sealKey creates the key that encrypts seeds, text keys and agents' secrets. Only functions whose
+// grants allow it may use the key, and only with an encryption context whose only member is `vacancy`.
+// An authorized user may decrypt text keys, to verify the tables from another machine, but no seeds.
 func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	use := func(sid string, actions *[]*string, names ...string) awsiam.PolicyStatement {
 		roles := make([]*string, len(names))
@@ -81,8 +81,8 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// boundOnly returns conditions that allow only requests with the encryption context `vacancy` and
-// no other key.
+// boundOnly returns conditions that allow only requests whose encryption context has the member
+// `vacancy` and no other.
 func boundOnly() map[string]any {
 	return map[string]any{
 		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
@@ -98,9 +98,9 @@ func contexts(patterns ...string) map[string]any {
 }
 
 // hostKey creates the host's Ed25519 identity. KMS signs messages of up to 4,096 bytes with it and
-// never reveals the secret. It does not rotate, because another key is another host. admin proves
-// the host's identity with it, checkpointer signs the log, and both certify keys that sign
-// receipts.
+// never reveals the secret. KMS must not rotate the key, because a host with a new key would be another
+// host. admin uses the key to prove the host's identity, and checkpointer to sign the log. Both use it
+// to certify keys that sign receipts.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	allowed := allGrants(in.Settings)

@@ -13,25 +13,25 @@ import (
 // deadQueue names the queue of messages that the worker could not handle.
 const deadQueue = "dead"
 
-// maxReceives is the number of failed receives after which a message becomes a dead letter. With
-// the waits of queue/sqs this takes eight minutes. Messages that only wait for their task are
+// maxReceives is the number of failed receives after which a message becomes a dead letter. The pauses
+// of queue/sqs between them add up to eight minutes. Messages that only wait for their task are
 // dropped earlier. A message of the queue of tasks may be received queue.MaxFullRetries times more,
-// because a turn without room must never become a dead letter. After as many receives, a new
-// message continues the wait of a dispatched task.
+// because a turn that waits for capacity must never become a dead letter. A dispatched task may wait
+// even longer: after queue.MaxFullRetries receives, a new message replaces its message.
 const maxReceives = 20
 
 // queues contains the queues of tasks by name.
 type queues map[string]awssqs.Queue
 
-// pollerTime is the time in seconds for which a message may wait at Lambda before its worker
-// starts.
+// pollerTime is the time, in seconds, for which Lambda may hold a received message before it starts the
+// worker.
 const pollerTime = 5 * 60
 
 func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	suppressRule(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	byName := queues{}
-	// The template has this order.
+	// The order of the names determines the order in the template.
 	for _, name := range []string{functions.Tasks, functions.Pushes} {
 		receives := maxReceives
 		if name == functions.Tasks {
@@ -56,7 +56,8 @@ func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) a
 }
 
 func addQueueTrigger(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
-	// Each queue gets only a part of the instances, so hanging receivers of notices stop no turns.
+	// Each queue gets only a part of the instances, so slow receivers of notifications do not delay
+	// turns.
 	tasks, pushes := cost.SplitInstances(in.Settings.Limits[functions.Worker.Name])
 	batch, concurrency := 1, tasks
 	if name == functions.Pushes {

@@ -115,8 +115,8 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// mergeAccess returns the operations in their order, and the partition patterns of each operation.
-// The patterns are nil if an operation applies to all documents.
+// mergeAccess returns the operations in the order of their first occurrence, and the partition
+// patterns of each operation. The patterns are nil if an operation applies to all documents.
 func mergeAccess(accesses []access) (operations []string, partitions map[string][]string) {
 	partitions = map[string][]string{}
 	for _, a := range accesses {
@@ -138,7 +138,7 @@ func mergeAccess(accesses []access) (operations []string, partitions map[string]
 }
 
 // partitionsOnly returns the condition for items of some partitions, or nil for all partitions.
-// ForAllValues also holds for a request without keys, which Null excludes.
+// ForAllValues also matches a request without keys, so the operator Null excludes such requests.
 func partitionsOnly(patterns []string) map[string]any {
 	if patterns == nil {
 		return nil
@@ -179,13 +179,13 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// exportsOfUsage is the key prefix of the usage of days in the bucket.
+// exportsOfUsage is the key prefix of daily usage in the bucket.
 const exportsOfUsage = "usage/"
 
-// snapshotStatements allows the function's operations on the search index in the bucket. Without
-// s3:ListBucket, S3 returns 403 instead of 404 for a missing object. This right covers only names,
-// below our prefix if the request has one. The bucket's key needs no grant, because S3 uses it for
-// all users of the bucket.
+// snapshotStatements allows the function's operations on the search index or on daily usage in the bucket.
+// Operations on the search index include s3:ListBucket, because S3 otherwise returns 403 instead of 404 for
+// a missing object. That right covers only names, and only names below our prefix if the request has a
+// prefix. The role needs no grant for the bucket's key, because S3 uses the key for all users of the bucket.
 func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	if g.exports {
 		return []awsiam.PolicyStatement{statement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(exportsOfUsage+"*")), nil)}
@@ -194,8 +194,7 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 }
 
 func fileStatements(d data, g grants) []awsiam.PolicyStatement {
-	// Only sweeper may list the names. S3 therefore answers 403 to other functions for an absent
-	// name.
+	// A function with files may also list their names, so S3 answers 404 for an absent name.
 	return objectStatements(d, "File", g.files, workspace.Prefix)
 }
 
@@ -224,7 +223,8 @@ func queueStatements(q queues, f functions.Function, g grants) (out []awsiam.Pol
 		}
 	}
 	add("Sends", g.sends, []string{"SendMessage"})
-	// Lambda receives in the function's name. The function sets when a message is received again.
+	// Lambda receives messages with the function's role. The function itself sets when a message is
+	// received again.
 	add("Receives", f.Receives(), []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
 	return out
 }
@@ -236,10 +236,10 @@ func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue
 	if f.Stream == "" {
 		return nil
 	}
-	// Lambda reads the stream in the function's name, and stores events that failed.
+	// Lambda uses the function's role to read the stream, and to store events that failed.
 	out := []awsiam.PolicyStatement{
 		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(f.Stream), nil),
-		// ListStreams has no resource. Lambda calls it before it polls.
+		// Lambda calls ListStreams before it polls. IAM cannot restrict ListStreams to a stream.
 		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
 	}
 	if f.Stream == functions.Rows {

@@ -1,9 +1,10 @@
 // Package stacks defines the host on AWS as CDK constructs: the stacks data, watch, functions and
 // edge, in the order of deployment.
 //
-// There are no custom resources, because they would be functions of a third party. Every role is
-// written out here and gets no right from a CDK grant. Two stages share no name. Templates contain
-// the edge's secret only as a reference that CloudFormation resolves.
+// There are no custom resources, because they would be functions of a third party. This package writes
+// out the rights of every role, and does not use the grant methods of the CDK. Resources of two stages
+// never have the same name. Templates contain the secret of the edge (CloudFront) only as a reference
+// that CloudFormation resolves.
 package stacks
 
 import (
@@ -33,8 +34,8 @@ type Stacks struct {
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
-		// Values that another stack imports cannot be removed. This protects the tables in
-		// particular.
+		// Strong references prevent the removal of values that another stack imports. This protects
+		// the tables in particular.
 		PostCliContext: &map[string]any{"@aws-cdk/core:defaultCrossStackReferences": "strong"},
 	}
 	if dir != "" {
@@ -88,9 +89,9 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// removalOfEmpty returns the removal policy of a key or bucket. If a first deployment fails, they
-// are deleted, because they have no data yet and a key costs a dollar a month. Tables cannot be
-// deleted then, because they are protected.
+// removalOfEmpty returns the removal policy of a key or bucket. If a first deployment fails, keys and
+// bucket are deleted, because they have no data yet and a key costs a dollar a month. Tables are not
+// deleted then, because they are protected from deletion.
 func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

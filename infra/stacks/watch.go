@@ -19,7 +19,7 @@ import (
 )
 
 // newWatch creates the stack that is deployed before the functions, so that they find log groups
-// with our retention. It refers to the resources that it watches by name.
+// with our retention. It refers by name to the resources that it watches.
 func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
@@ -113,8 +113,8 @@ func missingCanaries(in Input) awscloudwatch.IMetric {
 	})
 }
 
-// alarms creates the stage's alarms. They are few, and each needs a person. Missing data is good
-// for all of them, because it means no calls or no failures.
+// alarms creates the stage's alarms. They are few, and each requires action by the operator. A metric
+// without data does not raise an alarm, because it means that no call came or that no call failed.
 func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	throttled := func(table *string) awscloudwatch.IMetric {
 		dimensions := map[string]*string{"TableName": table}
@@ -133,12 +133,13 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	type alarm struct {
 		id, says string
 		metric   awscloudwatch.IMetric
-		least    float64 // threshold of the alarm
-		times    int     // consecutive periods above the threshold
+		least    float64 // lowest value of the metric that raises the alarm
+		times    int     // number of consecutive periods with such a value
 	}
 	definitions := []alarm{
 		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", logMetric(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
-		// The age of a message does not help, because a slow turn has its message for minutes.
+		// The age of the oldest message is not used, because a slow turn holds its message for
+		// minutes.
 		{"tasks-late", "Tasks have waited for their turns for five minutes: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
 			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.Name(functions.Tasks))}), 1, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --host aws --function worker, then empty the queue.",

@@ -18,13 +18,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// anyChange is the value of the context value changes that allows every change. `vacancy deploy`
-// sets it, because it compares the settings itself and asks.
+// anyChange is the setting of the context value "changes" that allows every change. `vacancy
+// deploy` sets it, because it compares the settings itself and asks the user.
 const anyChange = "all"
 
-// Check returns an error that lists the settings of the deployed stage that s would change, except
-// those in s.Changes. account is the account for which the CDK has credentials. If it is "", Check
-// compares no settings, and writes that to notes.
+// Check returns an error that lists the settings of the deployed stage that s would change, except the
+// settings in s.Changes. account is the account for which the CDK has credentials. If account is "",
+// Check compares no settings, and writes a warning to notes.
 func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.Open, notes io.Writer) error {
 	if slices.Contains(s.Changes, anyChange) {
 		return nil

@@ -1,6 +1,6 @@
 // Package ddb contains the recipe of DynamoDB Local: the Maven project that names its jars, and the
-// launcher that restricts it to the loopback address. tests/dynamolocal and the laptop home build
-// from the same files, so both run the same server.
+// launcher that restricts it to the loopback address. Package tests/dynamolocal builds the server
+// from these files, for tests and for localstack/server.
 package ddb
 
 import _ "embed"

@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// deploy deploys a stage to the local server with the command `vacancy deploy`. The chosen context
-// values come after the defaults of local stages, so they prevail.
+// deploy deploys a stage to the local server with the command `vacancy deploy`. chosen contains context
+// values, which override the defaults of local stages.
 func (l laptop) deploy(ctx context.Context, name string, chosen []string) error {
 	// The name is checked before slow steps.
 	if err := stage.CheckName(name); err != nil {
@@ -50,8 +50,8 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 	return nil
 }
 
-// operatorHome returns the directory of the records and keys of local stages. It is removed with
-// the server. Stages on AWS have another directory.
+// operatorHome returns the directory with the records and keys of local stages. Stopping the server
+// removes it. Stages on AWS have another directory.
 func operatorHome(s *server.Server) string { return filepath.Join(s.Dir, "operator") }
 
 func environment(s *server.Server) []string {
@@ -104,8 +104,8 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// restartIfStuck restarts the server if a stack can no longer be deployed, because a failed update
-// has no other remedy on LocalStack.
+// restartIfStuck restarts the server if a stack can no longer be deployed. On LocalStack, a failed
+// update of a stack has no other remedy.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const (
 	serverName  = "laptop" // name of the run
-	defaultPort = 4566     // default port in every guide to LocalStack; another one is used if it is taken
+	defaultPort = 4566     // port in every guide to LocalStack; if it is taken, a free port is used
 )
 
 // patience limits a start on a loaded machine. On an idle machine a start takes two seconds.
@@ -57,7 +57,7 @@ func (l laptop) start(ctx context.Context, installed *server.Installed) (*server
 	return s, nil
 }
 
-// down ends the server and removes what killed runs left.
+// down ends the server, and removes the processes and directories of runs that were killed.
 func (l laptop) down() error {
 	s, err := server.Find(l.cache, serverName)
 	switch {

@@ -65,7 +65,7 @@ type Call struct {
 	// Keys are other IAM condition keys, for example kms:SigningAlgorithm.
 	Keys       map[string]string `json:"keys"`
 	Parameters []string          `json:"parameters"` // names only, never values
-	Status     int               `json:"status"`     // HTTP status; 0 if the call was not answered
+	Status     int               `json:"status"`     // HTTP status; 0 if the caller got no answer
 	Error      string            `json:"error"`      // error code, or empty
 	Fault      string            `json:"fault"`      // injected fault, or empty
 }
@@ -82,8 +82,8 @@ type Action struct {
 }
 
 // Calls returns all AWS calls made with roles of functions since the start, in order. A call is
-// listed before its caller gets the answer. Calls that Lambda makes itself (logs, polling a stream)
-// are listed once for each kind.
+// listed before its caller gets the answer. Calls that Lambda itself makes with a role, to write logs or
+// to poll a stream, are listed only once for each kind.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {
@@ -120,7 +120,7 @@ type Kind string
 
 // Kinds of faults. The called service defines the error codes.
 const (
-	// The error is ProvisionedThroughputExceededException or ThrottlingException.
+	// Throttled calls fail with ProvisionedThroughputExceededException or ThrottlingException.
 	Throttled Kind = "throttled" // not carried out
 	Internal  Kind = "internal"  // not carried out; HTTP 500
 	Denied    Kind = "denied"    // not carried out; AccessDeniedException
@@ -130,7 +130,7 @@ const (
 	Refused   Kind = "refused"   // not carried out, and the connection is closed
 )
 
-// Fault affects the next matching calls. An empty field matches all calls.
+// Fault is a fault of the next calls that match it. An empty string matches all calls.
 type Fault struct {
 	Kind      Kind   `json:"kind"`
 	Function  string `json:"function,omitempty"`
@@ -143,7 +143,8 @@ type Fault struct {
 	Seconds float64 `json:"seconds,omitempty"` // delay of Slow
 }
 
-// Fault adds f to the plan. If several faults match, the first one that is not used up applies.
+// Fault adds f to the server's list of faults. If several faults match a call, the first one that has
+// not yet failed its number of calls applies.
 func (s *Server) Fault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
 	return s.do(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
@@ -169,8 +170,7 @@ func Now() Moment { return Moment{when: "now"} }
 
 func Before(n int) Moment { return Moment{when: "before", call: n} }
 
-// After returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer
-// arrives.
+// After returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer arrives.
 func After(n int) Moment { return Moment{when: "after", call: n} }
 
 func (m Moment) ForOperation(service, operation string) Moment {
@@ -184,7 +184,7 @@ func (m Moment) ForTable(table string) Moment {
 }
 
 // Kill ends the process of a function like kill -9, once, in the first invocation that reaches the
-// moment. For [Now] it ends all processes immediately and returns how many it killed.
+// moment when. If when is [Now], Kill ends all processes immediately and returns their number.
 func (s *Server) Kill(ctx context.Context, function string, when Moment) (int, error) {
 	plan := map[string]any{"function": function, "when": when.when}
 	if when.when != "now" {

@@ -3,7 +3,8 @@
 // conditional writes.
 //
 // An install in the cache is complete or absent. A server listens on loopback only and writes only
-// into its own directory. Stop, or the end of the starting process, ends all processes of the
-// server, running or stopped. Only processes whose command line names the directory of the run are
-// ended.
+// into its own directory, except for an index of Python entry points in the cache. Stop ends all
+// processes of the server, running or stopped. They also end when the process that started the server
+// ends, unless the server is detached. Stop recognises them by their command line, which contains the
+// directory of the run.
 package server

@@ -15,11 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// recipe is how the virtual environment is installed. A change creates a new install.
+// recipe contains the arguments of pip for the virtual environment. A change of recipe causes a new
+// install, because the version of the install is a digest of recipe and the lock file.
 var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installed is LocalStack, this project's plugin and DynamoDB Local, installed in a cache
-// directory.
+// Installed is LocalStack, this project's plugin and DynamoDB Local, installed in a cache directory.
 type Installed struct {
 	Cache    string // cache directory
 	Python   string // Python of the virtual environment

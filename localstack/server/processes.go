@@ -18,8 +18,9 @@ type process struct {
 	args []string
 }
 
-// Marks of a run's processes. LocalStack and DynamoDB Local have them as an option. A function's
-// program is in the directory of the run.
+// Options in the command lines of LocalStack (pythonMark) and DynamoDB Local (javaMark), followed by the
+// directory of the run. They mark the processes of a run. Function processes need no mark, because
+// their programs are in that directory.
 const (
 	pythonMark = "vacancy="
 	javaMark   = "-Dvacancy.run="
@@ -79,10 +80,9 @@ func running(dir string) ([]process, error) {
 	return slices.DeleteFunc(procs, func(p process) bool { return !p.belongsTo(dir) }), err
 }
 
-// sweep ends every process of the run in dir, including stopped ones, and waits until all have
-// ended.
+// sweep ends every process of the run in dir, including stopped ones, and waits until all have ended.
 func sweep(dir string) error {
-	// Twice the time that a loaded machine took to end a Java process.
+	// The limit is twice the time that a loaded machine took to end a Java process.
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left, err := running(dir)
 		if err != nil || len(left) == 0 {

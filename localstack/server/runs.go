@@ -54,7 +54,7 @@ func readRecord(dir string) (record, bool) {
 		return record{}, false
 	}
 	procs, err := running(dir)
-	// The system may have reused the number for a process that is not of this run.
+	// The system may have reused the process id for a process of another program.
 	return r, err == nil && alive(procs, r.PID)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Options are the options of a server. The zero value is suitable for tests.
+// Options configures Start. The zero value is suitable for tests.
 type Options struct {
 	Name     string // name of the run; empty creates a new name
 	Port     int    // zero means a free port
@@ -152,7 +152,7 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 }
 
 // environment returns the complete environment of LocalStack's process. It contains none of the
-// user's settings, and makes LocalStack write only into dir.
+// user's settings, and makes LocalStack write only into dir, except for the index of entry points.
 func (i *Installed) environment(dir string, port int, o Options) []string {
 	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	return []string{
@@ -214,8 +214,7 @@ func (s *Server) lastWords() string {
 	return string(content[max(0, len(content)-most):])
 }
 
-// Healthy returns nil if the server answers. If another server answers, the error is of kind
-// Conflict.
+// Healthy returns nil if the server answers. If another server answers, the error is of kind Conflict.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -29,13 +29,13 @@ import (
 type Call struct {
 	Text    string // message
 	Caller  string // caller's id, 64 hex digits, proved by a signature
-	Context string // caller's thread; may be empty
+	Context string // id of the caller's conversation; may be empty
 }
 
-// Agent is a vacant and the function that answers its calls. Name is a part of the vacant's
-// address: 1 to 64 of A-Z a-z 0-9 . _ -. Answer runs concurrently for different callers, and in
-// order for each caller. Its context ends after 25 s. A text has at most 300 KB. If Answer returns
-// an error, the error is logged, and the caller only learns that the vacant failed.
+// Agent is a vacant and the function that answers its calls. Name is part of the vacant's address: 1 to
+// 64 of the characters A-Z a-z 0-9 . _ -. Answer runs concurrently for different callers, and in order
+// for each caller. Its context ends after 25 s. A message or answer has at most 300 KB. If Answer
+// returns an error, Serve logs it, and the caller only learns that the vacant failed.
 type Agent struct {
 	Name       string
 	Capability string // description for the vacant's card and for search
@@ -55,7 +55,7 @@ type Options struct {
 	Ready func(url string)
 }
 
-// kind is the name of the substrate of the agent's vacant.
+// kind is the name of the vacant's substrate, which is the part of a host that answers its calls.
 const kind = "agent"
 
 // Serve hosts the agent until ctx ends, with a registry, search and a rate limit for each address.

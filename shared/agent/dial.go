@@ -19,7 +19,7 @@ import (
 type Conn struct {
 	caller *dispatch.Caller
 	target dispatch.Target
-	former string
+	former string // result of FormerID
 }
 
 // Dial finds the vacant at a URL such as https://host/v/NAME and verifies its card. as is the

@@ -37,8 +37,8 @@ const (
 type Config struct {
 	Stage, Function string
 	Version         string // omitted on lines of invocations, because they are many
-	// Units makes metrics of trips, wcu and rcu. Metrics are billed individually, so by default
-	// these numbers are only in the lines.
+	// Units publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
+	// individually. By default, these counts are only in the log lines.
 	Units bool
 	// Public marks a process that strangers can call: lines of requests that wrote no data are
 	// limited to QuietPerSecond.
@@ -89,8 +89,8 @@ func (h *handler) with(p part) slog.Handler {
 	return &handler{out: h.out, config: h.config, quiet: h.quiet, within: within}
 }
 
-// Handle writes one line. The attributes of obs are always at the root, even within groups, because
-// CloudWatch finds metrics only there.
+// Handle writes one line. The attributes of package obs are always at the root of the line, even within
+// groups, because CloudWatch finds metrics only at the root.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {

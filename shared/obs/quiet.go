@@ -8,10 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The
-// lines of such requests are limited. Lines of failed requests have their own limit, so that a
-// flood cannot hide a failure. The next line of the same kind includes the counts of the suppressed
-// lines.
+// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The lines
+// of such requests are limited. Lines of failed requests have their own limit, so that a flood cannot hide
+// a failure. The next line of the same kind includes the counts of the suppressed lines.
 const (
 	QuietPerSecond = 0.5 // lines per second of each kind
 	QuietBurst     = 60  // lines at once
@@ -35,8 +34,9 @@ type suppressed struct {
 }
 
 // take reports whether a request's line may be written, and returns the suppressed requests that
-// the line must summarize. Otherwise the request is added to them. A request that wrote data always
-// gets its line, because the tables' limits bound such requests.
+// the line must summarize. If the line may not be written, take adds the request to the suppressed
+// requests. The line of a request that wrote data is never suppressed, because the write limits of
+// the tables bound the number of such requests.
 func (q *quiet) take(c Counts, o problem.Outcome, timestamp time.Time) (h suppressed, ok bool) {
 	if q == nil || c.Writes > 0 {
 		return suppressed{}, true

@@ -4,11 +4,12 @@
 // Adapters count requests in the Usage of their context, and handlers log with the same context. If
 // the context has no Usage, counting has no effect.
 //
-// Within an invocation (With), each line has its request and trace id. The first line with a
-// verdict also has the counts and an embedded metrics block, from which CloudWatch makes the
-// metrics calls, ms, failed and refused by stage and function, and trips, wcu and rcu if
-// Config.Units is set. Zero values except ms are omitted, because log bytes are billed. A line with
-// more than one call summarizes requests that were not logged; its ms belongs to the last one.
+// Within an invocation (see WithUsage), each line has the ids of the request and the trace. The first
+// line with a verdict also has the counts and an embedded metrics block, from which CloudWatch makes
+// the metrics calls, ms, failed and refused by stage and function, and trips, wcu and rcu if
+// Config.Units is set. Zero values except ms are omitted, because log bytes are billed. If calls is
+// greater than 1, the line also summarizes earlier requests that were not logged, and its ms is the
+// duration of the last request.
 package obs
 
 import (
@@ -19,7 +20,6 @@ import (
 	"time"
 )
 
-// Invocation identifies an invocation.
 type Invocation struct {
 	Request string // Lambda's request id
 	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
@@ -42,7 +42,7 @@ type Usage struct {
 
 // Counts are the counters of a Usage.
 type Counts struct {
-	Trips  int     // sequential requests to DynamoDB; overlapping ones count once
+	Trips  int     // sequential requests to DynamoDB; overlapping requests count once
 	Reads  float64 // read units
 	Writes float64 // write units
 	KMS    int     // requests to KMS

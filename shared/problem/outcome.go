@@ -2,7 +2,7 @@ package problem
 
 import "net/http"
 
-// Outcome tells whether a call was answered and, if it was not, who caused that. The log, status,
+// Outcome states whether a call was answered and, if it was not, who caused that. The log, status,
 // list, usage, metrics and doctor all use the outcomes of Kind.Outcome and OutcomeOf.
 type Outcome string
 
@@ -38,8 +38,9 @@ var outcomes = func() map[string]Outcome {
 	return all
 }()
 
-// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is a word of another
-// protocol, the HTTP status decides; a status of 0 means refused.
+// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is neither a code of a
+// kind nor one of the constants above, for example a word of another protocol, the HTTP status
+// decides. A status of 0 then means Refused.
 func OutcomeOf(verdict string, status int) Outcome {
 	o, isKnown := outcomes[verdict]
 	switch {

@@ -175,8 +175,8 @@ var rows = map[Kind]Forms{
 
 func (k Kind) Row() Forms { return rows[k] }
 
-// IsFailure reports whether k means that a vacant failed to answer a call after accepting it,
-// except Deadline.
+// IsFailure reports whether k means that a vacant failed to answer a call after accepting it. It
+// returns false for Deadline, which can also mean that the answer is only late.
 func (k Kind) IsFailure() bool {
 	switch k {
 	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
@@ -197,8 +197,8 @@ func Kinds() []Kind {
 
 // Error is an error with a Kind. Field, Want and Got name the invalid input, what was expected and
 // what was received. Detail, if set, is the exact message for the client; the protocol prescribes
-// some of these messages (PROTOCOL §6.2). Err is the cause. Text returns the message for clients,
-// and Error the one for operators, which includes the cause.
+// some of these messages (PROTOCOL §6.2). Err is the cause. Text returns the message for clients.
+// Error returns the message for operators, which includes the cause.
 type Error struct {
 	Kind   Kind
 	Detail string
@@ -253,17 +253,16 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// WithPlace returns err as an error of kind k whose message starts with the place where it was found.
-// It keeps the field and the hidden cause.
+// WithPlace returns err as an error of kind k whose message starts with where, for example a path or
+// the name of a document. The new error has the Field and the cause of err.
 func WithPlace(k Kind, where string, err error) *Error {
 	e := *AsError(err)
 	e.Kind, e.Detail = k, where+": "+e.Text()
 	return &e
 }
 
-// AtPath returns an error about a value, or about a member of the value, as an error of the
-// surrounding document, in which path locates the value. NotJSON becomes Malformed, because the
-// document itself is JSON.
+// AtPath converts an error about a value, or about a member of the value, to an error about the document
+// that contains the value at path. NotJSON becomes Malformed, because the document itself is JSON.
 func AtPath(path string, err error) *Error {
 	e := *AsError(err)
 	oldField := e.Field

@@ -5,13 +5,13 @@ import "time"
 
 // Bucket is a token bucket. The zero Bucket is full, so an idle bucket equals an unused one.
 type Bucket struct {
-	Spent float64 // tokens missing to capacity
+	Spent float64 // tokens used and not yet refilled
 	at    int64   // wall clock time of the last Fill, in nanoseconds
 }
 
-// Fill adds the tokens since the last Fill, at perSecond. It uses the wall clock, because the
-// monotonic clock may stop while a function is frozen. If the wall clock steps back, the bucket
-// does not fill until it has caught up. If it jumps forward, the bucket becomes full.
+// Fill refills the bucket with perSecond tokens for each second since the last Fill. It uses the wall
+// clock, because the monotonic clock may stop while a Lambda function is frozen. If the wall clock was set
+// back since the last Fill, Fill adds no tokens. If it was set far forward, the bucket becomes full.
 func (b *Bucket) Fill(perSecond float64, now time.Time) {
 	nanos := now.UnixNano()
 	if passed := nanos - b.at; passed > 0 {

@@ -32,9 +32,8 @@ type Shape struct {
 // OwnerKind is a kind of owner. The first star of a partition stands for the owner's id or name.
 type OwnerKind uint8
 
-// The kinds of owners.
 const (
-	OwnedByHost OwnerKind = iota // the host itself, or another kind of owner
+	OwnedByHost OwnerKind = iota // the host, or an owner that is not a vacant, an account or a tenant
 	OfVacant
 	OfAccount
 	OfTenant
@@ -92,7 +91,7 @@ func (s Shape) IndexRange(parts ...string) Range {
 	return Range{Partition: s.IndexKey("", parts...).Partition, Index: true}
 }
 
-// HasRange reports whether All or Indexed returns r for some parts.
+// HasRange reports whether Range or IndexRange returns r for some parts.
 func (s Shape) HasRange(r Range) bool {
 	pattern, whole := s.Partition, s.Range
 	if r.Index {
@@ -163,9 +162,9 @@ func match(pattern, text string) (parts []string, ok bool) {
 	return append([]string{part}, parts...), ok
 }
 
-// Kind is a kind of document: where its documents are stored and how they are encoded. It is
-// declared once, in the package that stores such documents, and listed in package documents.
-// Verification, the export and the grants of functions iterate over that list.
+// Kind is a kind of document: where its documents are stored and how they are encoded. It is declared once,
+// in the package that stores such documents, and listed in package documents. vacancy verify and the export
+// iterate over that list, and the IAM grants in infra name the partitions of its kinds.
 type Kind[T any] struct {
 	Shape
 	Codec[T]
@@ -228,9 +227,9 @@ func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, v
 	return v, nil
 }
 
-// readError returns the error for a document that failed to decode or that is stored under another
-// key than the parts own imply. If own is nil, the key is not checked. The text of a problem
-// reaches clients; the text of another error is only wrapped.
+// readError returns the error for a document whose decoding failed with err, or that is not stored
+// under the key that the parts in own imply. If own is nil, the key is not checked. If err is a
+// problem.Error, its text becomes part of the message for clients. Any other error is only wrapped.
 func (s *Shape) readError(d *Doc, own []string, err error) error {
 	if err == nil && own != nil && s.Key(own...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")
@@ -311,8 +310,8 @@ func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, e
 }
 
 // JSONCodec returns a codec for JSON objects with a "format" member followed by the members of T.
-// Unknown members are ignored, because a newer function may have written them while an older one
-// still runs. An incompatible change of members needs a new format number.
+// Unknown members are ignored, because a newer version of a Lambda function may have written them while
+// an older version still runs. An incompatible change of members needs a new format number.
 func JSONCodec[T any](format int) Codec[T] {
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {
@@ -347,7 +346,7 @@ func encodeJSON(format int, v any) ([]byte, error) {
 	first := firstMember(format)
 	b := bytes.NewBuffer(bytes.Clone(first))
 	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false) // signed parts keep their bytes
+	e.SetEscapeHTML(false) // escaping would change the bytes of signed parts
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (k Key) String() string { return k.Partition + "/" + k.Sort }
 // created by Add has no WriteID and no Data.
 //
 // The adapter may delete a document after Expires, without a commit. Reads return it until then, so
-// readers check Expired.
+// readers must check IsExpired.
 type Doc struct {
 	Key     Key
 	Version uint64
@@ -102,7 +102,7 @@ type Doc struct {
 	Data    []byte
 	Number  int64
 	Index   Key
-	Expires time.Time // UTC, whole seconds
+	Expires time.Time // UTC, whole seconds; zero means never
 }
 
 func (d *Doc) IsExpired(now time.Time) bool { return !d.Expires.IsZero() && !now.Before(d.Expires) }
@@ -110,7 +110,6 @@ func (d *Doc) IsExpired(now time.Time) bool { return !d.Expires.IsZero() && !now
 // Direction is the order in which Rows reads.
 type Direction bool
 
-// The two directions.
 const (
 	Ascending  Direction = false
 	Descending Direction = true
@@ -139,9 +138,9 @@ type Store interface {
 
 	// Rows returns up to n rows (1 to MaxPage) from position from on. It is strongly consistent. A
 	// page may be short because of a size limit of the adapter, but has at least one row if a row
-	// exists. The rows of a page are contiguous: an ascending page ends at a hole, which is an
-	// append in progress. Positions that do not exist are skipped: ascending from 0 starts at 1,
-	// and descending from beyond the tip starts at the tip.
+	// exists. The rows of a page are contiguous: if the adapter misses a row that is appended during
+	// the read, the page ends before that row. Positions that do not exist are skipped: ascending
+	// from 0 starts at 1, and descending from beyond the tip starts at the tip.
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 
 	// Doc returns a document. If it is absent, its Version is 0. Doc is strongly consistent.
@@ -214,8 +213,8 @@ type Append struct {
 	Data     []byte
 }
 
-// Put writes a document if it is at version If. An If of 0 means that the document must be absent.
-// The new version is If+1.
+// Put writes a document if it is at version IfVersion. If IfVersion is 0, the document must be absent.
+// The new version is IfVersion+1.
 type Put struct {
 	Key       Key
 	IfVersion uint64
@@ -233,7 +232,7 @@ type Delete struct {
 }
 
 // Add adds Delta to the Number of a document if the sum stays within Min and Max. If the document
-// is absent, Add creates it with Number 0 first. Expires is set only if the document never expires.
+// is absent, Add creates it with Number 0 first. Add does not change an expiry that is already set.
 type Add struct {
 	Key             Key
 	Delta, Min, Max int64
@@ -257,8 +256,7 @@ func (Add) write()    {}
 // Callers must not report it as a replay.
 var ErrUnavailable = errors.New("store unavailable")
 
-// ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied
-// later.
+// ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied later.
 var ErrNotApplied = errors.New("nothing was applied")
 
 // ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
@@ -272,8 +270,7 @@ func NotApplied(cause error) error {
 // ErrTrimmed means that a Feed no longer has the rows after an offset.
 var ErrTrimmed = errors.New("rows of the feed have expired")
 
-// ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's
-// limit.
+// ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's limit.
 var ErrTooLarge = errors.New("too large for the store")
 
 // TakenError reports that a position is not the next one. Occupant is the row at the position, or

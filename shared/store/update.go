@@ -31,10 +31,10 @@ type Updater struct {
 	Wait  func(ctx context.Context, d time.Duration) error
 }
 
-// Update runs decide and commits the writes that decide added to the Tx. If another writer changed
-// a document that they depend on, or if decide itself returns a conflict, Update runs decide again
-// on a new Tx after a random backoff, until ctx ends or DefaultPatience has passed. Update never
-// runs decide again while the outcome of a commit is unknown.
+// Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts with
+// another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx after a
+// random backoff, until ctx ends or DefaultPatience has passed. Update never runs decide again while
+// the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithPatience(ctx)
 	defer cancel()
@@ -105,8 +105,7 @@ func WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultPatience)
 }
 
-// IsConflict reports whether a commit failed because another writer changed a document or took a
-// position.
+// IsConflict reports whether a commit failed because another writer changed a document or took a position.
 func IsConflict(err error) bool {
 	var conflict *ConflictError
 	var taken *TakenError

@@ -257,7 +257,7 @@ func TestTokensOfAProvider(t *testing.T) {
 				"the whole host":    {p.token(t, "robot", host), "the token is for another audience"},
 				"opaque":            {p.token(t, "robot", ""), "expected Bearer and a key of this host"},
 				"without the claim": {p.token(t, "stranger", vacant), "lacks the claim org"},
-				"an unknown issuer": {unknown.token(t, "robot", vacant), "tokens of the issuer"},
+				"an unknown issuer": {unknown.token(t, "robot", vacant), "tokens from the issuer"},
 				"signed by another": {withoutSignature(p.token(t, "robot", vacant)) + "." + signature(p.token(t, "robot", vacant+"/mcp")), "does not verify"},
 				"no signature":      {withoutSignature(p.token(t, "robot", vacant)) + ".", "does not verify"},
 			} {
@@ -407,7 +407,7 @@ func TestTokensOfZitadelsExample(t *testing.T) {
 		fetches, paid int
 	}{
 		"to the letter":     {p.URL, nil, "the token is for another audience", 1, 0},
-		"without the slash": {strings.TrimSuffix(p.URL, "/"), nil, "tokens of the issuer", 0, 0},
+		"without the slash": {strings.TrimSuffix(p.URL, "/"), nil, "tokens from the issuer", 0, 0},
 		"a given audience":  {p.URL, []string{"native"}, "", 1, len(ways)},
 	} {
 		t.Run(name, func(t *testing.T) {

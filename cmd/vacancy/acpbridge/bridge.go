@@ -1,10 +1,11 @@
-// Package acpbridge serves an agent of A2A to an editor by ACP, the Agent Client Protocol, on two pipes. It is a codec
-// over shared/host/client: a prompt is a message to the agent, an update is an event of the task that answers, and a
-// session is a context of the caller's own tasks at the agent's host.
+// Package acpbridge serves an agent of the Agent2Agent protocol (A2A) to an editor that speaks the Agent Client Protocol
+// (ACP) over two pipes. The package sends each prompt to the agent as an A2A message. The agent answers with a task, and
+// each event of the task becomes an ACP update. An ACP session is an A2A context, the id that groups tasks of a caller.
+// Dispatched tasks, which an account gives to its own agent, have a context each and are grouped by their message ids.
 //
-// The invariants: each text of an answer is sent once. After a cancellation, updates of the prompt end. A session of
-// another caller is not found. What the agent's host does not keep, a restart forgets: settings of sessions, and the
-// history that a fork carries until its first prompt.
+// The following holds at all times. The text of an answer is sent to the editor only once. After a prompt is canceled,
+// no more of its updates are sent. A session of another caller is reported as not found. A restart loses the state
+// that the agent's host does not store: session settings, and the history of a forked session until its first prompt.
 package acpbridge
 
 import (
@@ -25,43 +26,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Config holds what a Bridge needs.
+// Config contains the settings and clients of a Bridge.
 type Config struct {
 	Version string
-	// Agent is the agent for a client that reads tasks, with the caller's credential.
+	// Agent is the client that reads, follows and cancels the agent's tasks with the caller's credential.
 	Agent *agents.Agent
 	Sender
-	// Guest says that the caller has no credential. Its contexts are made by the agent's host.
+	// Guest is true if the caller has no credential. The agent's host then creates the contexts of the tasks.
 	Guest bool
-	// Own describes the agent if the caller owns it and prompts are dispatched tasks; otherwise it is nil.
+	// Own describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise Own is nil.
 	Own *team.Details
 	// Proof verifies the signatures of the agent's card and of an answer, and AnswerReceipt returns the receipt of an
-	// answer. They serve the extension methods. The message is nil before the first answer of a session.
+	// answer. The extension methods call them. The message is nil if the request names no session, or if the session
+	// has no answer yet.
 	Proof         func(context.Context, *task.Message) (any, error)
 	AnswerReceipt func(context.Context, *task.Message) (any, error)
 
 	Dir  string // working directory of the program
 	Now  func() time.Time
-	Note func(format string, args ...any) // prints a remark for people
+	Note func(format string, args ...any) // prints a message for the user
 }
 
 // Bridge serves one client.
 type Bridge struct {
 	Config
 	conn   *acp.Connection
-	active atomic.Int32 // messages that are being handled
+	active atomic.Int32 // number of messages that are being handled
 
 	mu       sync.Mutex
 	sessions map[string]*session
 }
 
-// input reads messages. The first Read waits until the bridge is ready. The end of the messages waits until those under
-// way are answered, at most for drainTime.
+// input reads messages. The first Read waits until the bridge is ready. At the end of the input, Read waits until all
+// running requests are answered, but at most for drainTime.
 type input struct {
 	io.Reader
 	ready chan struct{}
 	b     *Bridge
-	ended bool // read after the connection is done
+	ended bool // the input has ended; read only after the connection is done
 }
 
 const (
@@ -72,11 +74,11 @@ const (
 // Read implements io.Reader.
 func (i *input) Read(p []byte) (n int, err error) {
 	<-i.ready
-	if n, err = i.Reader.Read(p); err == nil || n > 0 { // the next Read returns the error again
+	if n, err = i.Reader.Read(p); err == nil || n > 0 { // a later Read returns the error again
 		return n, nil
 	}
 	i.ended = true
-	// The last message may not be counted yet, so the bridge must be idle twice.
+	// active may not include the last message yet, so the bridge must be idle in two successive checks.
 	for idle, end := 0, time.Now().Add(drainTime); idle < 2 && time.Now().Before(end); idle++ {
 		time.Sleep(drainPause)
 		if i.b.active.Load() > 0 {
@@ -86,16 +88,16 @@ func (i *input) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Serve answers the messages in r until they end. A prompt that is then under way goes on at the agent's host.
+// Serve answers the messages in r until they end. A prompt that is still running then continues at the agent's host.
 func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	b := &Bridge{Config: c, sessions: map[string]*session{}}
 	in := &input{Reader: r, ready: make(chan struct{}), b: b}
 	b.conn = acp.NewConnection(b.handle, w, in)
-	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // its lines may have texts
+	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // its log lines may contain message texts
 	close(in.ready)
 	defer func() {
 		for _, s := range b.sessions {
-			_ = s.log.Close() // the log is an extra: its errors end no session
+			_ = s.log.Close() // the log is optional, so its errors are ignored
 		}
 	}()
 	select {
@@ -109,7 +111,7 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// isOver reports whether the client has gone.
+// isOver reports whether the connection to the client has ended.
 func (b *Bridge) isOver() bool {
 	select {
 	case <-b.conn.Done():
@@ -121,7 +123,7 @@ func (b *Bridge) isOver() bool {
 
 type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
 
-// on returns the method that decodes and checks its parameters for f.
+// on returns a method that decodes and checks its parameters, and calls f with them.
 func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
 	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
 		p := new(P)
@@ -136,7 +138,7 @@ func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
 	}
 }
 
-// methods are the methods of the library, the older one for the model of a session, and the extensions.
+// methods contains the methods of the ACP library, the older method session/set_model, and the extensions.
 var methods = map[string]method{
 	acp.AgentMethodInitialize:             on((*Bridge).initialize),
 	acp.AgentMethodAuthenticate:           on((*Bridge).authenticate),
@@ -219,7 +221,8 @@ func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.Au
 	return acp.AuthenticateResponse{}, nil
 }
 
-// extension returns the extension method that is answered by f, for the last answer of a session, or without a session.
+// extension returns a method that calls the function that f selects. The function gets the last answer of the session
+// in the request, or nil if the request names no session.
 func extension(f func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
 	return on(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
 		var answer *task.Message

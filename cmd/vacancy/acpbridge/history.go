@@ -15,11 +15,11 @@ import (
 const (
 	maxPages   = 64       // pages of tasks that a request reads
 	maxHistory = 64 << 10 // bytes of the history that a message carries
-	maxLength  = 1000     // messages of a task
+	maxLength  = 1000     // messages in the history of each listed task
 )
 
-// messageID matches the id of a message of this package: the id of its session, the number of the prompt, and random
-// letters. The tasks of an account may have contexts of their own, so the id says to which session they belong.
+// messageID matches the id of a message that this package sends: the id of its session, the number of the prompt, and
+// random characters. origin finds the session of a task by this id, because each dispatched task has its own context.
 var messageID = regexp.MustCompile(`^(.+)\.([0-9]{1,9})\.([A-Z2-7]*)$`)
 
 // origin returns the session of a task and the number of its first prompt. If another program began the task, it returns
@@ -51,7 +51,7 @@ func (b *Bridge) contexts(id string) (contexts []string) {
 // tasks returns the caller's tasks of a session, or of all sessions if id is "", the oldest first.
 func (b *Bridge) tasks(ctx context.Context, id string) (tasks []task.Task, err error) {
 	contexts := []string{""}
-	if b.Guest { // whose tasks the host lists only by their context
+	if b.Guest { // the host lists a guest's tasks only by their context
 		contexts = b.contexts(id)
 	}
 	for _, contextID := range contexts {
@@ -88,7 +88,7 @@ const (
 	historyEnd   = "(The conversation so far ends here.)\n\n"
 )
 
-// carry returns a message with the history of its session.
+// carry puts the history of a session before the text of a message, for an agent that has not seen the earlier messages.
 func carry(history, text string) string {
 	if history == "" {
 		return text
@@ -106,13 +106,15 @@ func uncarry(message string) (history, text string) {
 	return "", message
 }
 
-// exchange is a message or an answer. Without a role it is the history that a fork carries.
+// exchange is a message of the user or an answer of the agent. If role is empty, text is the history that the session's
+// first message carries.
 type exchange struct {
 	role task.Role
 	text string
 }
 
-// exchanges returns the messages and answers of tasks, without the history that they repeat.
+// exchanges returns the messages and answers of tasks. It includes the history that the first message carries, and omits
+// the history that later messages carry.
 func exchanges(tasks []task.Task) (transcript []exchange) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -128,7 +130,7 @@ func exchanges(tasks []task.Task) (transcript []exchange) {
 	return slices.DeleteFunc(transcript, func(e exchange) bool { return e.text == "" })
 }
 
-// render appends messages and answers to a history, whose beginning is removed if the history becomes too long.
+// render appends messages and answers to a history. It removes the beginning of a history longer than maxHistory.
 func render(history string, additions ...exchange) string {
 	for _, e := range additions {
 		switch {

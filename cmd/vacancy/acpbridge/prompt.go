@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// cancelTime limits the wait for the task of a canceled prompt, and its cancellation at the agent's host.
+	// cancelTime limits the wait for the id of a canceled prompt's task, and the request that cancels the task at the
+	// agent's host.
 	cancelTime = 10 * time.Second
-	// followPause is the time between two tries to follow a task, and maxFailures limits the tries in a row that fail.
+	// followPause is the time between two attempts to follow a task, and maxFailures limits the failures in a row.
 	followPause = time.Second
 	maxFailures = 60
 	// stepPause is the time between two requests for the steps of a dispatched task.
@@ -35,9 +36,9 @@ type turn struct {
 	stop     context.CancelFunc
 	canceled bool
 	task     task.Task
-	said     string // text of the answer that was sent
-	steps    int    // number of steps that were sent
-	calls    map[string]acp.ToolCallId
+	said     string                    // part of the answer that the client already has
+	steps    int                       // number of steps that were sent
+	calls    map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
 }
 
 func busy(id string) error {
@@ -81,7 +82,7 @@ func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.Prompt
 	return r, err
 }
 
-// begin makes a prompt the running one of its session.
+// begin starts the turn of a prompt, and returns the message to send. It fails if another turn of the session runs.
 func (b *Bridge) begin(ctx context.Context, s *session, text string, stop context.CancelFunc) (*turn, Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +127,14 @@ func (b *Bridge) run(ctx context.Context, s *session, t *turn, m Message) error 
 		defer func() {
 			stop()
 			watch.Wait()
-			b.sendSteps(ctx, d, s, t, id) // those that were stored at the end
+			b.sendSteps(ctx, d, s, t, id) // the last steps of the task
 		}()
 	}
-	if _, signs := b.Sender.(Signed); done || id == "" || signs { // a signed answer counts only with its signature
+	if _, signs := b.Sender.(Signed); done || id == "" || signs { // a signed answer must come through Send, which verifies it
 		return err
 	}
 	for failures := 0; ; {
-		_ = b.Agent.Subscribe(ctx, id, take) // an ended task cannot be subscribed to
+		_ = b.Agent.Subscribe(ctx, id, take) // fails if the task has ended; Get then returns the task
 		if _, done := isDone(); done {
 			return nil
 		}
@@ -150,8 +151,8 @@ func (b *Bridge) run(ctx context.Context, s *session, t *turn, m Message) error 
 	}
 }
 
-// sendSteps sends the steps of a dispatched task that were not sent. If the host does not answer, a later request
-// gets them.
+// sendSteps sends the steps of a dispatched task that the client does not have yet. It ignores a failed request, because
+// the next call sends the missing steps.
 func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *turn, id string) {
 	now, err := teamapi.ShowTask.Key.Call(ctx, d.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}, Steps: true})
 	s.mu.Lock()
@@ -161,8 +162,8 @@ func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *tur
 	}
 }
 
-// stepUpdate returns the update for the next step. A model may use the id of a call of a tool again after its end, so
-// a later call has another id for the client.
+// stepUpdate returns the update for the next step. A model may reuse the id of a tool call that has ended, so the client
+// gets an id that also contains the number of the step.
 func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	c := e.Tool
 	switch {
@@ -180,7 +181,7 @@ func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	return acp.UpdateToolCall(cmp.Or(t.calls[c.ID], acp.ToolCallId(c.ID)), acp.WithUpdateTitle(c.Name), acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(string(c.Outcome)))
 }
 
-// isEnd reports whether a turn is over in a state.
+// isEnd reports whether a turn is over when its task is in state s.
 func isEnd(s task.State) bool { return s.Terminal() || s.Waits() }
 
 // take applies an answer to the task of a turn, and sends the new text to the client. It returns false to end the stream.
@@ -194,17 +195,17 @@ func (b *Bridge) take(ctx context.Context, s *session, t *turn, a a2awire.Answer
 	t.task.Apply(a.Event)
 	t.task.ID, t.task.Context = cmp.Or(t.task.ID, a.TaskID), cmp.Or(t.task.Context, a.Context)
 	state := t.task.Status.State
-	if t.canceled { // the stream is read on until the task that is to be canceled is known
+	if t.canceled { // continue only until the task has an id, which end needs to cancel the task
 		return t.task.ID == "" && a.Message == nil
 	}
 	text := answerText(&t.task)
 	rest, ok := strings.CutPrefix(text, t.said)
-	if !ok && isEnd(state) && text != "" { // the agent has taken back what it said
+	if !ok && isEnd(state) && text != "" { // the final answer does not begin with the text that was sent
 		rest, ok = "\n\n"+text, true
 	}
 	if ok && rest != "" && state != task.Failed && state != task.Rejected {
 		t.said = text
-		if b.notify(ctx, s, acp.UpdateAgentMessageText(rest)) != nil { // the client reads no more
+		if b.notify(ctx, s, acp.UpdateAgentMessageText(rest)) != nil { // the client no longer reads
 			t.stop()
 			return false
 		}
@@ -222,8 +223,8 @@ func textOf(parts []task.Part) (text string) {
 	return text
 }
 
-// answerText returns the text of the answer so far: the artifacts, or the message of the last status of a turn that has
-// ended without them.
+// answerText returns the text of the answer so far. This is the text of the artifacts, or of the status message if the
+// task waits for an answer or has ended without such text.
 func answerText(t *task.Task) (text string) {
 	for i := range t.Artifacts {
 		text += textOf(t.Artifacts[i].Parts)
@@ -243,7 +244,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	if cancels && id != "" {
 		canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 		defer stop()
-		// If the host does not answer, the task ends by itself. The client does not get its result.
+		// If this request fails, the task continues at the host, but the client does not get its result.
 		if _, err := b.Agent.Cancel(canceling, id); err != nil {
 			b.Note("task %s was not canceled at its host: %s", id, problem.AsError(err).Text())
 		}
@@ -257,7 +258,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	state, answer := t.task.Status.State, t.task.Status.Message
 	if t.task.ID != "" || answer != nil { // the agent's host has the message
 		before := s.carried
-		if s.carried = ""; b.Own != nil { // each dispatched task has a context of its own
+		if s.carried = ""; b.Own != nil { // the next dispatched task has a new context, so its message carries the history
 			s.carried = render(before, exchange{task.User, text}, exchange{task.Agent, t.said})
 		}
 	}
@@ -273,7 +274,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 		return acp.StopReasonCancelled, nil
 	case state == task.Failed, state == task.Rejected:
 		failure, reason = cmp.Or(answerText(&t.task), "the agent failed"), acp.StopReasonRefusal
-		if strings.Contains(failure, "max_turns") { // its model may take no more turns
+		if strings.Contains(failure, "max_turns") { // the model has reached its limit of turns
 			reason = acp.StopReasonMaxTurnRequests
 		}
 	}
@@ -313,7 +314,7 @@ func (b *Bridge) cancel(_ context.Context, q *acp.CancelNotification) (none stru
 		t.canceled = true
 		if t.task.ID != "" {
 			t.stop()
-		} else { // the agent's host runs the task even if the connection ends, so its id is needed
+		} else { // the task continues without the connection, so keep reading until its id is known
 			time.AfterFunc(cancelTime, t.stop)
 		}
 	}

@@ -25,7 +25,8 @@ type Message struct {
 }
 
 // Sender sends messages. Send passes the agent's answers to take until take returns false, the turn ends or the
-// connection breaks off; at the least it passes on the task that answers.
+// connection fails. A Sender other than Signed may return as soon as it has passed on the task that answers, because the
+// bridge then follows the task.
 type Sender interface {
 	Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error
 }
@@ -85,13 +86,14 @@ type Signed struct {
 	Target dispatch.Target
 }
 
-// Limits of the work around a signed message.
+// Limits on the requests before and after a signed message.
 const (
 	settleTime  = 10 * time.Second
 	settlePause = time.Second
 )
 
-// settle asks for the fate of earlier calls, because a call continues their chain. A canceled call is decided soon.
+// settle fetches the outcomes of earlier calls, because the next call is linked to them in a hash chain. It retries while
+// an outcome is pending, because the host soon decides a call that the client has canceled.
 func (s Signed) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -103,7 +105,8 @@ func (s Signed) settle(ctx context.Context) error {
 	}
 }
 
-// Send implements Sender. The streamed text counts once the signed answer confirms it.
+// Send implements Sender. If the turn ends with a signed answer, Send verifies the answer and compares it with the
+// streamed text before it passes on the end of the turn.
 func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error {
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -130,7 +133,7 @@ func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) b
 	}
 	var reply *envelope.Envelope
 	if answer != nil {
-		reply, _ = a2awire.ParseEnvelope(answer) // without one, the next message asks for the fate of the call
+		reply, _ = a2awire.ParseEnvelope(answer) // if it is nil, the next Send asks for the outcome of this call
 	}
 	if reply == nil {
 		if err == nil {

@@ -29,18 +29,18 @@ type session struct {
 	mu          sync.Mutex
 	turn        *turn  // running prompt, or nil
 	turns       int    // number of the last prompt
-	context     string // context of the tasks, or "" if the agent's host has not made it yet
+	context     string // context of the tasks, or "" if the agent's host has not created it yet
 	carried     string // history that the next message carries
 	waiting     string // task that waits for the next message, or ""
-	steps       int    // number of its steps that were sent
-	mode, model string // of dispatched tasks
+	steps       int    // number of the waiting task's steps that were sent
+	mode, model string // settings of dispatched tasks
 	servers     []task.Server
-	once        string // sentence that the session says before its next answer
+	once        string // notice that is sent before the next answer, and then cleared
 	answer      *task.Message
 }
 
-// newID returns the id of a session. The id has a hash of the working directory, by which a list finds the sessions of
-// a directory without telling the agent's host its name.
+// newID returns the id of a session. The id contains a hash of the working directory, so that list can find the sessions
+// of a directory although the agent's host does not know the directory.
 func newID(cwd string) string { return idPrefix(cwd) + rand.Text() }
 
 func idPrefix(cwd string) string {
@@ -55,7 +55,7 @@ func checkCwd(cwd string) error {
 	return nil
 }
 
-// open adds a session.
+// open adds a session, or returns the one that already has the id.
 func (b *Bridge) open(id, cwd string) (*session, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (b *Bridge) open(id, cwd string) (*session, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if existing, ok := b.sessions[id]; ok { // from a request at the same time
+	if existing, ok := b.sessions[id]; ok { // a concurrent request added it
 		return existing, nil
 	}
 	var err error
@@ -102,8 +102,8 @@ func (b *Bridge) newSession(_ context.Context, q *acp.NewSessionRequest) (r acp.
 // maxServerName limits the name of an MCP server at the agent's host.
 const maxServerName = 32
 
-// useServers keeps the MCP servers that the agent's host can reach for the owner of the agent. The session says once
-// which others are not used.
+// useServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A notice
+// before the next answer names the other servers.
 func (b *Bridge) useServers(s *session, servers []acp.McpServer) {
 	var unused []string
 	s.servers, s.once = nil, ""
@@ -125,7 +125,8 @@ func (b *Bridge) useServers(s *session, servers []acp.McpServer) {
 	}
 }
 
-// reopen returns a session that is known, or whose tasks the agent's host has, and these tasks.
+// reopen returns a session and its tasks. If this program does not know the session, reopen opens it, provided that the
+// agent's host has tasks of the session.
 func (b *Bridge) reopen(ctx context.Context, id, cwd string) (*session, []task.Task, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, nil, err
@@ -252,7 +253,7 @@ func (b *Bridge) list(ctx context.Context, q *acp.ListSessionsRequest) (r acp.Li
 			}
 			byID[id] = info
 		}
-		info.UpdatedAt = new(tasks[i].Status.Time.UTC().Format("2006-01-02T15:04:05.000000Z")) // which sorts
+		info.UpdatedAt = new(tasks[i].Status.Time.UTC().Format("2006-01-02T15:04:05.000000Z")) // sorts by time
 	}
 	infos := slices.SortedFunc(maps.Values(byID), func(x, y *acp.SessionInfo) int {
 		return cmp.Or(strings.Compare(*y.UpdatedAt, *x.UpdatedAt), strings.Compare(string(x.SessionId), string(y.SessionId)))
@@ -285,7 +286,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// Settings of a session.
+// The only option of a session, and its value for the agent's own model.
 const (
 	modelOption  = "model"
 	defaultModel = "default"
@@ -323,7 +324,7 @@ func (b *Bridge) options(s *session) []acp.SessionConfigOption {
 	}}}
 }
 
-// change changes a setting of a session, and tells the client.
+// change calls f to change a setting of a session, and sends the update that f returns to the client.
 func (b *Bridge) change(ctx context.Context, id acp.SessionId, setting string, f func(*session) (acp.SessionUpdate, error)) error {
 	s, err := b.find(string(id))
 	if err != nil {
@@ -366,7 +367,7 @@ func (b *Bridge) useModel(ctx context.Context, id acp.SessionId, name string) (o
 	return options, err
 }
 
-// setModelRequest is the older request for the model of a session.
+// setModelRequest is the request of session/set_model, the older method that sets the model of a session.
 type setModelRequest struct {
 	SessionID acp.SessionId
 	ModelID   string

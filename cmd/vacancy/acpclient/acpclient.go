@@ -1,13 +1,14 @@
-// Package acpclient runs a program that is an agent by the Agent Client Protocol (ACP), gives it prompts, and serves
-// what it asks for: files and terminals below a root, and permissions.
+// Package acpclient runs an agent program that speaks the Agent Client Protocol (ACP), sends it prompts, and serves its
+// requests for files and terminals below a root, and for permissions.
 //
-// A program that breaks the protocol is expected. The package reads its lines itself (lines.go) and gives the library
-// only whole lines of JSON, so that a flood waits in the program's pipe and not in memory. Each prompt ends with the
-// context of its caller: the agent is asked to cancel, and killed with all that it started if it does not.
+// The program may violate the protocol. The package reads the program's lines itself (lines.go) and passes only complete
+// lines of JSON to the library, so that excess output waits in the program's pipe and not in memory. When the context of
+// a prompt ends, the package asks the agent to cancel, and kills the program with all processes that it started if it
+// does not cancel in time.
 //
-// The invariants: no file outside of the root is read or written by a request of the agent, whatever links lead there.
-// If the mode is read-only, the agent's requests write only below .vault and create no terminals. The program gets only
-// the environment variables that its caller names.
+// The following holds at all times. The agent's requests read and write no file outside the root, even through links.
+// If the mode is read-only, they write only below .vault and create no terminals. The program gets only the environment
+// variables in Options.
 package acpclient
 
 import (
@@ -35,28 +36,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits in time.
+// Time limits.
 const (
 	startTime  = time.Minute     // from the start of the program to its first session
 	cancelTime = 5 * time.Second // from session/cancel to the end of the prompt
-	endTime    = 2 * time.Second // from the end of its input to the end of the program
-	outputTime = time.Second     // from the end of a program to the end of its output, which another process may hold
+	endTime    = 2 * time.Second // from the end of the program's input to the end of the program
+	outputTime = time.Second     // from the end of a program to the end of its output, because another process may hold the pipe open
 )
 
 // Options are the settings of an agent's program.
 type Options struct {
-	Command *exec.Cmd // with its arguments and without any pipe; it runs in Root
+	Command *exec.Cmd // the program with its arguments and without pipes; it runs in Root
 	Root    string
-	// Environ are the variables of the program, TerminalEnviron of its terminals.
+	// Environ is the environment of the program, and TerminalEnviron is the environment of its terminals.
 	Environ, TerminalEnviron []string
 	ReadOnly                 bool
 	Approval                 Approval
-	// Ask asks a person which option to choose. It returns "" if the person chooses none. If Ask is nil, questions are
-	// rejected. The question has a title.
+	// Ask asks a person which option to choose. It returns "" if the person chooses none. The title of the tool call in
+	// q is never nil. If Ask is nil, all questions are answered with a rejection.
 	Ask func(ctx context.Context, q Question) (option string, err error)
-	// Meta has extension members of the new session (_meta).
+	// Meta contains the extension members (_meta) of the request for a new session.
 	Meta    map[string]any
-	Version string // of this program
+	Version string // version of this program
 	Now     func() time.Time
 	Note    func(format string, args ...any) // prints a warning
 }
@@ -72,16 +73,17 @@ type Agent struct {
 	stdin   io.WriteCloser
 	stdout  *os.File
 	exited  chan struct{} // closed when the program has ended
-	// readsMissing means that the program reads a missing file as an empty one. Gemini CLI reads a file before it writes
-	// it, and treats each error as fatal (0.61: its library rejects with an object that is not an Error).
+	// readsMissing means that the program gets an empty text when it reads a missing file. Gemini CLI reads a file before
+	// it writes the file, and treats each error as fatal (in version 0.61, its library rejects with an object that is not
+	// an Error).
 	readsMissing bool
 
 	terminals terminals
 
 	mu     sync.Mutex
-	turn   *turn // the prompt under way, or nil
-	broken error // why the program is not read any more
-	calls  map[string]call
+	turn   *turn           // running prompt, or nil
+	broken error           // reason why the program's output is no longer read, or nil
+	calls  map[string]call // running tool calls by id
 }
 
 // Event is a part of the agent's work on a prompt: a piece of text or of thought, or the state of a tool call.
@@ -91,26 +93,26 @@ type Event struct {
 	Title, Status string // title and status of the tool call
 }
 
-// Result is the end of a prompt.
+// Result is the outcome of a prompt.
 type Result struct {
 	Session string
 	Text    string
-	Written []string // files below the root that the agent wrote through this program, sorted
-	Why     substrate.FinishReason
-	Usage   *substrate.Usage // nil if the agent reports none
+	Written []string               // files below the root that the agent wrote through this program, sorted
+	Why     substrate.FinishReason // reason why the agent ended its answer
+	Usage   *substrate.Usage       // nil if the agent reports none
 }
 
-// turn is a prompt under way.
+// turn is a running prompt.
 type turn struct {
 	ctx     context.Context
-	fail    context.CancelCauseFunc
+	fail    context.CancelCauseFunc // ends ctx and the prompt with an error
 	emit    func(Event) error
 	text    strings.Builder
 	written map[string]bool
 	bytes   int // bytes that the program wrote
 }
 
-// Start starts the program of an agent, and a session. The caller must call Close.
+// Start starts the program of an agent, and opens a session. The caller must call Close.
 func Start(ctx context.Context, o Options) (a *Agent, err error) {
 	a = &Agent{o: o, stderr: output{limit: maxTail}, exited: make(chan struct{}), calls: map[string]call{}}
 	a.terminals.all = map[string]*terminal{}
@@ -164,14 +166,15 @@ func (a *Agent) start() error {
 	release := procgroup.Guard(cmd)
 	go func() {
 		_ = cmd.Wait()
-		procgroup.End(cmd, true) // what the program left running
+		procgroup.End(cmd, true) // processes that the program left running
 		release()
 		close(a.exited)
-		// The lines that are in the pipe already are read; a process that left the group may hold its other end.
+		// Lines that are already in the pipe are still read. The deadline is necessary because a process that left the
+		// group may hold the other end of the pipe.
 		_ = stdout.SetReadDeadline(time.Now().Add(outputTime))
 	}()
 	in := newLines(a, stdout)
-	in.ready.Lock() // the library logs contents until SetLogger
+	in.ready.Lock() // no line is read before SetLogger, because the library would log its content
 	a.conn = acp.NewClientSideConnection(requests{a}, stdin, in)
 	a.conn.SetLogger(slog.New(slog.DiscardHandler))
 	in.ready.Unlock()
@@ -199,9 +202,9 @@ func (a *Agent) open(ctx context.Context) error {
 	return err
 }
 
-// Prompt gives the agent a text and waits for the end of its work. emit is called for each piece of it, in order; the
-// agent waits while emit does. If emit fails, or ctx ends, the agent is asked to cancel, and killed after five seconds.
-// After an error other than a refusal the agent must be closed.
+// Prompt sends a prompt to the agent and waits for the outcome. It calls emit for each event in order, and reads no more
+// of the agent's output until emit returns. If emit fails or ctx ends, Prompt asks the agent to cancel, and kills it if
+// it has not answered within five seconds. After an error other than a refusal, the caller must close the agent.
 func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error) (Result, error) {
 	t := &turn{emit: emit, written: map[string]bool{}}
 	t.ctx, t.fail = context.WithCancelCause(ctx)
@@ -218,8 +221,8 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	if a.o.ReadOnly && !IsReadOnly(text) {
 		text = readOnlyBanner + text
 	}
-	// The request runs without ctx: after a cancellation its answer is awaited. It may hang in a write to a program that
-	// does not read.
+	// The request does not use ctx, because its answer is awaited after a cancellation. It runs in a goroutine, because
+	// its write hangs if the program does not read.
 	type answer struct {
 		acp.PromptResponse
 		error
@@ -279,13 +282,13 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 // readOnlyBanner begins each prompt of a session that may only read.
 const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below .vault/, and leave all other files as they are.\n\n"
 
-// IsReadOnly reports whether a prompt begins as one of a session that may only read.
+// IsReadOnly reports whether a prompt begins with the first line of readOnlyBanner.
 func IsReadOnly(prompt string) bool {
 	first, _, _ := strings.Cut(readOnlyBanner, "\n")
 	return strings.HasPrefix(prompt, first+"\n")
 }
 
-// failure describes an error of a request to the agent.
+// failure returns an error that explains why a request to the agent failed with err.
 func (a *Agent) failure(ctx context.Context, err error) error {
 	a.mu.Lock()
 	broken := a.broken
@@ -293,7 +296,7 @@ func (a *Agent) failure(ctx context.Context, err error) error {
 	if broken != nil {
 		return broken
 	}
-	// The connection may end just before the program does.
+	// The connection may end just before the program does, so wait briefly for the program's exit state.
 	select {
 	case <-a.conn.Done():
 		select {
@@ -326,10 +329,11 @@ func (a *Agent) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// authRequired is the code of the error of an agent that needs a login.
+// authRequired is the ACP error code of an agent that needs a login.
 const authRequired = -32000
 
-// Close ends the program, its terminals and all that they started. A program that does not end with its input is killed.
+// Close ends the program, its terminals and all processes that they started. It closes the program's input, asks the
+// program to end if it still runs after endTime, and finally kills it.
 func (a *Agent) Close() error {
 	a.terminals.releaseAll()
 	_ = a.stdin.Close()
@@ -349,7 +353,7 @@ func (a *Agent) Close() error {
 	return errors.Join(a.log.Load().Close(), a.root.Close())
 }
 
-// abort ends the reading of the program, and with it the connection, for a reason.
+// abort kills the program, and records reason as the cause of all failed requests.
 func (a *Agent) abort(reason error) {
 	a.mu.Lock()
 	a.broken = cmp.Or(a.broken, reason)
@@ -357,16 +361,16 @@ func (a *Agent) abort(reason error) {
 	a.kill()
 }
 
-// kill ends the program with all that it started.
+// kill kills the program and all processes that it started.
 func (a *Agent) kill() {
 	select {
-	case <-a.exited: // its number may be another process's
+	case <-a.exited: // its process id may now belong to another process
 	default:
 		procgroup.End(a.o.Command, true)
 	}
 }
 
-// current returns the prompt under way, unless it was cancelled.
+// current returns the running prompt, or nil if there is none or it was canceled.
 func (a *Agent) current() *turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -376,7 +380,7 @@ func (a *Agent) current() *turn {
 	return a.turn
 }
 
-// maxTail limits the kept end of the program's standard error in bytes.
+// maxTail limits the bytes that are kept from the end of the program's standard error.
 const maxTail = 2 << 10
 
 // requests serves the requests of an agent.
@@ -387,7 +391,7 @@ var _ acp.Client = requests{}
 // SessionUpdate implements acp.Client. The updates do not reach the library (lines.go).
 func (requests) SessionUpdate(context.Context, acp.SessionNotification) error { return nil }
 
-// refuse returns the error of a request of the agent.
+// refuse returns the error that answers an invalid request of the agent.
 func refuse(format string, args ...any) error {
 	return &acp.RequestError{Code: -32602, Message: fmt.Sprintf(format, args...)}
 }

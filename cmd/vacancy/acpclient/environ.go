@@ -7,17 +7,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passed are the variables that an agent and its terminals get: what programs need to run at all. Keys are not among
-// them.
+// passed lists the variables that each agent and its terminals get, because programs usually need them to run. None of
+// them is meant for a key.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
-	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP", // of Windows
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP", // Windows variables
 }
 
-// Environ returns the variables of env that an agent may have, sorted: the usual ones, and those that names have. A name
-// that is NAME=VALUE sets a variable. Variables of this program, which have its keys, are refused.
+// Environ returns the environment of an agent: the usual variables of env, and the variables that names lists. A name of
+// the form NAME=VALUE sets a variable. Variables of this program (VACANCY_...) are refused, because they may contain keys.
 func Environ(env map[string]string, names []string) ([]string, error) {
 	var variables []string
 	for name, value := range env {

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxFile limits a text that the agent reads or writes in bytes, so that it fits into a line of ACP. maxRead limits a
-// file of which the agent reads a part.
+// maxFile limits the bytes of a text that the agent reads or writes, because the text must fit into a line of ACP.
+// maxRead limits the size of a file from which the agent reads a part.
 const (
 	maxFile = 4 << 20
 	maxRead = 64 << 20
 )
 
-// name returns the name below the root of a path, which may be relative to the root.
+// name converts a path into a name relative to the root. path is absolute, or already relative to the root.
 func (a *Agent) name(path string) (string, error) {
 	name := filepath.Clean(path)
 	if filepath.IsAbs(name) {
@@ -85,7 +85,7 @@ func (r requests) ReadTextFile(_ context.Context, q acp.ReadTextFileRequest) (ac
 	return acp.ReadTextFileResponse{Content: text}, nil
 }
 
-// WriteTextFile implements acp.Client. It creates the folders of the file, and replaces the file at once.
+// WriteTextFile implements acp.Client. It creates missing folders, and replaces a file atomically unless it is a link.
 func (r requests) WriteTextFile(_ context.Context, q acp.WriteTextFileRequest) (acp.WriteTextFileResponse, error) {
 	var none acp.WriteTextFileResponse
 	t := r.current()
@@ -115,7 +115,8 @@ func (r requests) WriteTextFile(_ context.Context, q acp.WriteTextFileRequest) (
 	return none, nil
 }
 
-// write replaces a file below the root. In the mode read-only no link leads from .vault to other files of the root.
+// write replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link leads from
+// .vault to other files.
 func (a *Agent) write(name, text string) error {
 	root := a.root
 	if a.o.ReadOnly {
@@ -159,7 +160,7 @@ func (a *Agent) write(name, text string) error {
 	return nil
 }
 
-// fileError returns the error of a file for the agent, without a path of this machine.
+// fileError converts a file error for the agent. The message contains no path of this machine other than path.
 func fileError(path string, err error) error {
 	var pathError *fs.PathError
 	var link *os.LinkError

@@ -15,21 +15,21 @@ import (
 
 // Limits of the program's output.
 const (
-	maxLine   = 10 << 20  // bytes, with the end of the line; as in the library
+	maxLine   = 10 << 20  // bytes including the newline; the library has the same limit
 	maxOutput = 256 << 20 // bytes during one prompt
-	maxNoise  = 100       // lines in a session that are not JSON
-	maxCalls  = 1000      // tool calls under way
+	maxNoise  = 100       // lines of a session that are not messages of ACP
+	maxCalls  = 1000      // running tool calls
 )
 
-// lines reads the program's lines for the library. It handles updates of the session itself, and passes on only requests
-// and answers. Therefore the answer to a prompt follows all of its updates, and the program waits while an update is
-// being handled: the library would end the connection after 1,024 updates that wait.
+// lines reads the program's lines for the library. It handles session updates itself, and passes only requests and
+// answers to the library. Therefore all updates of a prompt are handled before the prompt's answer, and the program waits
+// while an update is being handled. The library would queue updates, and end the connection at 1,024 waiting updates.
 type lines struct {
 	*Agent
 	in    *bufio.Scanner
-	ready sync.Mutex
-	rest  []byte // of a line that is passed on
-	noise int
+	ready sync.Mutex // held until the library has its logger
+	rest  []byte     // unread part of a line that is passed on
+	noise int        // number of lines that are not messages of ACP
 }
 
 func newLines(a *Agent, stdout io.Reader) *lines {
@@ -63,7 +63,8 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take handles a line, or reports that the library handles it. After an error the program is not read any more.
+// take handles a line. passes is true if the line must be passed on to the library. After an error, the caller stops
+// reading the program's output.
 func (l *lines) take(line []byte) (passes bool, err error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -78,7 +79,7 @@ func (l *lines) take(line []byte) (passes bool, err error) {
 		return false, problem.New(problem.SubstrateTooLarge, "the agent wrote more than %d MiB for one prompt", maxOutput>>20)
 	case isMessage && asks:
 		return true, nil
-	case isMessage && (m.Method != "session/update" || l.update(m.Params)): // no other notification asks for something
+	case isMessage && (m.Method != "session/update" || l.update(m.Params)): // other notifications are ignored
 	default:
 		if l.noise++; l.noise == 1 {
 			l.o.Note("warning: the agent writes lines that are not messages of ACP; they are skipped")
@@ -90,7 +91,8 @@ func (l *lines) take(line []byte) (passes bool, err error) {
 	return false, nil
 }
 
-// mayWrite counts the bytes of a line, and reports whether the prompt under way may have them.
+// mayWrite adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is within
+// maxOutput. If no prompt is running, it returns true.
 func (a *Agent) mayWrite(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +109,7 @@ type call struct {
 	paths       []string
 }
 
-// update handles an update of the session, and reports whether it has the form of one.
+// update handles a session update, and reports whether params have the form of an update.
 func (a *Agent) update(params json.RawMessage) bool {
 	var m struct {
 		SessionID string          `json:"sessionId"`
@@ -159,7 +161,7 @@ func (a *Agent) update(params json.RawMessage) bool {
 		}
 		a.mu.Unlock()
 		if u.Status == "" && u.Update == "tool_call_update" {
-			return true // it has only contents
+			return true // the update changes only the contents of the call
 		}
 		e = Event{Call: u.Call, Title: c.title, Status: cmp.Or(u.Status, "pending")}
 	default:

@@ -31,7 +31,7 @@ func (a Approval) Check() error {
 	return problem.New(problem.Usage, "--approval: expected default, yolo, auto_edit or plan, got %.40q", string(a))
 }
 
-// Question is a permission that a person decides, and Option a possible answer.
+// Question is a request for a permission that a person decides, and Option is a possible answer.
 type (
 	Question = acp.RequestPermissionRequest
 	Option   = acp.PermissionOption
@@ -78,7 +78,8 @@ func (r requests) RequestPermission(ctx context.Context, q acp.RequestPermission
 	return acp.RequestPermissionResponse{Outcome: outcome}, nil
 }
 
-// choose returns the option that a policy chooses, or "" for none. If a person must decide, asks is true.
+// choose returns the option that a policy selects, or "" if options has no suitable one. If denied is true, it selects a
+// rejection under every policy. If a person must decide, asks is true.
 func choose(policy Approval, denied bool, kind string, options []acp.PermissionOption) (option string, asks bool) {
 	switch {
 	case denied || policy == Plan:
@@ -95,7 +96,8 @@ func choose(policy Approval, denied bool, kind string, options []acp.PermissionO
 	return "", true
 }
 
-// first returns the first option that allows, or rejects, or "".
+// first returns the id of the first option that allows the request, or rejects it if allows is false. It returns "" if
+// options contains none.
 func first(options []acp.PermissionOption, allows bool) string {
 	for _, o := range options {
 		if Allows(o) == allows {
@@ -110,8 +112,8 @@ func Allows(o acp.PermissionOption) bool {
 	return o.Kind == acp.PermissionOptionKindAllowOnce || o.Kind == acp.PermissionOptionKindAllowAlways
 }
 
-// onlyReads reports whether a tool call is allowed in the mode read-only: it reads, or it changes only files below
-// .vault. Calls of another or unknown kind are not, because they may change something.
+// onlyReads reports whether a tool call is allowed if the mode is read-only. Calls that only read are allowed, and calls
+// that change only files below .vault. Calls of other and unknown kinds are not, because they may change other data.
 func (a *Agent) onlyReads(c call) bool {
 	switch acp.ToolKind(c.kind) {
 	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:
@@ -128,7 +130,7 @@ func (a *Agent) onlyReads(c call) bool {
 	return len(c.paths) > 0
 }
 
-// vault is the folder below the root that may be written in the mode read-only.
+// vault is the folder below the root that may be written if the mode is read-only.
 const vault = ".vault"
 
 func isBelowVault(name string) bool {

@@ -27,12 +27,11 @@ const (
 	terminalTime  = time.Hour
 )
 
-// terminals are the terminals of an agent.
 type terminals struct {
 	mu    sync.Mutex
 	count int
 	all   map[string]*terminal
-	ended bool
+	ended bool // no more terminals may be created
 }
 
 // terminal is a command of the agent.
@@ -40,10 +39,10 @@ type terminal struct {
 	output
 	cmd  *exec.Cmd
 	kill context.CancelFunc
-	done chan struct{} // closed when the command, and all that it started, has ended
+	done chan struct{} // closed when the command and all processes that it started have ended
 }
 
-// output keeps the end of what is written to it.
+// output is a writer that keeps the end of the written bytes.
 type output struct {
 	limit int // bytes
 
@@ -62,7 +61,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the end of the output, which begins with a whole character.
+// text returns the end of the output, which begins with a complete character, and whether earlier output is missing.
 func (o *output) text() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +75,7 @@ func (o *output) text() (string, bool) {
 	return strings.ToValidUTF8(string(end), "\uFFFD"), cut
 }
 
-// status returns how the command ended, or nil.
+// status returns how the command ended, or nil if it is still running.
 func (t *terminal) status() *acp.TerminalExitStatus {
 	select {
 	case <-t.done:
@@ -90,7 +89,7 @@ func (t *terminal) status() *acp.TerminalExitStatus {
 	return &acp.TerminalExitStatus{ExitCode: &code}
 }
 
-// CreateTerminal implements acp.Client. The command ends with the prompt at the latest.
+// CreateTerminal implements acp.Client. The command is killed when the prompt ends, or after terminalTime.
 func (r requests) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest) (acp.CreateTerminalResponse, error) {
 	var none acp.CreateTerminalResponse
 	p := r.current()
@@ -141,7 +140,7 @@ func (r requests) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest)
 	pool.all[id] = t
 	go func() {
 		_ = t.cmd.Wait()
-		procgroup.End(t.cmd, true) // what the command left running
+		procgroup.End(t.cmd, true) // processes that the command left running
 		close(t.done)
 		kill()
 		release()
@@ -160,13 +159,13 @@ func (a *Agent) find(id string) *terminal {
 // TerminalOutput implements acp.Client. The output of an unknown terminal is empty.
 func (r requests) TerminalOutput(_ context.Context, q acp.TerminalOutputRequest) (out acp.TerminalOutputResponse, err error) {
 	if t := r.find(q.TerminalId); t != nil {
-		out.ExitStatus = t.status() // The status is read first, because the output is complete only if there is a status.
+		out.ExitStatus = t.status() // read before the output, so that the output is complete if there is a status
 		out.Output, out.Truncated = t.text()
 	}
 	return out, nil
 }
 
-// WaitForTerminalExit implements acp.Client. An unknown terminal has ended.
+// WaitForTerminalExit implements acp.Client. It returns at once if the terminal is unknown.
 func (r requests) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminalExitRequest) (out acp.WaitForTerminalExitResponse, err error) {
 	t := r.find(q.TerminalId)
 	if t == nil {
@@ -182,7 +181,7 @@ func (r requests) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminal
 	return out, nil
 }
 
-// KillTerminal implements acp.Client. The terminal can still be read.
+// KillTerminal implements acp.Client. The output of the terminal can still be read.
 func (r requests) KillTerminal(_ context.Context, q acp.KillTerminalRequest) (out acp.KillTerminalResponse, err error) {
 	if t := r.find(q.TerminalId); t != nil {
 		t.kill()
@@ -201,7 +200,7 @@ func (r requests) ReleaseTerminal(_ context.Context, q acp.ReleaseTerminalReques
 	return out, nil
 }
 
-// releaseAll kills all terminals, and allows no other ones.
+// releaseAll kills all terminals, and prevents the creation of new ones.
 func (t *terminals) releaseAll() {
 	t.mu.Lock()
 	t.ended = true

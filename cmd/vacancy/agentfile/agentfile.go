@@ -37,8 +37,8 @@ type Options struct {
 	Root string
 	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
-	// Program, unless "", is a program on this machine that reads the settings instead of a host: Gemini, Claude or
-	// OtherProgram.
+	// Program is the program on this machine that uses the settings instead of a host: Gemini, Claude or OtherProgram. It
+	// is "" if a host uses them.
 	Program string
 }
 
@@ -52,8 +52,8 @@ const (
 type File struct {
 	Name  string // file name without its extension
 	Agent definition.Agent
-	// Settings are the settings of the file that a program on this machine may have, sorted. ApprovalMode is one of
-	// them that a host lacks.
+	// If Options.Program is set, Settings contains the sorted names of the file's settings that a program on this machine
+	// supports. ApprovalMode is the value of approval_mode, a setting that hosts do not support.
 	Settings     []string
 	ApprovalMode string
 }
@@ -93,11 +93,11 @@ func exists(file string) bool {
 }
 
 type reader struct {
-	beside, root *os.Root // root is nil if Options.Root is empty
+	beside, root *os.Root // folder of the agent's file, and Options.Root (nil if it is empty)
 	program      string
 	warnings     []string
 	settingNames []string // names of the settings for a program
-	approval     string
+	approval     string   // value of approval_mode
 }
 
 func (o Options) read(dir, name string) (f File, err error) {
@@ -143,6 +143,7 @@ func unwrapPathError(err error) error {
 	return err
 }
 
+// split separates the front matter of a file from the body.
 func split(doc []byte) (front, body []byte, err error) {
 	doc = bytes.ReplaceAll(canon.TrimByteOrderMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
@@ -159,8 +160,8 @@ func split(doc []byte) (front, body []byte, err error) {
 	return front, body, nil
 }
 
-// keys contains the settings of a front matter. If the function is nil, the member of
-// definition.Agent has the same name and form.
+// keys maps each setting of a front matter to the function that parses it. If the function is nil,
+// the value becomes the member of definition.Agent that has the same name.
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
@@ -177,7 +178,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"omit":        (*reader).list,
 }
 
-// members contains the members of an agent in JSON.
+// members maps the names of an agent's JSON members to their values.
 type members map[string]json.RawMessage
 
 func (r *reader) settings(doc json.RawMessage, override string) (a definition.Agent, err error) {
@@ -241,13 +242,14 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	return a, err
 }
 
-// programKeys are the settings that a program on this machine may have.
+// programKeys lists the settings that a program on this machine supports.
 var programKeys = []string{
 	"model", "fallback_model", "tier", "mode", "max_turns", "budget", "effort", "output_format", "approval_mode", "allowed_tools", "tools",
 	"disallowed_tools", "include_dirs",
 }
 
-// setProvider sets the provider of the models of a program. A model of another provider is replaced by the tier's.
+// setProvider sets the provider whose models a program uses. It removes a model of another provider, so that the tier
+// selects the model.
 func (r *reader) setProvider(m members) {
 	provider, prefix := substrate.KindAnthropic, "claude-"
 	switch r.program {
@@ -264,8 +266,8 @@ func (r *reader) setProvider(m members) {
 	m.set("provider", provider)
 }
 
-// chooseTier removes the tier of an agent with a model. It sets the tier MEDIUM if a provider with
-// tiers is named without a model or a tier.
+// chooseTier removes the tier of an agent with a model. A tier (HIGH, MEDIUM or LOW) selects one of
+// the provider's models. If the agent has neither, chooseTier sets MEDIUM for a provider with tiers.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
@@ -362,7 +364,7 @@ func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-// approvalMode takes a setting that only programs on this machine have.
+// approvalMode parses a setting that only programs on this machine support.
 func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
 	if r.program == "" {
 		return r.warnUnused(nil, key, value)
@@ -374,7 +376,7 @@ func (r *reader) approvalMode(_ members, key string, value json.RawMessage) erro
 	return nil
 }
 
-// name warns of a name in the front matter, which other hosts' files have.
+// name warns that the name in the front matter is not used. Files for other programs contain one.
 func (r *reader) name(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
@@ -522,7 +524,7 @@ func (r *reader) folders(a members, key string, value json.RawMessage) error {
 	for _, folder := range folders {
 		isBelow := definition.IsPath(folder)
 		if isBelow && r.program != "" && r.root != nil {
-			_, missing := r.root.Stat(folder) // also if a link leads out of the root
+			_, missing := r.root.Stat(folder) // also fails if a link leads out of the root
 			isBelow = missing == nil
 		}
 		if isBelow {
@@ -588,6 +590,7 @@ func unknownKeys(unknown []string) error {
 	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", unknown[0]), Detail: text}
 }
 
+// instructions returns the file with the root's instructions and the folder with its rules.
 func instructions(provider string) (file, rules string) {
 	if provider == "gemini" {
 		return ".gemini/SYSTEM.md", ".gemini/rules"
@@ -627,7 +630,7 @@ const maxIncludes = 8
 
 // include replaces each line of the form @PATH by the content of that file. It searches the folder
 // of the including file and then the root. If the file cannot be included, a comment gives the
-// reason. within contains the files that are being included.
+// reason. within lists the files that are being included, to detect a file that includes itself.
 func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(doc)) {

@@ -1,5 +1,5 @@
-// Package assembly reads the output of `cdk synth` and compares it with the deployed templates
-// before a deployment starts.
+// Package assembly reads the output of `cdk synth`, called an assembly, and compares it with the
+// deployed templates before a deployment starts.
 //
 // A comparison errs on the side of safety: it reports every template that might replace or remove a
 // table, a key or a bucket.

@@ -17,7 +17,8 @@ const (
 	Remove = "remove"
 )
 
-// Change is the change of a resource, or of another section of the template. Sections have no Type.
+// Change describes how a deployment changes a resource or another section of a template, such as
+// Outputs. The Type of a section is "".
 type Change struct {
 	Verb       string   `json:"verb"`
 	Resource   string   `json:"resource"` // logical id of the resource, or name of the section
@@ -99,8 +100,9 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
 
-// fixed contains the resource types that store data. For each type, it lists the properties whose
-// change replaces the resource or is refused, with their default values.
+// fixed maps each resource type that stores data to the properties that cannot change in place:
+// CloudFormation replaces the resource or refuses the change. The values are the defaults of the
+// properties.
 var fixed = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
@@ -138,7 +140,7 @@ func Losses(before, after Template) []Loss {
 	return out
 }
 
-// replacedFile returns the reason why a data resource would be replaced, or "".
+// replacedFile returns the reason why a data resource would be replaced or would lose a replica, or "".
 func replacedFile(before, after resource) string {
 	var names []string
 	for name, absent := range fixed[before.Type] {

@@ -18,7 +18,7 @@ import (
 )
 
 func Dir(getenv func(string) string) (string, error) {
-	// The directory is not created here.
+	// Dir does not create the directory.
 	if dir := getenv("VACANCY_CACHE"); dir != "" {
 		return filepath.Abs(dir) // programs in the cache run in other directories
 	}
@@ -32,8 +32,8 @@ func Dir(getenv func(string) string) (string, error) {
 // Install describes content that the cache installs.
 type Install struct {
 	Name string
-	// Version is the version of the content or of its recipe. Different versions are separate
-	// installs.
+	// Version is the version of the content or of the files that Build uses. Different versions are
+	// separate installs.
 	Version string
 	// Proof is a file that exists in a complete install. If it is "", the directory itself is the
 	// proof.

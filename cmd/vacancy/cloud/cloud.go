@@ -1,7 +1,7 @@
 // Package cloud defines the interface of the command line to an AWS account: its stacks, functions,
-// logs, buckets and secrets. Package awscloud implements it with the AWS SDK. The interface is a
-// package of its own, so that a program without that SDK, which is half of the code to compile, can
-// have the same commands (see cli.Seams). This package must not import the AWS SDK.
+// logs, buckets and secrets. Package awscloud implements it with the AWS SDK. This package must not
+// import that SDK, which is half of the code to compile. A program without the SDK can then have the
+// same commands (see cli.Seams).
 package cloud
 
 import (
@@ -40,7 +40,7 @@ func CannotRead(stage string, err error) doctor.Facts {
 }
 
 // Cloud is an AWS account in one Region. It is safe for concurrent use. All errors are problems
-// that name a remedy. Cloud neither asks nor prints.
+// that name a remedy. Cloud never prints and never asks the user.
 type Cloud interface {
 	// Region returns the Region of all calls.
 	Region() string
@@ -74,7 +74,8 @@ type Cloud interface {
 	// Version returns the id of a secret's current version.
 	Version(ctx context.Context, secret string) (string, error)
 	// PutVersion creates the next version of a secret, with the given id and a value of 43 random
-	// letters and digits. The current version stays current. Only AWS and this call know the value.
+	// letters and digits, which only AWS and this call know. The current version stays current until
+	// Promote makes another version the current one.
 	PutVersion(ctx context.Context, secret, version string) error
 	Promote(ctx context.Context, secret, version string) error
 
@@ -84,19 +85,19 @@ type Cloud interface {
 	// HasItems reports whether a table contains items. It returns false if the table does not
 	// exist.
 	HasItems(ctx context.Context, table string) (bool, error)
-	// Empty deletes all objects of a bucket, including all versions and markers. After each page,
-	// it calls gone with the number of objects that were deleted so far. A bucket that does not
-	// exist is empty.
+	// Empty deletes all objects of a bucket, including all versions and delete markers. After each
+	// page, it calls gone with the number of objects deleted so far. Empty returns nil if the bucket
+	// does not exist.
 	Empty(ctx context.Context, bucket string, gone func(objects int)) error
-	// Store opens a host's two tables. Problem explains errors of the store.
+	// Store opens a host's two tables. Problem converts errors of that store into problems.
 	Store(rows, docs string) store.Store
 	Problem(err error) error
-	// Tables opens a stage's tables for bulk reads with at most units read units per second. It
-	// waits if AWS throttles it. Zero means no limit. The error is NotFound if the stage is not
-	// deployed.
+	// Tables opens a stage's tables for bulk reads with at most units read units per second. If
+	// units is zero, there is no limit. The store waits if AWS throttles it. The error is NotFound
+	// if the stage is not deployed.
 	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
-	// Mail returns the mail subscriptions of a topic. It records a failure as Err.
+	// Mail returns the mail subscriptions of a topic. Err of the result is the reason of a failure.
 	Mail(ctx context.Context, topic string) doctor.Mail
 
 	// Groups lists the log groups whose names begin with prefix.
@@ -143,11 +144,11 @@ type Tail interface {
 	Next(ctx context.Context, show func(Line) error) error
 }
 
-// Tables contains a stage's tables, opened with the person's credentials. Checks and transcripts
-// only read them. They are also used to correct usage.
+// Tables contains a stage's tables, opened with the user's credentials. Commands that verify or
+// print calls only read the tables. The recount of usage also writes them.
 type Tables struct {
 	Store
-	Vault custody.Vault // opens boxes that the stage's sealing key sealed
+	Vault custody.Vault // decrypts values that the stage's sealing key encrypted
 	// Blobs opens the stage's bucket. It may be nil.
 	Blobs func() (blob.Blobs, error)
 }

@@ -10,9 +10,9 @@ import (
 
 // ReadSettings returns the settings that a stage stores (see setting.OmitDefaults). They are nil if
 // the stage is not deployed, or if an earlier release deployed it without storing settings.
-// isDeployed distinguishes these cases. The stack functions takes precedence, because
-// CloudFormation updates it after data. The settings are only in data if the first deployment
-// failed after data was created.
+// isDeployed distinguishes these cases. Each stage has the stacks "data" and "functions". ReadSettings
+// prefers "functions", because CloudFormation updates it after "data". Only "data" has the settings
+// if the first deployment failed after creating it.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
 		name := stage.FullName(stageName, short)

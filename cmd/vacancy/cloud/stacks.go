@@ -59,8 +59,8 @@ func (e Event) IsStackEvent() bool {
 
 func (e Event) IsFailure() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
-// cancelled lists the reasons of resources that failed only because another resource failed. They
-// do not reveal the cause.
+// cancelled lists the reasons that CloudFormation gives for resources that failed only because
+// another resource failed. Such a reason does not name the cause.
 var cancelled = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
 // Cause returns the first real failure among the events of a change, which must be in order of

@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// aDay is in seconds, and aMonth is in days.
+	// aDay is the length of a day in seconds, and aMonth the average length of a month in days.
 	aDay   = 86_400
 	aMonth = 30.4
 
 	// perConcurrency is Lambda's limit of requests per second for each unit of reserved
 	// concurrency. Lambda refuses further requests free of charge.
 	perConcurrency = 10
-	// largestPage is the size of a host's largest card. Larger answers are read from rows, which
-	// the throughput limits bound.
+	// largestPage is the size in bytes of the largest card that a host accepts. Larger answers are
+	// read from the table of rows, so the throughput limit of that table bounds their cost.
 	largestPage    = 32 << 10
-	largestRefusal = 1 << 10
-	// quietLines is the number of log lines per second of an instance for requests that wrote no
-	// data: failed and other requests are limited separately.
+	largestRefusal = 1 << 10 // bytes
+	// quietLines limits the log lines per second of an instance for requests that wrote no data.
+	// Failed requests and other requests are limited separately, so together they have twice the
+	// limit.
 	quietLines = 2 * obs.QuietPerSecond
-	// unitsOfCall is the minimum number of rows units of a call.
+	// unitsOfCall is the minimum number of write units that a call uses in the table of rows.
 	unitsOfCall = 2
 	// Bytes per strongly consistent read unit and per write unit.
 	readUnitBytes  = 4 << 10
@@ -38,17 +39,17 @@ const (
 type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
-	Openings  float64 `json:"openings"`   // how often per day an instance opens each seed
-	// Parents is the number of vacants per instance of message whose children all attempt to
-	// graduate.
+	Openings  float64 `json:"openings"`   // decryptions of each key or secret per instance and day
+	// Parents is the number of vacants, for each instance of the function message, whose children
+	// all attempt to graduate (to become public).
 	Parents  float64 `json:"parents"`
 	Attempts float64 `json:"attempts"` // attempts per day of all children of one parent
 }
 
-// DefaultBounds returns bounds that assume a hundred vacants, whose keys an instance drops after
-// ten minutes, and three parents per instance of message. The gate allows 96 attempts per day to
-// all children of one parent, and 32 to a child whose parent is on another host, so three such
-// children count as one parent.
+// DefaultBounds returns bounds that assume a hundred vacants, whose keys an instance caches for ten
+// minutes, and three parents per instance of message. The gate (the checks before a graduation)
+// allows 96 attempts per day to all children of one parent, and 32 to a child whose parent is on
+// another host, so three such children count as one parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 3, Attempts: 96}
 }
@@ -175,29 +176,31 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 // keysOfGateway counts the two payment keys and the key that signs receipts and bookings.
 const keysOfGateway = 3
 
-// requestsOfMessage is the number of SQS requests per message: sent, received and deleted.
+// requestsOfMessage is the number of SQS requests for a message: to send, receive and delete it.
 const requestsOfMessage = 3
 
-// linesOfRoom is the number of queues in an instance in which messages wait for a place. Accounts
-// have their own.
+// linesOfRoom is the number of waiting lines in an instance for messages whose turns cannot start
+// yet, because the limit of running turns is reached: one for accounts, and one for other callers.
 const linesOfRoom = 2
 
-// requestsOfWait is the number of SQS requests per waiting message: received and hidden.
+// requestsOfWait is the number of SQS requests for each retry of a waiting message: to receive it, and
+// to hide it again.
 const requestsOfWait = 2
 
-// pushedOfUnit limits the bytes that notifications send per write unit of docs. A task sends at
-// most push.MaxTaskBytes. For these, it writes its texts, and three documents in one transaction for
-// each try (limits_test.go).
+// pushedOfUnit is the maximum number of bytes of push notifications for each write unit of the table
+// docs. A task sends at most push.MaxTaskBytes of notifications. It writes its texts and, for each
+// attempt to send, three documents in one transaction. limits_test.go checks the ratio.
 const pushedOfUnit = 4200
 
-// DocsOfTurn is the number of docs write units of a background turn that finds no place and fails.
-// Turns that run write more. A test counts the units.
+// DocsOfTurn is the number of write units of the table docs for a background turn that fails because
+// it could not start in time. Other turns write more. A test counts the units.
 const DocsOfTurn = 12
 
-// messages returns the maximum numbers of messages per second. A background turn is one task. Each
-// turn with a push configuration sends notices when it begins and when it ends. All of them write
-// docs. While a turn runs, each of its push configurations is checked repeatedly, at intervals of
-// at least push.FirstCheckInterval.
+// messages returns the maximum numbers of queue messages per second: tasks, one for each background
+// turn, and notices, which are about push configurations. A turn with a push configuration sends a
+// notice when it begins and when it ends. The write limit of docs bounds these messages. While a turn
+// runs, a further notice checks each of its push configurations, at most once per
+// push.FirstCheckInterval.
 func messages(s Shape) (tasks, notices float64) {
 	const noticesOfTurn, docsOfPushedTurn = 2, 6
 	for _, t := range s.Tables {
@@ -214,8 +217,8 @@ func messages(s Shape) (tasks, notices float64) {
 	return tasks, notices
 }
 
-// step adds the cost of a function of the state machine. It runs once for each attempt that reaches
-// its step, and the gate limits the attempts.
+// step adds the cost of a function that the gate's state machine starts, at most once for each attempt
+// to graduate. The gate limits the attempts.
 func (d *Day) step(f Function, s Shape, l List, b Bounds) {
 	parents := b.parents(s)
 	attempts := parents * b.Attempts
@@ -251,8 +254,8 @@ func (d *Day) table(t Table, l List) {
 	addLine("read", ReadUnits, t.Read)
 }
 
-// data adds the costs that a day's reads and writes have on the same day: notifications, log lines
-// of requests that write, storage and its backup, and texts to the Internet.
+// data adds the costs, in addition to request units, that a day's reads and writes have on that day:
+// notifications, log lines of requests that write, storage and its backup, and data transfer.
 func (d *Day) data(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
 	lines, docs := 0.0, 0.0
@@ -283,12 +286,12 @@ func (d *Day) data(s Shape, l List, b Bounds) {
 	}
 }
 
-// keyPeriods is the number of periods per day in which a service asks KMS once for a key that it
-// uses.
+// keyPeriods is the number of five-minute periods per day. A service that uses a key sends KMS one
+// request in each period.
 const keyPeriods = aDay / 300
 
-// keyRequests prices the requests by which DynamoDB and CloudWatch Logs ask for the key of the
-// tables and of a function's log. periods is the number of periods of all functions together.
+// keyRequests prices the KMS requests of DynamoDB and CloudWatch Logs for the key that encrypts the
+// tables and the functions' logs. periods is the sum of keyPeriods over all functions.
 func keyRequests(s Shape, l List, what string, periods float64) Line {
 	tables := 0
 	for _, t := range s.Tables {
@@ -300,8 +303,8 @@ func keyRequests(s Shape, l List, what string, periods float64) Line {
 		"%s x (%d tables + 1 log)", number(periods), tables)
 }
 
-// Requests to the bucket per run of indexer. A run writes an archive and a manifest and lists old
-// archives.
+// Requests to the bucket per run of indexer. A run writes an archive and a manifest, and lists old
+// archives, which is priced like a write. It reads the current manifest.
 const (
 	blobWritesOfIndex = 3
 	blobReadsOfIndex  = 1

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadTemplates reads the templates of a stage's stacks, in any order. They determine the parts of
-// the stage, and the limits and budgets that its operator chose. The table of functions provides
-// all other properties of a function.
+// ReadTemplates reads the templates of a stage's stacks, in any order. The templates determine the
+// parts of the stage, and the limits and budgets that its operator chose. All other properties of a
+// function come from the table in package functions.
 func ReadTemplates(templates ...[]byte) (Shape, error) {
 	var s Shape
 	for i, b := range templates {

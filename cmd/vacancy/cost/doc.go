@@ -1,8 +1,7 @@
-// Package cost computes the cost of a stage: the lines of a million calls, the month of a stage
-// without calls, and the highest cost of a day that the limits in the templates allow. It also
-// derives the limits of a stage from the cost of its worst day.
+// Package cost computes the cost of a stage: the cost of a number of calls, the monthly cost without
+// calls, and the highest daily cost that the limits in the CloudFormation templates allow (the worst
+// day). It also derives the limits of a stage from the cost that its worst day may have.
 //
-// The package reads given CloudFormation templates and log lines. Every amount is a number of units
-// times a price of one list. Its line shows both, together with the assumptions. Free tiers and
-// discounts are ignored.
+// Each result is a list of lines. A line is a number of units times a price from one price list, and
+// shows both together with the assumptions. Free tiers and discounts are ignored.
 package cost

@@ -26,7 +26,7 @@ const (
 	DocsReads   = "docsReads"
 	IndexWrites = "indexWrites"
 	IndexReads  = "indexReads"
-	// Objects of workspace files that all instances together may write and read per second.
+	// Limits of the S3 objects of workspace files that all instances together write and read per second.
 	ObjectWrites = "objectWrites"
 	ObjectReads  = "objectReads"
 )
@@ -40,8 +40,9 @@ type Choice struct {
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
 }
 
-// share is the part of the worst day's cost for a function or for calls: a minimum value, and a
-// percentage of the money that remains after all minimum values.
+// share determines the limit of a function, or the number of calls per second, from the worst day's
+// cost: it is least, plus the number that percent of the remaining money buys. The remaining money is
+// the cost of the worst day minus its cost if each share has only its minimum.
 type share struct {
 	name    string
 	least   int
@@ -51,7 +52,7 @@ type share struct {
 // callsASecond is the name of the share for calls, from which the tables' limits are derived.
 const callsASecond = "calls"
 
-// leastOfQueue is the minimum concurrency that Lambda allows for a queue.
+// leastOfQueue is the minimum concurrency that Lambda accepts for the trigger of a queue.
 const leastOfQueue = 2
 
 // SplitInstances divides the instances of worker into those that run turns and those that push events.
@@ -60,8 +61,8 @@ func SplitInstances(instances int) (tasks, pushes int) {
 	return max(leastOfQueue, instances-pushes), pushes
 }
 
-// maxThinkInstances returns the maximum limit of think for a limit of message. Some instances of message
-// must remain for other calls.
+// maxThinkInstances returns the maximum limit of the function think, given the limit of message. An
+// instance of message may wait for one of think, and some must remain for other calls.
 func maxThinkInstances(message int) int { return max(1, message-2) }
 
 func shares() []share {
@@ -75,23 +76,23 @@ func shares() []share {
 }
 
 // ceilings contains, for each table limit, the units per second that a call per second needs, and
-// the minimum. A call writes and reads two units of rows, in addition to the reads of the registry
-// and of graduations. It reads two units of docs, as much as public reads may take. Publications
-// write docs and their index, but are fewer than calls. A call with a price writes three units of
-// rows and five of docs: its debit, its reminder and the end of the reminder. The limit of docs
-// allows this for a fifth of the calls. An A2A task writes six units of docs, so fewer tasks than
-// calls are possible.
+// the minimum. A call writes two units of rows and reads two. The registry and graduations also
+// read rows. A call reads two units of docs, and public reads may use as many. Publications write
+// docs and their index, but are fewer than calls. A call with a price writes three units of rows
+// and five of docs: its debit, its reminder and the end of the reminder. The limit of docs allows
+// this for a fifth of the calls. An A2A task writes six units of docs, so fewer tasks than calls
+// are possible.
 var ceilings = []struct {
 	name    string
-	ofACall float64
-	least   int
+	ofACall float64 // units for each call
+	least   int     // minimum limit
 }{
 	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
 	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
 }
 
-// ObjectShare returns the objects per second of one instance, which is its part of an object limit
-// and at least a thousandth.
+// ObjectShare returns the number of objects that one instance may write or read per second: its share
+// of the named limit, which is at least 0.001.
 func (l Limits) ObjectShare(limit string) float64 {
 	instances := max(1, l[functions.Agent.Name]+l[functions.Worker.Name]+l[functions.Admin.Name])
 	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
@@ -142,8 +143,8 @@ func Derive(c Choice) (Limits, error) {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(least), prices.Region, least),
 			fmt.Sprint(c.WorstDay))
 	}
-	// A hundred calls are priced, because the rounding of limits distorts the price of a single
-	// call.
+	// The price of one unit of a share is measured over a hundred units, because the rounding of
+	// limits distorts the price of a single unit.
 	const many = 100
 	derived := maps.Clone(counts)
 	for _, s := range shares() {
@@ -155,7 +156,7 @@ func Derive(c Choice) (Limits, error) {
 		}
 	}
 	derived[functions.Think.Name] = min(derived[functions.Think.Name], maxThinkInstances(derived[functions.Message.Name]))
-	// Because of rounding, some money is left over or slightly too much is spent.
+	// The limits are rounded, so their cost may be slightly below or above the worst day.
 	for counts = derived; day() <= c.WorstDay && counts[callsASecond] < mostUnits; {
 		counts[callsASecond]++
 	}

@@ -2,7 +2,8 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// Model contains the units of a call for the estimate. Tests count them in a real call.
+// Model contains the units (request units, bytes, milliseconds) that the estimate assumes for a call.
+// Tests count them in a real call.
 type Model struct {
 	WriteUnits float64 `json:"write_units"` // the request row and the response row
 	// ReadUnits covers the vacant's record, the list of revocations and the tips of both streams.

@@ -33,7 +33,7 @@ const (
 	Secrets           Item = "secrets"
 	BlobStorage       Item = "s3-storage"
 	BlobReads         Item = "s3-reads"
-	BlobWrites        Item = "s3-writes" // also listings
+	BlobWrites        Item = "s3-writes" // writes and listings
 	TransferOut       Item = "transfer-out"
 	EdgeRequests      Item = "cloudfront-requests"
 	EdgeTransferOut   Item = "cloudfront-transfer-out"

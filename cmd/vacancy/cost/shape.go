@@ -19,8 +19,8 @@ type Shape struct {
 	ACLs       int  `json:"web_acls"`
 	Queues     int  `json:"queues"` // queues that Lambda polls
 	Rules      int  `json:"waf_rules"`
-	// Transitions is the number of transitions of an accepted attempt, including start and end. It
-	// is 0 if there is no gate.
+	// Transitions is the number of state transitions of an accepted attempt to graduate, including
+	// start and end. It is 0 if the stage has no gate.
 	Transitions int     `json:"gate_transitions"`
 	BudgetUSD   float64 `json:"budget_usd_a_day"`       // zero if there is no budget
 	ModelUSD    float64 `json:"model_budget_usd_a_day"` // budget for models that the operator pays
@@ -36,7 +36,7 @@ type Function struct {
 	// Reserved is the reserved concurrency. If it is nil, only the account limits the function.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
-	// Seeds is true if the environment contains the sealing key, for seeds or secrets.
+	// Seeds is true if the function decrypts seeds of vacants or secrets with the sealing key.
 	Seeds bool `json:"opens_seeds"`
 	Step  bool `json:"gate_step"` // only a state machine starts the function
 	// Runs is the number of scheduled runs per day including retries. It is zero without a
@@ -50,7 +50,7 @@ type Function struct {
 	Gets float64 `json:"object_reads,omitempty"`
 }
 
-// Table is a DynamoDB table or an index. Both have their own throughput limits.
+// Table is a DynamoDB table or an index. An index has its own throughput limits.
 type Table struct {
 	Name  string `json:"name"`
 	Index bool   `json:"index"`

@@ -30,9 +30,9 @@ func accountRows() []row {
 
 func ExamineAccount(f Facts) Report { return examine(f, accountRows()) }
 
-// Want derives the settings and limits of a stage in a Region from its context values. If the
-// values are unknown, context is nil. If the values are invalid, Want returns an error and uses the
-// default settings or limits.
+// Want sets f.Settings and f.Limits of a stage in a Region from its context values. If the values are
+// unknown, context is nil. If the values are invalid, Want returns an error and sets the default
+// settings or limits.
 func (f *Facts) Want(context map[string]string, region string) error {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
@@ -79,7 +79,7 @@ func (f Facts) bootstrap() Check {
 // says 100. In accounts with a limit of 10 or 50, however, Lambda requires the complete limit.
 func minUnreserved(limit int) int { return min(limit, 100) }
 
-// wantedQuota is the requested quota, which is Lambda's usual one.
+// wantedQuota is the quota to request from AWS. It is Lambda's default quota.
 const wantedQuota = 1000
 
 // QuotaPage returns the URL of the console page that requests a higher quota of concurrent
@@ -162,7 +162,8 @@ func (f Facts) roles() Check {
 	}
 }
 
-// raiseQuota returns the remedies for a quota of which left executions must stay unreserved.
+// raiseQuota returns the text of the remedies for a quota that is too small. left is the number of
+// executions that must stay unreserved.
 func (f Facts) raiseQuota(left int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
 		max(wantedQuota, f.Limits.ReservedConcurrency()+left), QuotaPage(f.Account.Region), f.deploy(), NoLimits)

@@ -3,7 +3,7 @@
 //
 // The checks are pure functions of Facts. The functions Look, LookModels and Tools collect some of
 // the facts, and package cloud collects the facts about AWS. The package changes no data. A check
-// without its facts never reports success. Every report contains all checks in the same order.
+// never reports success if its facts are missing. Every report has all checks in the same order.
 package doctor
 
 import (
@@ -96,7 +96,7 @@ func fail(fix, cause string, args ...any) Check {
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// unreadFailure returns a failed check, because AWS did not return the facts.
+// unreadFailure returns a failed check for facts that AWS did not return.
 func unreadFailure(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
 }

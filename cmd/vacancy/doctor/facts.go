@@ -15,8 +15,8 @@ type Facts struct {
 	// Version is the commit or release of this command, in the form of the stacks' output Version.
 	// It is "" if unknown.
 	Version string
-	// Settings and Limits are derived from the stage's context (see Want). If the context is
-	// unknown, Undecided is true and they are the defaults.
+	// Settings and Limits are derived from the stage's CDK context (see Want). If that context is
+	// unknown, they are the defaults, and Undecided is true.
 	Settings  setting.Values
 	Limits    cost.Limits
 	Undecided bool
@@ -46,7 +46,7 @@ type Facts struct {
 
 type Tool struct {
 	Name    string
-	Version string // version without words as printed; "" if none was printed
+	Version string // version in the program's output, without other words, or ""
 	Missing bool
 }
 
@@ -73,7 +73,7 @@ type Account struct {
 // Clock compares this machine's clock with AWS's. Seen is false if AWS did not answer.
 type Clock struct {
 	Seen bool
-	Skew time.Duration // time by which this machine is ahead
+	Skew time.Duration // time by which this machine's clock is ahead
 }
 
 type Bootstrap struct {
@@ -137,7 +137,7 @@ type Key struct {
 	Err    error
 }
 
-// Mail describes the subscriptions of the alarms by mail.
+// Mail describes the mail subscriptions to alarms.
 type Mail struct {
 	Topic string // ARN; "" if the stage has no topic
 	// Subscribers maps mail addresses to whether the address has confirmed its subscription.
@@ -154,9 +154,9 @@ type Simulation struct {
 
 // Tampered counts the changed and removed rows that the tamper detector reported.
 type Tampered struct {
-	Absent bool // there is no log
-	Rows   int
-	Last   time.Time
+	Absent bool      // the detector's log does not exist
+	Rows   int       // number of reported rows
+	Last   time.Time // time of the last report
 	Err    error
 }
 
@@ -183,14 +183,14 @@ type Gate struct {
 	Absent  bool   // the name is unknown, because no stack contains it
 	Status  string // ACTIVE or DELETING; "" if the machine does not exist
 	Missing bool
-	Failed  int // executions of the last day that ended without a verdict
-	Last    time.Time
+	Failed  int       // number of executions in the last day that failed, timed out or were aborted
+	Last    time.Time // end of the last such execution
 	Err     error
 }
 
 // Visit contains the answers of the host to requests of this command.
 type Visit struct {
-	Absent bool // the URL is unknown
+	Absent bool // the host's URL is unknown
 	Edge   bool // CloudFront is in front of the functions
 	// Raw contains each function's answer to a request that bypasses CloudFront.
 	Raw    map[string]Answer
@@ -204,13 +204,14 @@ type Visit struct {
 	// Graduate is the answer of the gate's route. Ungated is true if the stage has no gate.
 	Graduate Answer
 	Ungated  bool
-	// Gateway is the answer of AGP's status. Unpaid is true if the stage has no accounts.
+	// Gateway is the answer of the status route of AGP, the protocol for bookings. Unpaid is true if
+	// the stage has no accounts.
 	Gateway Answer
 	Unpaid  bool
 	Host    admin.Host
 	// Operator is the admin API's answer to the operator's key.
 	Operator Answer
-	NoKey    bool // there is no key to try
+	NoKey    bool // this machine has no operator's key for the stage
 	Proved   bool // the host signed the challenge with its own key
 }
 

@@ -105,8 +105,8 @@ func (f Facts) seal() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// tamperWatch checks that the tamper detector runs, because a detector that is switched off reports no
-// tampered rows.
+// tamperWatch checks that the tamper detector runs, because otherwise the absence of reports would not
+// mean that no row was tampered with.
 func (f Facts) tamperWatch() Check {
 	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deploy())
 	switch {

@@ -12,18 +12,18 @@ import (
 // Local contains facts about a host on this machine.
 type Local struct {
 	Data  string
-	Flag  string // " --data DIR" for commands; "" for the default directory
-	Path  string // Data quoted for a shell
-	Start string
-	Here  bool // the directory contains a host's data
+	Flag  string // flag to append to commands: " --data DIR", or "" for the default directory
+	Path  string // Data, quoted for a shell
+	Start string // command that starts the host
+	Here  bool   // Data contains a host's data
 	// Open lists files that only their owner should be able to read, but that others can read.
 	Open []string
 	// Free is the free space on the disk in bytes, or negative if it is unknown. Below MinFree, a
 	// public host refuses requests that write.
 	Free, MinFree int64
 
-	// Stored is the version of the data. Outlook describes what the next start does with the data;
-	// it is "" if they need no upgrade. Unreadable is the error of reading the version.
+	// Stored is the format version of the data. Outlook describes what the next start does with the
+	// data, and is "" if the data need no upgrade. Unreadable is the error of reading the version.
 	Stored, Outlook string
 	Unreadable      error
 	Newer           bool // a newer program wrote the data
@@ -37,7 +37,7 @@ type Local struct {
 	Calls, Failed    uint64    // see admin.Status
 	Ready            Answer    // answer of URL/ready from this machine
 	Certificate      time.Time // end of its validity; zero without TLS
-	Alike            []string  // names that differ from another name only by case
+	Alike            []string  // names of vacants that differ from another name only by case
 	Agents           []Agent
 	Issuers          Issuers
 	Now              time.Time
@@ -49,14 +49,14 @@ type Agent struct {
 	NoWorker      bool // Failure says that no worker is connected
 }
 
-// Limits of free disk space for a failure and for a warning.
+// Free disk space, in bytes, below which the check fails (leastFree) or warns (someFree).
 const (
 	leastFree = 100 << 20
 	someFree  = 1 << 30
 )
 
 // certificateSoon is the remaining validity below which a certificate causes a warning. A
-// certificate by --tls-domain is renewed a month before its end.
+// certificate from --tls-domain is renewed a month before its end.
 const certificateSoon = 14 * 24 * time.Hour
 
 func ExamineLocal(l Local) Report {

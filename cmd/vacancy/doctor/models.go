@@ -17,8 +17,8 @@ import (
 // Models describes the agents of a stage that need a secret or a permission.
 type Models struct {
 	Agents []ModelAgent
-	// Granted lists the Bedrock models that the stage may use, and Mock is true if it offers the
-	// mock, according to its context. Unknown is true if the context is unknown.
+	// According to the stage's CDK context, Granted lists the Bedrock models that the stage may use,
+	// and Mock is true if it offers the substrate mock. Unknown is true if the context is unknown.
 	Granted []string
 	Mock    bool
 	Unknown bool

@@ -52,7 +52,7 @@ func (f Facts) job(function functions.Function) Check {
 		return unreadFailure(j.Err)
 	case j.Absent || j.Last.IsZero():
 		return skip("%s has not run", name)
-	// A message may be delivered again, which is not a failure.
+	// The verdict "again" is not a failure: the queue delivers the message again later.
 	case j.Verdict != "ok" && j.Verdict != "again":
 		return fail(f.logs(name), "%s failed at %s (%s): %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, function.Check.Failing)
 	default:

@@ -9,8 +9,8 @@ import (
 
 func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
 
-// hasEdge reports whether the stage was deployed with CloudFront. Its functions then have the edge's
-// secret.
+// hasEdge reports whether the stage was deployed with an edge (CloudFront in front of the functions).
+// The functions of such a stage have the edge's secret.
 func (f Facts) hasEdge() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) stack(short string) Check {

@@ -60,7 +60,8 @@ func table() []row {
 	return rows
 }
 
-// tableRows returns the checks of one table. The checks of its settings need the table.
+// tableRows returns the checks of one table. The checks of the table's settings apply only if the
+// first check finds the table.
 func tableRows(short string, tableOf func(Facts) Table) []row {
 	there := func(f Facts) Check { return f.tableThere(tableOf(f)) }
 	rows := []row{{"table " + short, Facts.needsAWS, there}}

@@ -34,7 +34,7 @@ func streamView(short string) string {
 // atRest is the logical id of the key that encrypts the tables. It is in the stack data.
 const atRest = "AtRestKey"
 
-// index is the name of the sparse index of docs.
+// index is the name of the index of docs. It contains only some documents.
 const index = "listed"
 
 func (f Facts) tableThere(t Table) Check {

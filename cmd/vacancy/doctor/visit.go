@@ -29,7 +29,7 @@ func (v *Visit) HasOperatorAccess() bool {
 	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
 }
 
-// maxAnswer limits the part of an answer that is read.
+// maxAnswer limits the part of an answer that is read, in bytes.
 const maxAnswer = 64 << 10
 
 // Look sends requests to the handlers of the host. random provides the challenge that the host
@@ -77,7 +77,8 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 	return v
 }
 
-// missingOwner is the path of a graduation that does not exist. Its handler answers 404 with a code.
+// missingOwner is the path of a graduation that does not exist, so the handler must answer 404 with
+// an error code.
 const missingOwner = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
 func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {

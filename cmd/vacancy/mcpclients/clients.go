@@ -1,5 +1,5 @@
-// Package mcpclients writes the entry of an MCP server, or of an ACP agent, into the configuration
-// files of clients: editors and assistants. Each client is a row of a table.
+// Package mcpclients adds an MCP server or an ACP agent to the configuration files of clients, such as
+// editors and assistants. Each client is a row of a table.
 //
 // A file keeps its comments, its other content and its mode. The package refuses files that do not
 // parse and symbolic links, and leaves them unchanged. After a crash, either the old or the new
@@ -27,7 +27,8 @@ type Entry struct {
 	Variable string
 	// Env contains further environment variables of a started server.
 	Env []Variable
-	// Value, if not nil, is the value of the entry: a bool for a setting that is not a server.
+	// Value, if not nil, is the complete value of the entry, and replaces the other fields except
+	// Name. For example, it is a bool if the entry is a setting instead of a server.
 	Value any
 }
 
@@ -53,15 +54,15 @@ type Client struct {
 	Name string
 	// Table is the path of the table of servers in the file.
 	Table []string
-	// TOML is true if the file is TOML, and Lua if it is Lua and has only the entry. Otherwise it is JSON
-	// with comments.
+	// TOML is true if the file is TOML. Lua is true if the file is Lua and contains only the entry.
+	// Otherwise the file is JSON with comments.
 	TOML, Lua bool
 	file      func(Place) string
 	// http returns the entry of a server with a URL. It is nil if the client can only start
 	// servers.
 	http func(url string) []field
-	// bearer returns the member that sends the key in a variable. It is nil if the client cannot
-	// use a variable in a header.
+	// bearer returns the member that makes the client send the key from an environment variable. It
+	// is nil if the client cannot use a variable in a header.
 	bearer func(variable string) field
 	// started contains the first members of the entry of a started server.
 	started []field
@@ -123,7 +124,8 @@ var MCP = Clients{
 	{
 		Name: "gemini", Table: []string{"mcpServers"}, Scope: "all your projects",
 		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") },
-		// The client otherwise hides variables with such names.
+		// The entry must name the variable, because the client hides variables whose names suggest
+		// a secret.
 		http: entry("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""),
 	},
 	{
@@ -144,7 +146,7 @@ var MCP = Clients{
 	},
 }
 
-// ACP lists the known clients of ACP. Each starts its agents.
+// ACP lists the known clients of ACP. Each client starts its agents itself.
 var ACP = Clients{
 	{Name: "zed", Table: []string{"agent_servers"}, Scope: "you", file: zedFile, started: []field{{"type", "custom"}}},
 	{
@@ -193,7 +195,7 @@ func (p Place) application(path ...string) string {
 	return filepath.Join(append(root, path...)...)
 }
 
-// Clients are the clients of a protocol.
+// Clients lists the known clients of one protocol.
 type Clients []Client
 
 func (c Clients) Names() (names []string) {
@@ -273,9 +275,9 @@ func (c *Client) Text(e Entry) string {
 	return string(c.document(e))
 }
 
-// Merge returns a file in which the entry is added, or replaces an entry with the same name.
-// replaced is true if there was such an entry. The error is of kind Usage and names the line of the
-// problem. A byte order mark is kept.
+// Merge returns the file whole with the entry added. The entry replaces an entry with the same name;
+// replaced reports whether such an entry existed. The error is of kind Usage and names the line of
+// the problem. Merge keeps a byte order mark.
 func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
 	old := canon.TrimByteOrderMark(whole)
 	if len(strings.TrimSpace(string(old))) == 0 {

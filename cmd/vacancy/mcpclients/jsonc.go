@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// unit is the indentation in a file that uses none.
+// unit is one level of indentation, for a file that has no indented lines.
 const unit = "  "
 
 func (c *Client) document(e Entry) []byte {
@@ -23,7 +23,7 @@ func (c *Client) document(e Entry) []byte {
 	return append(b, '\n')
 }
 
-// layout is the formatting of a file.
+// layout is the formatting of a file: its line ending and one level of its indentation.
 type layout struct{ newline, unit string }
 
 // object renders an object. indent is the indentation of the line on which it begins.
@@ -190,7 +190,8 @@ func (l layout) insert(b []byte, node *hujson.Value, o *hujson.Object, m field, 
 	return apply(b, change{last.EndOffset, last.EndOffset, ","}, tail)
 }
 
-// check compares the decoded content of a file before and after a change.
+// check decodes a file before and after a change, and returns an error unless the change only added
+// or replaced the entry.
 func (c *Client) check(old, merged []byte, e Entry) error {
 	before, err := decode(old)
 	if err != nil {
@@ -213,7 +214,7 @@ func decode(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// compare returns an error unless after equals before with the entry added.
+// compare returns an error unless after equals before with the entry added or replaced.
 func (c *Client) compare(before, after map[string]any, e Entry) error {
 	object := before
 	for _, name := range c.Table {

@@ -10,7 +10,8 @@ import (
 // luaMark begins a Lua file of this package. A file that does not begin with luaMark is left unchanged.
 const luaMark = "-- Written by \"vacancy acp config\"."
 
-// module returns a Lua file that returns the entry. The environment of the program has no other variables.
+// module returns the text of a Lua module whose value is the entry. The client starts the program with
+// only the variables in the entry, so the module adds HOME and the variable that contains the key.
 func (c *Client) module(e Entry) string {
 	inherited := []string{"HOME"}
 	if e.Variable != "" {

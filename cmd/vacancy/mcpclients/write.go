@@ -19,14 +19,14 @@ const maxFile = 4 << 20
 const backupSuffix = ".before-vacancy"
 
 type Written struct {
-	// Made is true if the file did not exist, Replaced if it contained an entry with the same name,
-	// and Same if it already contained the entry and was not written.
+	// Made is true if the file did not exist. Replaced is true if it contained an entry with the same
+	// name. Same is true if it already contained the entry, and therefore was not written.
 	Made     bool `json:"made,omitempty"`
 	Replaced bool `json:"replaced,omitempty"`
 	Same     bool `json:"same,omitempty"`
 	// Backup is the path of the copy of the previous file, or "".
 	Backup string `json:"backup,omitempty"`
-	// Content is the content of the file after the change, or nil without a file.
+	// Content is the content of the file after the change, or nil if there is no file.
 	Content []byte `json:"-"`
 }
 
@@ -34,13 +34,14 @@ func (c *Client) Write(path string, e Entry) (Written, error) {
 	return c.write(path, e, func(string) {})
 }
 
-// write implements Write. step reports each step to tests.
+// write implements Write. It calls step with the name of each step, for tests that simulate a crash.
 func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
 	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, step)
 }
 
-// Update changes a file by merge, which returns the new content and whether it replaced an entry. If the new
-// content is nil, Update removes the file. If dry is set, Update only returns what it would write.
+// Update changes a file with merge, which returns the new content and whether it replaced an entry.
+// If the new content is nil, Update removes the file. If dry is set, Update only returns what it
+// would write.
 func Update(path string, dry bool, merge func(old []byte) ([]byte, bool, error)) (Written, error) {
 	return update(path, merge, dry, func(string) {})
 }
@@ -85,7 +86,7 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	return w, put(path, merged, mode, step)
 }
 
-// checkDir refuses a link in the place of the folder of a file.
+// checkDir returns an error if the directory of a file is a symbolic link.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -134,7 +135,7 @@ func put(path string, b []byte, mode fs.FileMode, step func(string)) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename, the file does not exist
+	defer os.Remove(f.Name()) // has no effect after the rename
 	step("made")
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())

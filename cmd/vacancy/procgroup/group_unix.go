@@ -9,26 +9,27 @@ import (
 	"time"
 )
 
-// Shell returns a shell that runs a command line of a person.
+// Shell returns a command that runs a user's command line in a shell.
 func Shell(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
 
-// Own puts a program, before it starts, into a group with all that it will start.
+// Own makes a program start in a process group of its own, which also contains the processes that
+// it starts. It must be called before the program starts.
 func Own(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // IsAlive reports whether a process of the program's group runs.
 func IsAlive(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, 0) == nil }
 
-// End asks the program's group to end, or kills it.
+// End sends SIGTERM to the program's group, or SIGKILL if kill is true.
 func End(cmd *exec.Cmd, kill bool) {
 	signal := syscall.SIGTERM
 	if kill {
 		signal = syscall.SIGKILL
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, signal) // it may have ended
+	_ = syscall.Kill(-cmd.Process.Pid, signal) // fails if the group has ended
 }
 
-// Guard starts a process that ends the program's group when this process has died, for example by SIGKILL: then the
-// guard's standard input ends. release ends the guard.
+// Guard starts a guard process that ends the program's group if this process dies, for example by
+// SIGKILL. The guard notices the death because its standard input ends. release ends the guard.
 func Guard(cmd *exec.Cmd) (release func()) {
 	guard := exec.Command("sh", "-c", fmt.Sprintf("read -r line; kill -s TERM -- -%[1]d; sleep %[2]d; kill -s KILL -- -%[1]d", cmd.Process.Pid, Grace/time.Second))
 	Own(guard)

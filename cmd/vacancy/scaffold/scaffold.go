@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Go files end in .txt here, so that they do not belong to this module.
+// Go files of templates end in .txt, so that the go command does not compile them with this module.
 //
 //go:embed files
 var files embed.FS

@@ -5,17 +5,17 @@ import "slices"
 type Template struct {
 	Name  string
 	About string // phrase for people who choose a template
-	Yours string // part of the program that its owner writes
+	Yours string // phrase for the part of the program that its owner writes
 	Needs string // requirements in addition to the language, or ""
 	Set   string // sentence about what its owner must set first, or ""
 
-	languages []Language // if there are several, each has a folder
-	with      []string   // folders with files in addition to its own
-	commands  []string   // commands for its owner while the agent runs
+	languages []Language // if there are several, each has a folder below the template's folder
+	with      []string   // folders whose files are added to the files of the template's own folder
+	commands  []string   // commands to try while the agent runs
 }
 
 const (
-	programText = "the function answer"
+	programText = "the function answer" // a value of Yours
 	call        = `vacancy call {{.Name}} "hello"`
 )
 
@@ -88,7 +88,7 @@ type Language struct {
 	// and Run is not "", Run starts the program. Otherwise Start does.
 	Markers        []string
 	Installed, Run string
-	// Tools is true if the program serves tools to a model instead of answering hosts.
+	// Tools is true if the program does not answer calls itself, but serves tools to a model.
 	Tools bool
 }
 
@@ -109,8 +109,8 @@ var (
 	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
 )
 
-// Find returns the language of the program in a folder and the command that starts it, or "" if the
-// folder contains no program. there reports whether the folder contains a file.
+// Find returns the language of the program in a folder and the command that starts the program. The
+// command is "" if the folder contains no program. there reports whether the folder contains a file.
 func Find(there func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {

@@ -1,7 +1,7 @@
 // Package sessionlog writes the log of an ACP session below the root of the session: one JSON object per line, in
 // .vaultspec/logs/SESSION.log, which only its owner may read. It imports no packages of the host.
 //
-// The invariant: a log has names, sizes and states, and neither texts nor arguments.
+// A log must contain only names, sizes and states, and neither texts nor arguments.
 package sessionlog
 
 import (
@@ -19,20 +19,20 @@ import (
 // Dir is the folder of the logs below a root.
 const Dir = ".vaultspec/logs"
 
-// The types of entries.
+// Types of entries. The comments list the names of their values.
 const (
 	PermissionRequest = "permission_request" // tool_call_id, outcome
-	SessionUpdate     = "session_update"     // update, size, tool_call_id and status if there are any
+	SessionUpdate     = "session_update"     // update, size, and tool_call_id and status if they are set
 	ReadTextFile      = "read_text_file"     // path
 	WriteTextFile     = "write_text_file"    // path, size
 	WriteBlocked      = "write_blocked"      // path, reason
 	CreateTerminal    = "create_terminal"    // terminal_id, command: the program's name
 )
 
-// maxValue limits a text in a log in bytes.
+// maxValue limits a string in a log, in bytes.
 const maxValue = 1 << 10
 
-// Log is the log of one session. A nil Log has no entries.
+// Log is the log of one session. A nil Log discards all entries.
 type Log struct {
 	*slog.Logger
 	io.Closer
@@ -72,8 +72,8 @@ func Open(root, session string, now func() time.Time) (*Log, error) {
 	return &Log{slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{ReplaceAttr: form})), f}, nil
 }
 
-// fileName returns the name of a session's log. An id of another program may not be a file's name, so the log then
-// has its hash.
+// fileName returns the file name of a session's log. The session's id comes from another program,
+// so an id that is not a safe file name is replaced by its hash.
 func fileName(session string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	if session == "" || len(session) > 128 || strings.Trim(session, letters) != "" {
@@ -82,14 +82,15 @@ func fileName(session string) string {
 	return session + ".log"
 }
 
-// Write appends an entry of a type, with names and values. The texts in it are shortened to maxValue bytes.
+// Write appends an entry of the type kind. data contains alternating names and values. Strings are
+// truncated to maxValue bytes.
 func (l *Log) Write(kind string, data ...any) {
 	if l != nil {
 		l.Info(kind, slog.Group("data", data...))
 	}
 }
 
-// Update appends an entry for an update of the session, in its form in JSON.
+// Update appends an entry for a session update, which is given as JSON. It ignores invalid JSON.
 func (l *Log) Update(update []byte) {
 	var u struct {
 		Update  string          `json:"sessionUpdate"`
@@ -107,7 +108,6 @@ func (l *Log) Update(update []byte) {
 	l.Write(SessionUpdate, data...)
 }
 
-// Close closes the log.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the format of a record. Records of the former formats always contain the settings of
-// the stage. Only records of the oldest format contain the member "swapped". It is ignored, because
-// each deployment replaces the code of all functions.
+// format names the current format of a record. In the two earlier formats, Context is always set. The
+// oldest format also has a member "swapped", which is ignored, because each deployment replaces the
+// code of all functions.
 const (
 	format       = "vacancy-stage/4"
 	formerFormat = "vacancy-stage/3"
@@ -31,7 +31,7 @@ func (r Record) encode() ([]byte, error) {
 func parse(b []byte) (Record, error) {
 	var rec Record
 	var form, key string
-	// Unknown members are reported after the format, because a later format may have other members.
+	// Check the format before reporting unknown members, because a later format may have new ones.
 	var unknown error
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{

@@ -45,7 +45,8 @@ func CheckName(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "stage", Want: "a lower-case letter, then up to 19 of a-z 0-9 -", Got: fmt.Sprintf("%.40q", name)}
 }
 
-// Key is an operator key in the clear. Formatting a Key prints a placeholder. string(k) is the key.
+// Key is an operator key in the clear. Formatting a Key prints a placeholder. The conversion string(k)
+// returns the key itself.
 type Key string
 
 func (k Key) Format(f fmt.State, _ rune) {
@@ -56,8 +57,8 @@ func (k Key) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, word)
 }
 
-// LogValue implements slog.LogValuer. Otherwise a JSON handler would marshal the key, as the
-// record's file does.
+// LogValue implements slog.LogValuer, because slog's JSON handler would otherwise write the key in the
+// clear.
 func (k Key) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
 type Record struct {

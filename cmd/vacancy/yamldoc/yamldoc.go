@@ -18,9 +18,9 @@ import (
 // Max limits a document in bytes.
 const Max = 1 << 20
 
-// JSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, because
-// the receiver checks it. Of YAML, it rejects aliases, tags and multiple documents, and it treats
-// dates as strings.
+// JSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so that the
+// receiver checks what the user wrote. In YAML, it rejects aliases, tags and multiple documents, and
+// it treats dates as strings.
 func JSON(doc []byte) (json.RawMessage, error) {
 	doc = canon.TrimByteOrderMark(doc)
 	if json.Valid(doc) {

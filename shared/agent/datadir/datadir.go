@@ -1,9 +1,9 @@
-// Package datadir stores the identities of a person. Each identity has a directory with its key,
-// logbook, card and the state of its calls.
+// Package datadir stores the identities of a user. Each identity has a directory with its key, logbook,
+// card and chains. A chain is the state of the identity's numbered calls to one vacant, the target.
 //
 //	$VACANCY_HOME/identities/NAME/   0700
 //	    key.json                     0600, unencrypted seed: its reader can sign as the identity
-//	    logbook.jsonl                in the format of the reference implementation
+//	    logbook.jsonl                entries in the format of the reference implementation
 //	    card.json                    signed card; optional
 //	    manifest.json                manifest of a child; optional
 //	    chains/<target id>.json      states of calls, see dispatch/filebook
@@ -67,8 +67,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckNewName checks the name of a new identity. It also rejects names that commands would take
-// for flags.
+// CheckNewName checks the name of a new identity. It also rejects names that begin with -, because
+// commands would parse them as flags.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil || name[0] != '-' {
 		return err

@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultFile contains the name of the default identity. It has a second line, toldLine, after the
-// person was told about the default.
+// defaultFile contains the name of the default identity, which signs if the user names no identity. Its
+// second line is toldLine if a command has told the user about the default.
 const defaultFile = ".default"
 
 const toldLine = "told"
 
-// Default returns the name of the default identity, or "", and whether the person was told that it
-// signs.
+// Default returns the name of the default identity, or "", and whether the user was told that this
+// identity signs by default.
 func (h *Dir) Default() (name string, told bool, err error) {
 	b, err := os.ReadFile(filepath.Join(h.Dir, defaultFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +29,7 @@ func (h *Dir) Default() (name string, told bool, err error) {
 	}
 	name, rest, _ := strings.Cut(string(b), "\n")
 	if CheckName(name) != nil {
-		return "", false, nil // damaged; treated as not chosen
+		return "", false, nil // a damaged file means no default
 	}
 	if _, err := os.Stat(filepath.Join(h.Dir, name)); err != nil {
 		return "", false, nil // the identity was removed

@@ -25,7 +25,7 @@ type Export struct {
 	Chains   exportedChains    `json:"chains"`
 }
 
-// ExportedChain is the state of the calls to one target.
+// ExportedChain is the state of the calls to one vacant, with the id Target.
 type ExportedChain struct {
 	Target string
 	State  []byte

@@ -21,7 +21,7 @@ type Source string
 
 // The values of Source.
 const (
-	SourceNewKey  Source = "new key"
+	SourceNewKey  Source = "new key" // the identity is not imported
 	FromSeed      Source = "seed"
 	FromReference Source = "reference home"
 	FromExport    Source = "export"

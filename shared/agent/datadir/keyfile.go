@@ -9,12 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyFormat is the format of our key files. They also have the members of the reference's key.json,
-// so that the reference can read them.
+// keyFormat is the format of our key files. They also have the members of the key.json of the reference
+// implementation, so that the latter can read them.
 const keyFormat = "vacancy-key/1"
 
-// Places in which the reference stores a seed: the key file, or the keyring of the operating
-// system.
+// Values of key_storage: the reference implementation stores the seed in the key file, or in the keyring
+// of the operating system.
 const (
 	storagePlain   = "plaintext"
 	storageKeyring = "keyring"

@@ -60,8 +60,8 @@ func takenError(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q exists already, in %s; a key is never overwritten", name, dir)
 }
 
-// checkNewKey rejects a key that another identity in h already has: each would keep chains of its
-// own, and calls of one would invalidate the chains of the other.
+// checkNewKey rejects a key that another identity in h already has. Each identity would store its own
+// chains, and the calls of one identity would make the chains of the other invalid.
 func (h *Dir) checkNewKey(b Bundle) error {
 	names, err := h.Names()
 	if err != nil {

@@ -1,4 +1,6 @@
-// Package history verifies the history of a pair, as printed by vacancy chain --json.
+// Package history verifies the history of a pair (one caller and one vacant), as printed by vacancy
+// chain --json. An entry of a history is a call or a reset. A reset begins a new epoch, in which calls
+// are numbered from 1. A decision ends a call: the vacant answers it, or the host declares it void.
 //
 // A history is valid if every readable message is signed by its sender and every hash, number and
 // decision follows from the previous one. Unreadable messages are counted. Findings use the words
@@ -27,19 +29,19 @@ import (
 // Result is the result of checking a history.
 type Result struct {
 	Parts []datadir.Finding
-	// Unread is the number of messages that can no longer be read. Their links are verified, but
-	// not their hashes and signatures.
+	// Unread is the number of messages that can no longer be read. Check verifies their links to other
+	// messages, but not their hashes and signatures.
 	Unread int
 }
 
 const (
-	// maxLine is the size limit of a line. A line has a call and its answer, each with its text
-	// twice.
+	// maxLine limits the bytes of a line. A line contains a call and its answer, each with its text
+	// twice: as text, and in the signed message.
 	maxLine = 8 << 20
 	// maxNamed limits the findings that are described individually.
 	maxNamed = 100
 
-	// kindAnswer is a kind of message, in addition to the kinds of entries.
+	// kindAnswer is the kind of an answer. The other kinds of messages are the kinds of entries.
 	kindAnswer = "answer"
 )
 
@@ -90,7 +92,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 
 // checker is the state of a running check.
 type checker struct {
-	entries, broken, signed, unread int
+	entries, broken, signed, unread int // numbers of lines, faults, verified and unreadable messages
 
 	findings   []datadir.Finding
 	last       *export.Entry // previous entry
@@ -100,7 +102,9 @@ type checker struct {
 	decisions  []decision    // decisions of all entries
 }
 
-// decision is the decision of a call. If the call has no answer, seq is 0.
+// decision is the decision of a call. at is the position of the decision in the stream of decisions, and
+// entry is the position of the call. seq, hash and prev are the members of the answer. If the call has
+// no answer, seq is 0.
 type decision struct {
 	at, epoch, entry uint64
 	seq              int64
@@ -250,8 +254,8 @@ func (c *checker) checkMessage(e *export.Entry, told messageFacts, s *export.Rec
 	if pair != c.pair {
 		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
 	}
-	// A signature is valid for one purpose: a vacant's answer must not pass as its call, nor a call
-	// as a reset.
+	// A signature is valid for one purpose: the message that is signed as an answer must not be accepted
+	// as a call, nor a call as a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
 	if isAnswer != (told.kind == kindAnswer) || told.kind != kindAnswer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
 		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)

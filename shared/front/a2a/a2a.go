@@ -1,10 +1,12 @@
 // Package a2a serves vacants to A2A clients. At one URL it serves JSON-RPC in versions 1.0 and 0.3,
 // and below that URL the HTTP+JSON binding of 1.0 and the agent card.
 //
-// The package translates: all messages go through host/a2a/task to host/call. At any one path, an
-// unknown vacant, a closed child and an unknown route get the same answer, byte for byte. An
-// envelope in a message is verified on the bytes that were received. Only the owner of a task can
-// find it. A refused stream contains only the refusal.
+// The package translates between A2A and the host: all messages go through host/a2a/task to host/call.
+// At any one path, an unknown vacant, a closed child (which only its parent may call) and an unknown
+// route get the same answer, byte for byte, so that clients cannot find out which children exist. If a
+// message contains an envelope (a signed call), its signature is verified on the received bytes. Only
+// the owner of a task can find the task. If a request for a stream is refused, the response contains
+// the error and no other events.
 package a2a
 
 import (
@@ -33,9 +35,9 @@ type Config struct {
 	// Push delivers the events of tasks. If Push is nil, the host does not support push
 	// notifications.
 	Push *push.Pusher
-	// Signed serves POST / if the body is a signed call in the vacant's own form.
+	// Signed serves POST / if the body is a signed call in the host's own form instead of A2A's.
 	Signed http.Handler
-	// Follow limits the duration of a stream that only follows a task. The default is 120 s.
+	// Follow limits the duration of a subscription to the events of a task. Zero means 120 s.
 	Follow time.Duration
 }
 
@@ -72,7 +74,7 @@ type request struct {
 	withoutRPC bool // results and stream frames have no JSON-RPC wrapper
 	id         []byte
 	noAnswer   bool // the request is a notification
-	extension  bool // the client lists the extension in a header
+	extension  bool // the client lists a2awire.Extension in a header
 	body       []byte
 }
 
@@ -140,7 +142,8 @@ const (
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// noteExtension records whether the client lists the extension, and echoes the header if it does.
+// noteExtension records whether the client lists a2awire.Extension in a header, and echoes the
+// header if it does.
 func (r *request) noteExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {

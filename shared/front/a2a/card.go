@@ -83,7 +83,7 @@ func (d *api) page(r *request, p *page, cache string) {
 	h.Set("Last-Modified", p.modified.Format(http.TimeFormat))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", mediaJSON)
-	// ServeContent answers conditional requests from the headers above.
+	// ServeContent uses the headers above to answer conditional requests.
 	http.ServeContent(r.ResponseWriter, r.Request, "", p.modified, strings.NewReader(string(p.body)))
 	r.Log("ok", http.StatusOK, nil)
 }
@@ -144,10 +144,10 @@ func texts(values ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// signedCard builds a card and signs it once for each way in which readers reconstruct the signed
-// bytes: from the JSON as served, from the members of 1.0, and from the members of 0.3 without
-// default values, in ASCII. The card omits members with a default value, because typed readers drop
-// them. Typed readers also drop empty members, of which the card has one: security of 0.3.
+// signedCard builds a card and signs it once for each way in which clients reconstruct the signed bytes:
+// from the JSON as served, from the members of 1.0, and from the members of 0.3 without default values,
+// in ASCII. The card omits members with a default value, because clients that decode it into types drop
+// them. Such clients also drop empty members, of which the card has one: security of 0.3.
 func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, p profile) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
@@ -250,14 +250,15 @@ func takesGuests(v *vacants.Record) bool {
 	case vacants.PlainOff:
 		return false
 	case vacants.PlainShared:
-		// Callers that share one owner get the free calls of a signing caller.
+		// Callers without a key are then one caller, who may call whenever a caller that signs may.
 		return v.Price.AdmitsSigners()
 	}
 	return v.Price.AdmitsGuests()
 }
 
-// hasExtendedCard reports whether a vacant answers only keys of accounts. Guests of other vacants
-// would learn no more from an extended card than from the public card.
+// hasExtendedCard reports whether a vacant has an extended card. A vacant has one if it answers only keys
+// of accounts. The guests of other vacants (callers without a key) would learn no more from an extended
+// card than from the public card.
 func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.TakesKeys(v) && !takesGuests(v) }
 
 // bearer is the name of the security scheme of account keys.
@@ -270,7 +271,7 @@ func login(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// versionSet is the version of A2A for whose readers a member is spelled, or both versions.
+// versionSet is a set of versions of A2A. A member of a card is written in the form of each of them.
 type versionSet byte
 
 const (
@@ -279,9 +280,8 @@ const (
 	formBoth = form1 | form03
 )
 
-// scheme returns a security scheme. 1.0 describes it by an object that is named for the type, 0.3
-// by a member type. A card of 0.3 omits the type because it is a default value; the union includes
-// it.
+// scheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3, it
+// has a member type, which is omitted if f is form03, because its value is a default value.
 func scheme(f versionSet, name, object, kind string, about canon.Member) canon.Member {
 	var members []canon.Member
 	if f&form03 != 0 {

@@ -57,8 +57,8 @@ func (f *fault) Error() string { return f.text }
 
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
-// problemOfFault returns the A2A error for an error of the host, or nil if Exchange.Fail answers it with
-// an HTTP error.
+// problemOfFault returns the A2A error for the host's error err. If A2A has no such error, it returns
+// nil. The caller must then pass err to Exchange.Fail, which answers with an HTTP error.
 func problemOfFault(err error) *fault {
 	var wrapped *fault
 	var refusal *task.Refusal
@@ -67,7 +67,7 @@ func problemOfFault(err error) *fault {
 	switch {
 	case errors.As(err, &wrapped):
 		return wrapped
-	case errors.Is(err, task.ErrNotFound): // refusals of messages to tasks may contain it
+	case errors.Is(err, task.ErrNotFound): // refusals of messages to tasks may wrap this error
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
 		f.members = membersOf(&refusal.Outcome)
@@ -98,7 +98,7 @@ func problemOfFault(err error) *fault {
 	return f
 }
 
-// membersOf returns the members that a refusal has on the signed path (PROTOCOL §6).
+// membersOf returns the members that the refusal has in the host's own protocol (PROTOCOL §6).
 func membersOf(o *call.Outcome) map[string]string {
 	m := map[string]string{"code": o.Problem.Kind.String()}
 	if o.State != "" {
@@ -124,8 +124,8 @@ func membersOf(o *call.Outcome) map[string]string {
 	return m
 }
 
-// refuse answers with an HTTP error. It adds the member error of the client's binding so that A2A
-// clients can read the error.
+// refuse answers with an HTTP error. It adds the member "error" in the form of the client's
+// binding, so that A2A clients can read the error.
 func (r *request) refuse(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	status := p.Kind.Row().Status

@@ -48,7 +48,7 @@ func (d *api) operate(r *request, params []byte) {
 }
 
 func (d *api) extendedCard(r *request) error {
-	// The extended card equals the public one, because cards have no private members.
+	// The extended card is equal to the public card, because cards have no private members.
 	switch {
 	case d.hasExtendedCard(&r.Vacant):
 		if r.Payer == nil {
@@ -74,8 +74,9 @@ func (d *api) extendedCard(r *request) error {
 	return err
 }
 
-// ref returns a reference to a task of the sender of a request without a message. The sender is the
-// vacant that signed the Vacancy-Caller header, or a caller that does not sign.
+// ref returns a reference to a task that belongs to the sender of a request. The request has no
+// message, so the sender is the vacant that signed the Vacancy-Caller header, or else a caller that
+// does not sign.
 func (d *api) ref(r *request, id string) (task.Ref, error) {
 	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
 	signer, err := d.Callers.Identify(r.Request, r.body)
@@ -124,8 +125,8 @@ func (d *api) listTasks(r *request, params []byte) error {
 	}
 	list := task.ListRequest{Ref: ref, List: ref.Owner, Context: q.Context, State: q.State, Since: q.Since, Size: q.Size, Token: q.Token}
 	if ref.Owner == call.GuestOwner {
-		// A guest may list the tasks of a conversation if it knows the context id. The host created
-		// that id, and it cannot be guessed.
+		// A guest (a caller without a key) may list the tasks of a conversation if it knows the
+		// context id, which the host created and which cannot be guessed.
 		own, err := d.Guests.IsOwnContext(r.Context(), r.Vacant.ID, q.Context)
 		if err != nil {
 			return err
@@ -143,7 +144,8 @@ func (d *api) listTasks(r *request, params []byte) error {
 		for i := range page.Tasks {
 			page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
 		}
-		// Other lists wait for the memory of this page, so the time to read it is limited.
+		// Limit the time in which the client reads this page, because other lists wait until the
+		// memory of the page is free.
 		r.ExtendWrite()
 		d.answer(r, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
 		c := http.NewResponseController(r.ResponseWriter)

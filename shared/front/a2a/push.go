@@ -71,7 +71,7 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 		if f := problemOfFault(err); f != nil {
 			return f
 		}
-		// For example, the URL may not be reached.
+		// The configuration is invalid, for example because the host must not call its URL.
 		return faultf(invalidParams, "pushNotificationConfig: "+problem.AsError(err).Text())
 	}
 	if c.ID == "" {

@@ -80,8 +80,8 @@ func (d *api) rest(r *request, route restRoute) error {
 	if err != nil {
 		return err
 	}
-	// A POST has its parameters in the body, which may be empty only if the path names a task.
-	// Other requests have them in the path and the query.
+	// A POST has its parameters in the body, which may be empty only if the path names a task. Other
+	// requests have their parameters in the path and the query.
 	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {
 			return err

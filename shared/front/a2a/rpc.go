@@ -29,7 +29,7 @@ func (r *request) read() error {
 		return err
 	}
 	r.EndReadDeadline()
-	// A body that is not nil is not read again.
+	// Make r.body non-nil even if the body is empty, because nil means that it was not read yet.
 	r.body = append(make([]byte, 0, len(body)+1), body...)
 	return nil
 }
@@ -143,8 +143,8 @@ func (d *api) fail(r *request, f *fault) {
 		// gets the error.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
 		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !r.Options.OldErrors {
-			// Clients of a stream read only events, so the error is sent as an event. The
-			// conformance kit expects JSON.
+			// Clients of a stream read only events, so the error is sent as an event. A vacant with
+			// OldErrors sends JSON, which the conformance kit expects.
 			r.Stream(&events{r: r}).End(f)
 		} else {
 			r.send(http.StatusOK, mediaJSON, r.rpcError(f))
@@ -152,7 +152,8 @@ func (d *api) fail(r *request, f *fault) {
 		r.Log(cmp.Or(f.verdict, f.kind.reason), http.StatusOK, f)
 		return
 	}
-	// A2A 1.0.0 had other statuses for some errors. The conformance kit is older than 1.0.1.
+	// A2A 1.0.0 had other statuses for some errors. OldErrors selects them for the conformance kit,
+	// which is older than 1.0.1.
 	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
 	if status := older[f.kind.code]; status != 0 && r.Options.OldErrors {
 		g := *f

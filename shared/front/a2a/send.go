@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// send answers a message with its task or with a stream of the task's events. A bare message is
-// answered with a message, without a task.
+// send answers a message with its task or with a stream of the task's events. If the vacant's options
+// make the message bare, send answers it with a message, and shows no task.
 func (d *api) send(r *request, params []byte) error {
 	q, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *api) send(r *request, params []byte) error {
 	case isStream:
 		var done <-chan struct{}
 		if ref, done, err = r.Begin(r.Context(), turn); err == nil {
-			// A turn continues without its client. The handler waits for it, because a function may
-			// not run code after its handler has returned.
+			// A turn continues without its client. The handler waits for the turn, because a Lambda
+			// function may not run code after its handler has returned.
 			defer func() { <-done }()
 		}
 	case q.ReturnImmediately && !isBare:
@@ -72,8 +72,8 @@ func (d *api) send(r *request, params []byte) error {
 		if !turn.Continue {
 			return s.Follow(ref, 0, d.Tasks.FollowTurn)
 		}
-		// A stream begins with the task even if the task already existed. The turn may have ended
-		// by now.
+		// A stream begins with the task, even if the task already existed. Its turn may already have
+		// ended.
 		t, last, err := d.Tasks.TurnSnapshot(r.Context(), ref)
 		if err != nil {
 			return err
@@ -132,8 +132,8 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 		r.extension, r.Signed = true, true
 		// The task's id is derived from the envelope, so the same bytes find the same task. The
 		// task that the message names is read only after the envelope is accepted as new: the
-		// signature does not cover that name, so the owner of an old envelope could otherwise probe
-		// for names.
+		// signature does not cover that name, so the owner of an old envelope could otherwise test
+		// which tasks exist.
 		owner := call.KeyOwner(e.From)
 		t = &task.Turn{
 			Ref:  task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTask(e.Hash())},

@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The JSON of A2A 1.0, for API descriptions. Package a2awire reads and writes the messages. Readers
-// ignore unknown members. Cards have further members.
+// The JSON of A2A 1.0, for API descriptions only: package a2awire reads and writes the JSON. Readers
+// must ignore unknown members, because cards have further members.
 type (
 	// Part has exactly one of Text, URL, Raw (in base64) and Data.
 	Part struct {
@@ -153,8 +153,8 @@ type (
 		ID        identity.ID `json:"kid"`
 		X         string      `json:"x"`
 	}
-	// Failure is a refusal. Error is defined by A2A, and is missing for paths without a vacant. The
-	// other members are the host's, and are missing in A2A's own errors.
+	// Failure is the body of an error response. A2A defines the member Error, which is absent if no
+	// vacant has the path. The host defines the other members, which are absent in A2A's own errors.
 	Failure struct {
 		Error  *restError `json:"error,omitempty"`
 		Detail string     `json:"detail,omitempty"`

@@ -27,14 +27,14 @@ import (
 )
 
 // Account is the JSON form of an account. Balance is the amount that the account can spend,
-// including its credit line. Held is the amount held for undecided calls, plus the cost of calls
-// and bookings that usage does not include yet. Lists omit Held. Key is the key that sent the
-// request.
+// including its credit line. Held is the amount reserved for calls that have not ended, plus the
+// cost of calls and bookings that usage does not include yet. Lists omit Held. Links lists the
+// callers for whose signed calls the account pays. Key is the key that sent the request.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
 	Held    *money.Amount  `json:"held,omitempty"`
-	Host    identity.ID    `json:"host_id"` // host that claims must name
+	Host    identity.ID    `json:"host_id"` // id of this host, which a PaymentClaim must name
 	Links   []billing.Link `json:"links,omitempty"`
 	Key     *billing.Key   `json:"key,omitempty"`
 }
@@ -46,13 +46,14 @@ type Page struct {
 	Next     string    `json:"next"`
 }
 
-// Change is a change of an account. Positions start at 1.
+// Change is an entry in the history of an account. Position is the number of the entry, starting at
+// 1.
 type Change struct {
 	Position uint64 `json:"position"`
 	billing.Change
 }
 
-// Changes is a page of changes. Next is the first position of the next page.
+// Changes is a page of an account's history. Next is the first position of the next page.
 type Changes struct {
 	Changes []Change `json:"changes"`
 	Next    uint64   `json:"next"`
@@ -150,6 +151,7 @@ func Operations() []op.Spec {
 	return op.Specs(slices.Concat(none.operator(op.Server{Operator: true}), none.tenants(op.Server{})))
 }
 
+// twinRoutes returns the routes of the operations that both the operator and account keys can use.
 func (d *api) twinRoutes(s op.Server) []op.Route {
 	mayRead := d.mayRead
 	if s.Operator {
@@ -215,7 +217,7 @@ func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (bi
 	})
 }
 
-// whole returns an account with its held amount and links. It passes err on.
+// whole returns an account with its held amount and links. If err is not nil, it only returns err.
 func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -235,8 +237,8 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 	if err != nil {
 		return view, err
 	}
-	// The three values are read one after another. A concurrent credit or usage fold may make the
-	// difference negative.
+	// The three values are read one after another. If a credit is added between the reads, or
+	// finished calls are added to usage, the difference may be negative.
 	held = max(held-view.Balance, 0)
 	view.Held = &held
 	view.Links, err = d.Billing.Links(ctx, a.ID)
@@ -257,7 +259,8 @@ func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
 	return d.whole(ctx, a, err)
 }
 
-// maxPage limits a page of accounts, because each account is read.
+// maxPage limits a page of accounts or changes. It is low because listing accounts reads the
+// balance of each account.
 const maxPage = 100
 
 // pageSize limits the requested page size. Zero requests the maximum.
@@ -291,6 +294,7 @@ func (m *Moved) Reply(h http.Header) int {
 	return 0
 }
 
+// move returns the function of an operation that changes the balance once per idempotency key.
 func (d *api) move(change func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
 	return onAccount(d, func(ctx context.Context, a *billing.Account, in Moving) (m Moved, err error) {
 		*a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
@@ -309,7 +313,7 @@ func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (C
 	return page, err
 }
 
-// Linked contains the new link of a caller, or nil after the link was ended.
+// Linked contains the new link of a caller, or nil if the request ended the link.
 type Linked struct{ *billing.Link }
 
 func (l *Linked) Reply(http.Header) int {
@@ -336,7 +340,7 @@ func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
 	return Linked{&l}, err
 }
 
-// Host contains the host identity that claims must name.
+// Host contains the id of this host, which a PaymentClaim must name.
 type Host struct {
 	ID identity.ID `json:"host_id"`
 }

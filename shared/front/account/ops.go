@@ -58,7 +58,8 @@ var (
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )
 
-// The operations that the operator has for each account, and that a key has for its own account.
+// Operations with two routes: the operator can use them for every account, and a key only for its
+// own account.
 var (
 	ShowAccount  = twin[One, Account]("GET", "", billing.Demand{Scope: billing.ScopeRead}, "shows an account")
 	ListChanges  = twin[ChangeList, Changes]("GET", "/changes", billing.Demand{Scope: billing.ScopeRead}, "lists changes of an account")
@@ -71,8 +72,8 @@ var (
 	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, AltScope: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
 )
 
-// GetReceipt is an op.Twin and not a Twin, because no key is required: a caller can prove its
-// identity by Vacancy-Caller.
+// GetReceipt is an op.Twin and not a Twin, because its request does not name an account. Its public
+// route requires no key: a caller can prove its identity by the header Vacancy-Caller.
 var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
 	Operator: op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: aReceipt},
 	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPrefix + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
@@ -86,15 +87,15 @@ var (
 	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "creates a checkout page on which the tenant pays by card, once per idempotency key"}
 )
 
-// Twin is an operation that the operator has for each account, and that a key has for its own
-// account.
+// Twin is an operation with two routes. The operator's route names the account, and the route for
+// keys uses the account of the key.
 type Twin[In ofAccount, Out any] struct{ op.Twin[In, Out] }
 
-// ofAccount is a request that names an account. account returns "" for the account of the request's
-// key.
+// ofAccount is a request about an account. account returns the account's tenant or id, or "" if the
+// request is about the account of its key.
 type ofAccount interface{ account() string }
 
-// twin returns a Twin whose two paths have the same suffix. d is the permission that a key needs.
+// twin returns a Twin whose two paths end with path. d is the permission that a key needs.
 func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc string) Twin[In, Out] {
 	o := op.Op[In, Out]{Method: method, Path: one + path, Limit: maxBody, Doc: doc}
 	t := o
@@ -111,15 +112,15 @@ func (t Twin[In, Out]) withStatusCreated() Twin[In, Out] {
 	return t
 }
 
-// open returns t without the requirement of a key. Handlers demand a key by op.Admit if a request
-// needs one.
+// open returns t with a route for keys that also accepts requests without a key. If a request needs
+// a key, the handler calls op.Admit.
 func (t Twin[In, Out]) open() Twin[In, Out] {
 	t.Key.Access.Anybody = true
 	return t
 }
 
-// Call calls t on a host, for the account that in names. If in names no account, it calls the
-// tenant's operation, for the account of the client's key.
+// Call sends the request in to a host. If in names an account, Call uses the operator's route, and
+// otherwise the route for keys.
 func (t Twin[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return t.For(in.account() != "").Call(ctx, c, in)
 }
@@ -219,12 +220,12 @@ type (
 		Issuer string `json:"issuer"`
 		billing.IssuerOptions
 	}
-	// Sum is an amount in micro-dollars and the reason for its change.
+	// Sum is an amount in micro-dollars. Note is the reason for the change.
 	Sum struct {
 		Amount money.Amount `json:"amount"`
 		Note   string       `json:"note"`
 	}
-	// Limit is an amount in micro-dollars.
+	// Limit is an amount in micro-dollars: a daily cap, or the amount of a payment.
 	Limit struct {
 		Amount money.Amount `json:"amount"`
 	}
@@ -235,7 +236,8 @@ type (
 	Note struct {
 		Note string `json:"note"`
 	}
-	// Claim contains a claim that links a caller to an account or ends its link.
+	// Claim contains a claim, signed by a caller, that links the caller to an account or ends its
+	// link.
 	Claim struct {
 		Claim string `json:"claim"`
 	}

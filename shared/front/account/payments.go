@@ -47,7 +47,7 @@ func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// Lambda splits a header value at its commas.
+	// Lambda splits a header value at its commas, so the parts are joined again.
 	signature := strings.Join(r.Header.Values(paykeys.SignatureHeader), ",")
 	event, err := d.payments.Event(r.Context(), signature, body)
 	if err != nil {

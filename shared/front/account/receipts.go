@@ -22,7 +22,8 @@ import (
 
 // Receipts contains the sources from which receipts are built.
 type Receipts struct {
-	// Settled reads a settled call that had a price. It is implemented by call.Host.
+	// Settled reads an answered call that had a price. Position 0 means the last charged call of
+	// the pair. The bool is false if there is no such call. call.Host.PricedCall implements it.
 	Settled func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)
 	// Signer returns the key that signs receipts at a time. It is implemented by signingkey.Keys.
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)

@@ -61,9 +61,9 @@ type Event struct {
 }
 
 // Statement summarizes a month of an account. Gross is the amount that callers paid for the
-// tenant's vacants, Fee is the host's share of it, and Net is the rest. Credited is the sum of all
-// credits minus withdrawn payments. Owed is the currently used part of the credit line, plus unpaid
-// amounts of withdrawn payments.
+// tenant's vacants, Fee is the host's share of Gross, and Net is Gross minus Fee. Credited is the
+// sum of all credits minus withdrawn payments. Owed is the currently used part of the credit line,
+// plus unpaid amounts of withdrawn payments.
 type Statement struct {
 	Tenant   string       `json:"tenant"`
 	Month    string       `json:"month"` // for example 2026-11
@@ -79,7 +79,7 @@ type Statement struct {
 // maxSpan limits the span of one answer.
 const maxSpan = 400 * 24 * time.Hour
 
-// read returns the parsed span. The default is the current UTC month.
+// read parses the span. The default is the current UTC month until now.
 func (s Span) read(now time.Time) (from, until time.Time, by string, err error) {
 	now = now.UTC()
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -115,7 +115,7 @@ func parseDay(field, s string) (time.Time, error) {
 	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or an hour of one such as 2026-11-24T15", httpapi.Clip(s))
 }
 
-// usageGroups groups hours of usage.
+// usageGroups sums up hours of usage. by is the grouping, one of ByHour to BySubject.
 type usageGroups struct {
 	by string
 	m  map[Line]*usage.Counts
@@ -169,8 +169,9 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := usageGroups{by, map[Line]*usage.Counts{}}, usageGroups{by, map[Line]*usage.Counts{}}
 	if by == BySubject {
-		// Subjects' usage is part of the account's usage. It is subtracted from the line without a
-		// subject, to which all usage of the account is added below.
+		// The line without a subject must contain only the usage that no subject caused. The usage
+		// of the subjects is subtracted from it here, because EachPaid below adds all usage of the
+		// account.
 		subjects, err := d.Subjects(ctx, a.ID)
 		if err != nil {
 			return u, err

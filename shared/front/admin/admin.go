@@ -8,9 +8,9 @@
 // SignedChildren, where a parent requests children with its own signature, and Tenants, where a
 // tenant manages its own vacants with a key of its account.
 //
-// Pages in a browser cannot use the API. A tenant gets no information about vacants of others. A
-// body must be strict JSON. An imported seed is never shown, and a seed leaves the host only by an
-// export.
+// Pages in a browser cannot use the API. A tenant gets no information about vacants of other
+// tenants. A body must be strict JSON. A seed (the private key of a vacant) leaves the host only by
+// an export; an imported seed is never shown.
 package admin
 
 import (
@@ -55,10 +55,12 @@ const Prefix = "/v1/admin/"
 
 const backupPath = Prefix + "backup"
 
-// Config contains the handler's dependencies. The routes and operations of a nil part do not exist.
+// Config contains the handler's dependencies. If the host lacks an optional feature, for example
+// Backup, Billing or Gate, its field is nil, and the operations of the feature answer NotFound.
 type Config struct {
 	Vacants *vacants.Directory
-	// Answers checks the agents of vacants. Calls reads the texts of their tool calls.
+	// Answers checks the agents of vacants. Calls reads the arguments and results of their tool
+	// calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
 	Reviews *reviews.Service
@@ -73,8 +75,8 @@ type Config struct {
 	// Status describes a host on a single machine. Reindex rebuilds its search index.
 	Status  func(context.Context) (Status, error)
 	Reindex func(context.Context) (Reindexed, error)
-	// RenewKeys creates the key that signs receipts, when the host's URL is set. If RenewKeys is
-	// nil, another process creates the key.
+	// RenewKeys is called after the host's URL was set. It creates the key that signs receipts. If
+	// RenewKeys is nil, another process creates the key.
 	RenewKeys func(context.Context) error
 	Seal      func(context.Context) (Sealed, error)
 	// Graduations answers POST /v1/graduations, for operators whose host does not serve its public
@@ -87,21 +89,22 @@ type Config struct {
 	Receipts    *account.Receipts
 	// More contains routes of other packages, for example of agp.Operator.
 	More []op.Route
-	// Recount corrects usage from the rows.
+	// Recount computes usage again from the rows of calls and corrects it.
 	Recount func(ctx context.Context) (usage.RecountResult, error)
 	Gate    Gate
 	// ChildReport returns a page of a vacant's children with statistics of its calls to them.
 	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
-	// GET /v1/admin/host reports KeyService (a key service stores the host's identity), Stage and
-	// Version.
+	// GET /v1/admin/host reports these values. KeyService is true if a key service stores the
+	// host's identity key. Stage is the name of the deployment.
 	KeyService     bool
 	Stage, Version string
 	Log            *slog.Logger
 }
 
-// Handler returns the handler of all operations: this package's (ops.go), the operations of
-// accounts and bookings (account.Operator, agp.Operator), and POST /v1/graduations, as at the
-// public handler. Refusals are {"detail", "code"}, and "field" if a single input is wrong.
+// Handler returns the handler of all operations: the operations of this package (ops.go) and of
+// accounts (account.Operator), the routes in c.More, and POST /v1/graduations, which the public
+// handler also serves. A refusal is a JSON object with the members "detail" and "code", and "field"
+// if a single input is wrong.
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	routes := op.Routes(slices.Concat(d.routes(op.Server{Operator: true}), d.streams(), account.Operator(c.Billing, c.Receipts), c.More)...)
@@ -306,8 +309,9 @@ func (d *api) show(ctx context.Context, rec *vacants.Record, _ VacantRequest) (V
 	return list[0], err
 }
 
-// enrich adds data that vacants' records do not contain: their visibility in the registry,
-// whether a worker is connected, and today's calls. It reads one registration per vacant, and the usage of the day once per tenant.
+// enrich adds data that vacants' records do not contain: their visibility in the registry, whether
+// a worker is connected, and today's calls. It reads one registration per vacant, and the usage of
+// the day once per tenant.
 func (d *api) enrich(ctx context.Context, list []Vacant) error {
 	if d.Vacants.Registry != nil {
 		ids := make([]identity.ID, len(list))
@@ -337,7 +341,8 @@ func (d *api) enrich(ctx context.Context, list []Vacant) error {
 	if d.Billing == nil {
 		return nil
 	}
-	// The value is nil for a tenant whose usage is too large to sum up.
+	// tenants contains the calls of the day by tenant and vacant. The inner map is nil for a tenant
+	// whose usage is too large to sum up.
 	tenants := map[string]map[identity.ID]uint64{}
 	for i := range list {
 		v := &list[i]
@@ -364,7 +369,7 @@ func (d *api) change(command func(context.Context, identity.ID) (vacants.Record,
 	})
 }
 
-// export returns a vacant with its key. The answer must not be stored on its way to the operator.
+// export returns a vacant with its private key. Intermediaries must not store the answer.
 func (d *api) export(ctx context.Context, rec *vacants.Record, _ VacantRequest) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err

@@ -36,8 +36,8 @@ func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (
 	return Agent{vacantOf(rec), cmp.Or(version, rec.Agent), a.Blob(), a.Settings(rec.Tenant)}, nil
 }
 
-// setAgent creates the next version of a vacant's agent. If the current version is not the one in
-// the request's After, it fails.
+// setAgent creates the next version of a vacant's agent. It fails if the request has an After that
+// is not the current version.
 func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	a, err := definition.Parse(in.Body)
 	if err == nil {
@@ -72,8 +72,8 @@ func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	return a.ResolveTier(&t)
 }
 
-// AgentAfter returns the request that makes agent, in JSON, the version after now. The request
-// fails with Conflict if now is no longer the current version.
+// AgentAfter returns a request to store agent, which is JSON, as the version that follows now. The
+// request fails with Conflict if another version has become current since now was read.
 func AgentAfter(now *Agent, agent []byte) NewAgent {
 	after := Version(now.Version)
 	return NewAgent{ForVacant(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}

@@ -99,7 +99,8 @@ func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 	return &a, err
 }
 
-// seed parses the seed of a key. Its errors do not quote the input, which may be most of a seed.
+// seed parses the seed of a key. Its errors do not quote the input, because a malformed input may
+// contain most of a seed.
 type seed struct{ key *identity.Key }
 
 func (s *seed) UnmarshalCanon(d *canon.Decoder) error {
@@ -139,7 +140,8 @@ func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// chains parses the documents of a caller's chains by target.
+// chains contains the state that an imported vacant has as a caller: a document for each vacant
+// that it has called.
 type chains map[identity.ID][]byte
 
 func (c *chains) UnmarshalCanon(d *canon.Decoder) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Client is a client of Handler. Refusals are problems of the kind that the handler returned. If
-// the handler cannot be reached, the error is Unavailable.
+// Client is a client of Handler. It returns a refusal as an error of the kind that the handler
+// chose. If the handler cannot be reached, the error is Unavailable.
 type Client struct {
 	HTTP *http.Client
 	URL  string // base URL of the routes

@@ -13,7 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is the part of the gate that the handler uses. It cannot begin attempts.
+// Gate decides whether a child may graduate, that is, become independent of its parent. The handler
+// reads attempts and sets the policy. It does not begin attempts.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)

@@ -12,8 +12,8 @@ import (
 
 // Storage of the host's identity key.
 const (
-	KeyService  = "kms"      // in a key service, which never reveals it
-	KeySoftware = "software" // sealed in the store
+	KeyService  = "kms"      // a key service stores the key and never reveals it
+	KeySoftware = "software" // the store contains the sealed key
 )
 
 // Host is the identity of a host. URL is "" until it is set. SignedChildren is the number of cards
@@ -91,7 +91,8 @@ func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	// Deployments end with this operation, so a new stage has the key before its first receipt.
+	// Deployments end with this operation, so a new stage has the key that signs receipts before
+	// its first receipt.
 	if d.RenewKeys != nil {
 		if err := d.RenewKeys(ctx); err != nil {
 			return Host{}, err

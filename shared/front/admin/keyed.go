@@ -39,8 +39,8 @@ func RequireKey(keys Checker, next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the request's key. Its errors never quote the key, because a malformed key is
-// still most of a key.
+// bearer returns the request's key. Its errors never quote the key, because a malformed key may
+// contain most of a valid key.
 func bearer(r *http.Request) (string, error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 // Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. With is
-// the name or id of the second parent of a D4. This parent must also be on this host, because both
-// parents sign.
+// the name or id of the second parent if Path is D4, the birth path with two parents. The second
+// parent must also be on this host, because both parents sign.
 type Spawning struct {
 	Path       composite.BirthPath `json:"path"`
 	Name       string              `json:"name"`
@@ -20,7 +20,7 @@ type Spawning struct {
 	// Agent is an alternative to Substrate.
 	Agent    json.RawMessage        `json:"agent,omitempty" canon:"null"`
 	Tools    []string               `json:"tools,omitempty"`
-	Rule     string                 `json:"rule,omitempty"` // rule that D1 adds
+	Rule     string                 `json:"rule,omitempty"` // rule that the child gets in addition, if Path is D1
 	With     string                 `json:"with,omitempty"`
 	Reach    composite.Reachability `json:"reach,omitempty"`
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
@@ -54,8 +54,8 @@ func (s *Spawned) Sound() error {
 	return err
 }
 
-// Manifest is a child's stored manifest with both signatures. Graduated means that the gate opened
-// it. Replaced is the previous manifest.
+// Manifest is a child's stored manifest with both signatures. Graduated is true if the child has
+// graduated: the gate has opened it to all callers. Replaced is the previous manifest.
 type Manifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated"`
@@ -85,11 +85,11 @@ func (c *Children) Sound() error {
 
 func (p *Plan) Sound() error { return p.Vacant.Sound() }
 
-// Child is a child with the outcome of its parent's calls. Calls is the number of calls that it
-// accepted. Of the last Decided calls, Failures failed, and MedianMS is the median latency of the
-// others in milliseconds, or null if there are none. UnavailableReason is the reason why the parent
-// cannot call the child (its state, or "deleted"), or "". Calls that were not made for this reason
-// are not counted.
+// Child is a child with the outcome of its parent's calls. Calls is the number of calls that the
+// child accepted. Of the last Decided calls, Failures failed, and MedianMS is the median latency of
+// the others in milliseconds, or null if there are none. UnavailableReason is the reason why the
+// parent cannot call the child (its state, or "deleted"), or "". Calls that the parent could not
+// make for this reason are not counted.
 type Child struct {
 	Vacant    Vacant              `json:"vacant"`
 	Path      composite.BirthPath `json:"path"`

@@ -10,12 +10,12 @@ type Sealed struct {
 	Host   identity.ID   `json:"host_id"`
 	Size   uint64        `json:"tree_size"`
 	Root   identity.Hash `json:"root_hash_hex"`
-	Epochs uint64        `json:"epochs,omitempty"`
-	Added  uint64        `json:"added"` // number of newly sealed events
+	Epochs uint64        `json:"epochs,omitempty"` // number of all sealed ranges of the log
+	Added  uint64        `json:"added"`            // number of newly sealed events
 }
 
-// Status describes a running host. Calls are counted when they end, since Started. Calls includes
-// Failed and Canceled, but not Refused.
+// Status describes a running host. Calls, Failed, Canceled and Refused count the calls that have
+// ended since Started. Calls includes Failed and Canceled, but not Refused.
 type Status struct {
 	URL      string    `json:"url"`
 	Data     string    `json:"data"`
@@ -31,7 +31,8 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// Stored describes which programs can read the data. It is zero for hosts of earlier versions.
+	// Stored describes the format of the data, which determines the programs that can read them. It
+	// is zero for hosts of earlier versions.
 	Stored Stored `json:"stored,omitzero"`
 	// FreeBytes is the free space on the data directory's disk, or negative if it is unknown. Below
 	// MinFreeBytes, a public host refuses requests that write.
@@ -41,7 +42,8 @@ type Status struct {
 	// host has refused messages that were signed before RefusedUntil.
 	Restored     time.Time `json:"restored,omitzero"`
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
-	// TextsEnd is the time at which the oldest texts become unreadable, or the zero time.
+	// TextsEnd is the time at which the oldest stored message texts become unreadable, because
+	// their key is destroyed, or the zero time.
 	TextsEnd time.Time `json:"texts_end,omitzero"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxCounted limits the number of a tenant's names that are counted.
+// maxCounted is the highest count of a tenant's names; further names are not counted.
 const maxCounted = 100_000
 
 // Name is a reserved name: no vacant has it, and only its tenant and the operator may use it again.

@@ -23,15 +23,15 @@ const (
 	vacantPath  = vacantsPath + "/{vacant}"
 )
 
-// Access of tenants, with a key of their account, to operations on vacants. A vacant of another
-// party is not found, with the same bytes as a vacant that does not exist.
+// The access of account keys to operations on vacants. A request for another party's vacant gets
+// the same answer, byte for byte, as a request for a vacant that does not exist.
 var (
 	reads   = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants}}
 	changes = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Active: true}}
 )
 
-// The operations on vacants. Only the operator may use ExportVacant, because its answer is the
-// private key of a vacant: a thief of an account key could take it permanently.
+// The operations on vacants. Only the operator may use ExportVacant, because its answer contains
+// the private key of a vacant: a thief of an account key could take over the vacant permanently.
 var (
 	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
 	ListVacants     = op.Op[VacantList, VacantPage]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
@@ -90,7 +90,8 @@ var (
 	Reindex            = op.Op[op.IgnoreBody, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 
-// SecretOps contains the operations on one kind of secrets.
+// SecretOps contains the operations on secrets of one kind: the secrets of agents, or the keys of
+// the payment provider.
 type SecretOps struct {
 	List   op.Op[OfTenant, Secrets]
 	Set    op.Op[NewSecret, secrets.Info]
@@ -105,8 +106,8 @@ func secretOps(path, what string) SecretOps {
 	}
 }
 
-// The operations on secrets: AgentSecrets, which tenants also have, and PaymentKeys for the payment
-// provider (stripe, stripe-webhook).
+// AgentSecrets belong to the host or to a tenant. PaymentKeys belong to the host: the keys of the
+// payment provider (stripe, stripe-webhook).
 var (
 	AgentSecrets = secretOps(Prefix+"secrets", "the secrets of agents")
 	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
@@ -172,7 +173,8 @@ type (
 	OneName struct {
 		Name string `path:"name"`
 	}
-	// ToolTextsOf selects the last decided calls of a caller. The default and the maximum are 20.
+	// ToolTextsOf selects the last calls of a caller that were answered or have failed. The default
+	// and the maximum of Last are 20.
 	ToolTextsOf struct {
 		VacantRequest
 		Caller identity.ID `query:"caller"`
@@ -195,7 +197,7 @@ type (
 		Version Version `query:"version"`
 	}
 	// NewAgent is the next version of a vacant's agent. After is the expected current version. If
-	// After is nil, any version is replaced.
+	// After is nil, any current version is replaced.
 	NewAgent struct {
 		With[op.Raw[definition.Agent]]
 		After *Version `query:"after"`
@@ -211,8 +213,8 @@ type (
 		VacantRequest
 		Position uint64 `query:"position"`
 	}
-	// Calls requests the last calls of a pair, or for all calls if Last is 0. Own is the id of the
-	// reader's identity that From names, if the reader has one.
+	// Calls requests the last calls of a pair, or all calls if Last is 0. From is a name or id of a
+	// caller. If From is the name of an identity of the reader, Own is the id of this identity.
 	Calls struct {
 		From string `path:"from"`
 		To   string `path:"to"`
@@ -227,11 +229,13 @@ type (
 		OneSecret
 		Body SecretSetting `body:"json"`
 	}
-	// Challenged asks the host for a proof if it contains a challenge.
+	// Challenged requests the identity of the host. If it contains a challenge, the answer also
+	// contains the host's signature of the challenge.
 	Challenged struct {
 		Challenge []string `query:"challenge"`
 	}
-	// RestoredFrom names a page of the host's vacants.
+	// RestoredFrom reports a restore from a backup for one page of the host's vacants. An empty
+	// Cursor means the first page.
 	RestoredFrom struct {
 		Cursor string `query:"cursor"`
 	}

@@ -57,8 +57,9 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPric
 	return vacantOf(&changed), err
 }
 
-// NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll are derived from
-// Free (price.Price.SetDefaultFreeLimits).
+// NewPrice is the next version of a price, in micro-dollars: Flat is the price of a call, In and
+// Out are the prices of a million tokens, and Most limits the charge for a call with priced tokens.
+// The defaults of FreeAddress and FreeAll are derived from Free (price.Price.SetDefaultFreeLimits).
 type NewPrice struct {
 	Flat        money.Amount `json:"flat"`
 	In          money.Amount `json:"in"`

@@ -13,7 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Receipt is the result of a publication or revocation. Unchanged is true if it was already stored.
+// Receipt is the result of a publication or revocation. Unchanged is true if the host had already
+// stored the same publication or revocation.
 type Receipt struct {
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
@@ -111,8 +112,8 @@ func publishedOf(rec vacants.Record, r registry.Receipt, err error) (Published, 
 	return Published{vacantOf(&rec), Receipt{r.Seq, r.CardHash, r.Visibility, r.Replayed}}, err
 }
 
-// setListing sets the operator's listing of a registration, which may be hosted here or on another
-// host.
+// setListing sets the operator's listing of a registered vacant, which may run on this host or on
+// another host.
 func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) {
 	id, err := identity.ParseID(in.Vacant)
 	if err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored describes a page of vacants: the number whose floor was raised, the latest of these
-// floors, and the errors of the others. Next is the cursor of the next page, or "" on the last
-// page.
+// Restored is the result for a page of vacants. Vacants is the number of vacants whose floor was
+// raised: they refuse messages that were signed before the floor. Until is the latest floor, and
+// Failed contains the errors of the other vacants. Next is the cursor of the next page, or "" on
+// the last page.
 type Restored struct {
 	Vacants int               `json:"vacants"`
 	Until   time.Time         `json:"refused_until,omitzero"`
@@ -19,8 +20,8 @@ type Restored struct {
 	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
 
-// restoredPage is the number of vacants per request. A function has half a minute, and each vacant
-// takes some tens of milliseconds.
+// restoredPage is the number of vacants per request. The function that serves the admin API has
+// half a minute, and each vacant takes some tens of milliseconds.
 const restoredPage = 50
 
 func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error) {
@@ -37,9 +38,9 @@ func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error
 	return page, nil
 }
 
-// ReportRestore tells the host, page by page, that its data were restored from a backup. It returns the
-// sums over all pages. Errors of single vacants do not stop the others; ReportRestore returns the first
-// one.
+// ReportRestore reports to the host, page by page, that its data were restored from a backup. It
+// returns the combined result of all pages. An error of a single vacant does not stop the others;
+// at the end, ReportRestore returns the first such error.
 func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {

@@ -20,7 +20,7 @@ type Vacant struct {
 	State      lifecycle.State `json:"state"`
 	Capability string          `json:"capability_text"`
 	Substrate  string          `json:"substrate"`
-	Agent      int             `json:"agent_version,omitempty"` // zero for an agent of defaults
+	Agent      int             `json:"agent_version,omitempty"` // 0 if the agent was never set
 	Endpoint   string          `json:"endpoint"`                // URL for calls, as in the card
 	Card       json.RawMessage `json:"card"`                    // signed card
 	Created    string          `json:"created"`
@@ -40,7 +40,8 @@ type Vacant struct {
 	// usage, or if the usage is too large to sum up for a list. Only list and show set both.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	// NoWorker means that its substrate is worker and no worker is connected. Only list and show have it.
+	// NoWorker is true if the vacant's substrate is worker and no worker is connected. Only list
+	// and show set it.
 	NoWorker bool   `json:"no_worker,omitempty"`
 	Deleted  string `json:"deleted,omitempty"`
 }
@@ -51,7 +52,7 @@ func vacantOf(r *vacants.Record) Vacant {
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
 		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.KeylessAccess), Memory: r.Memory,
 	}
-	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
+	if c, err := card.Parse(r.Card); err == nil { // a damaged card is omitted; fsck reports it
 		v.Card, v.Endpoint = r.Card, c.Endpoint
 	}
 	if !r.Price.IsFree() {
@@ -66,8 +67,8 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// Sound implements op.Validator. It matters because the text is printed on a terminal, and the name
-// becomes a file name.
+// Sound implements op.Validator. An unsound answer is refused because clients print its texts on a
+// terminal and use the name as a file name.
 func (v *Vacant) Sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
 	if bad := registry.CheckName(v.Name); bad != nil {

@@ -28,9 +28,9 @@ func ChildrenPath(path string) bool {
 }
 
 // SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent that signed its
-// request. A request with an invalid signature causes no read. A parent that is not on this host
-// gets the same refusal as a call to it would get, so the route does not reveal which vacants
-// exist.
+// request. A request with an invalid signature is refused before any stored data are read. If the
+// parent is not on this host, the refusal is the same as for a call to it, so the route does not
+// reveal which vacants exist.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
@@ -52,7 +52,7 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 			// The host would have to sign for the second parent, which has not consented.
 			return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 		}
-		// The operator's access is correct here, because the parent signed the request.
+		// The parent signed the request, so it is read with the operator's access.
 		parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID)
 		if err != nil {
 			return err
@@ -89,9 +89,10 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	}}}))
 }
 
-// checkSubstrate returns an error if the request names another substrate than the parent's or the default.
-// The host would call it from its own network, which reaches further than the holder of the
-// parent's key, and a parent chooses the tools of the manifest itself.
+// checkSubstrate returns an error unless the requested substrate is empty, the parent's own (if it
+// is not a plan) or the default. The host would call any other substrate from its own network,
+// which may reach more than the network of the key's holder. The tools in the manifest do not
+// prevent this, because the parent chooses them.
 func checkSubstrate(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if q.Substrate == "" {
 		return nil

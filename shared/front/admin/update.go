@@ -21,7 +21,7 @@ type Update struct {
 	Plain      *string `json:"plain,omitempty"` // open, off or shared
 	// Work limits the duration of a call, for example "5m". "" means the host's limit.
 	Work *string `json:"work,omitempty"`
-	// Seen is the member changed of the Vacant on which the update is based. If Seen is nil, the
+	// Seen is the Changed time of the Vacant on which the update is based. If Seen is nil, the
 	// update overwrites concurrent changes.
 	Seen *string `json:"seen,omitempty"`
 }
@@ -72,8 +72,8 @@ func (d *api) check(ctx context.Context, rec *vacants.Record, _ VacantRequest) (
 	return Check{Failure: failure}, err
 }
 
-// failure returns the reason why an agent failed a check that began at the given time. If the agent
-// did not cause err, failure returns err.
+// failure returns the reason why an agent failed a check that began at began. If the agent did not
+// cause err, failure returns err.
 func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
 	if kind := problem.AsError(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
 		return nil, err
@@ -86,8 +86,8 @@ func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began
 	return failure, nil
 }
 
-// Tools lists the tools that a vacant's agent is currently offered in a call, and the tools that
-// are left out. Failure is the reason if the tools are unknown, or nil.
+// Tools lists the tools that a vacant's agent would be offered in a call now, and the tools that
+// are left out. If the tools are unknown, Failure is the reason.
 type Tools struct {
 	Offered []string          `json:"offered"`
 	LeftOut call.OmittedTools `json:"left_out"`
@@ -95,13 +95,14 @@ type Tools struct {
 }
 
 // ToolTexts contains the stored texts of tool calls, starting with the newest call. Destroyed is
-// the number of calls whose texts were destroyed with the key of their day.
+// the number of calls whose texts are unreadable, because the key that encrypted the texts of their
+// day was destroyed.
 type ToolTexts struct {
 	Calls     []call.CallTools `json:"calls"`
 	Destroyed int              `json:"destroyed"`
 }
 
-// maxToolTexts limits the decisions that a request reads.
+// maxToolTexts limits the ended calls whose texts a request reads.
 const maxToolTexts = 20
 
 func (d *api) toolTexts(ctx context.Context, rec *vacants.Record, in ToolTextsOf) (ToolTexts, error) {
@@ -122,7 +123,8 @@ func (d *api) tools(ctx context.Context, rec *vacants.Record, _ VacantRequest) (
 	began := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
-		// The cause contains the complete error, because the error's text names the server.
+		// CauseOf uses only the text of the wrapped error. err is therefore wrapped in an error
+		// with the same text, so that the failure contains it.
 		p := problem.AsError(err)
 		t.Failure, err = d.failure(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
 		return t, err

@@ -1,8 +1,9 @@
-// Package agp serves AGP (AGNT): at /a2a/v1, each request contains one envelope and gets one JSON
-// answer. The package also serves the status of AGP and the bookings that are made by it.
+// Package agp serves AGP, the protocol of the network AGNT for finding and booking venues. At
+// /a2a/v1, each request contains one envelope and gets one JSON answer. The package also serves the
+// status of AGP and the bookings that are made through AGP.
 //
-// The key of a request is checked before its content. A request is counted once, in one commit at
-// its end; a request that makes a booking is counted by the booking's commit. Only bookings cost
+// The key of a request is checked before its content. Each request is counted once: by the commit
+// that makes its booking, or otherwise by a commit at the end of the request. Only bookings cost
 // money.
 package agp
 
@@ -40,7 +41,8 @@ const (
 	Path         = "/a2a/v1"
 	StatusPath   = Path + "/status"
 	BookingsPath = "/v1/bookings"
-	// MetricsPath is for the operator. On a developer's own machine it is also public.
+	// MetricsPath is the public path of the metrics. It is served only if Config.Metrics is true,
+	// for example on a developer's own machine. The operator uses metricsPath.
 	MetricsPath = "/metrics"
 )
 
@@ -127,7 +129,7 @@ func Operations() []op.Spec {
 	return op.Specs(append(none.operator(op.Server{Operator: true}), none.publicRoutes(op.Server{})...))
 }
 
-// withRequestID returns a handler that gives each request an id and formats errors as AGP does.
+// withRequestID returns a handler that gives each request an id and sends errors in AGP's form.
 func (d *api) withRequestID(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b [8]byte
@@ -151,7 +153,7 @@ type call struct {
 	env     Envelope
 	left    billing.Allowance
 	header  http.Header // header of the answer
-	counted bool        // the commit of a booking has counted the request
+	counted bool        // true if the commit of a booking has counted the request
 	replay  bool
 }
 
@@ -325,7 +327,7 @@ func (c *call) body(answer any) ([]byte, error) {
 	return b, nil
 }
 
-// cached is a value that is reloaded after cacheTime.
+// cached is a value that is loaded again when it is older than cacheTime.
 type cached[T any] struct {
 	mu    sync.Mutex
 	value T

@@ -17,7 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The operations on bookings. The operator uses them on all bookings, keys and venues on their own.
+// The operations on bookings. The operator may use them for all bookings; keys and venues may use
+// them only for their own.
 var (
 	ListBookings = op.Twin[BookingList, Bookings]{
 		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue, or of the whole host by account"},
@@ -36,14 +37,16 @@ var (
 
 const (
 	operatorPath = "/v1/admin/bookings"
-	metricsPath  = "/v1/admin/metrics" // the operator's path of the metrics
+	metricsPath  = "/v1/admin/metrics" // path of the metrics for the operator
 )
 
-// parties may ask for bookings. The method find decides which bookings each of them may see.
+// parties admits keys and vacants. The method find decides which bookings each of them may see.
 var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead, Test: true}}
 
 type (
-	// BookingList selects a page of bookings: a venue's, the key's, or for the operator the host's.
+	// BookingList selects a page of bookings. If Venue is "", the page lists the bookings that the
+	// key may see, the bookings of the vacant that signed the request or, for the operator, the
+	// bookings of the host.
 	BookingList struct {
 		Venue  string `query:"venue"`
 		Cursor string `query:"cursor"`
@@ -55,8 +58,8 @@ type (
 		OneBooking
 		Body Move `body:"json"`
 	}
-	// Move contains the new state of a booking and the reason. EventID is an id that the venue
-	// chose.
+	// Move contains the new state of a booking and the reason. EventID is an optional id, chosen by
+	// the venue, that the history stores.
 	Move struct {
 		To      string `json:"to" canon:"max=32"`
 		Reason  string `json:"reason"`
@@ -133,7 +136,7 @@ type party struct {
 	operator bool
 	key      *billing.Key
 	vacant   *identity.ID // vacant that signed the request
-	venue    bool         // the party is the booking's venue or the venue's owner
+	venue    bool         // true if the party is the booking's venue or the venue's owner
 }
 
 func (p *party) String() string {
@@ -187,7 +190,7 @@ func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool
 	return owner != "" && owner == k.Tenant, err
 }
 
-// whole returns a booking with its details and history. It passes err on.
+// whole returns a booking with its details and history. If err is not nil, it only returns err.
 func (d *api) whole(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
 		return Booking{}, err
@@ -250,11 +253,11 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 	return page, nil
 }
 
-// accountsAtOnce limits the accounts without bookings that a request reads.
+// accountsAtOnce limits the accounts that one request reads while it finds no bookings.
 const accountsAtOnce = 100
 
 // ofHost returns a page of the host's bookings. It lists them account by account, because bookings
-// are stored by account. A cursor consists of the account cursor and, after a point, the cursor
+// are stored by account. A cursor consists of the account cursor and, after a ".", the cursor
 // within the account.
 func (d *api) ofHost(ctx context.Context, cursor string) (items []bookings.Booking, next string, err error) {
 	account, inside, _ := strings.Cut(cursor, ".")
@@ -322,7 +325,7 @@ func (d *api) cancel(ctx context.Context, in Cancelling) (Booking, error) {
 	return d.whole(ctx, b, err)
 }
 
-// bookings returns the routes of bookings that a server has. Their errors have AGP's form.
+// bookings returns the routes for bookings that s serves. Their errors have AGP's form.
 func (d *api) bookings(s op.Server) []op.Route {
 	routes := []op.Route{
 		op.OnTwin(s, ListBookings, d.list),

@@ -29,7 +29,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
-// Unwrap returns a problem of the kind that has the status. Its text contains the code of AGP.
+// Unwrap returns a problem whose kind has the HTTP status e.Status. The problem's text contains
+// AGP's error code.
 func (e *Error) Unwrap() error {
 	kind := problem.Internal
 	for _, k := range []problem.Kind{
@@ -44,7 +45,7 @@ func (e *Error) Unwrap() error {
 	return problem.New(kind, "%s: %s", e.Code, e.Detail)
 }
 
-// Members returns the member error of the answer, for a tool result of MCP.
+// Members returns an object with the answer's member "error", for an MCP tool result.
 func (e *Error) Members() any {
 	return map[string]any{"error": map[string]string{"code": e.Code}}
 }

@@ -26,8 +26,8 @@ const (
 	maxTo      = 256
 )
 
-// Limits of ttl_ms. The first two are in milliseconds. A time longer than maxTTL is accepted but
-// treated as maxTTL.
+// The default and the limits of ttl_ms. defaultTTL and longestTTL are in milliseconds. Values up to
+// longestTTL are accepted, but a value longer than maxTTL is treated as maxTTL.
 const (
 	defaultTTL = 5000
 	longestTTL = 600_000
@@ -198,7 +198,8 @@ func text(raw json.RawMessage, into *string, maxBytes int, needed bool, path ...
 	return nil
 }
 
-// parseInteger parses an integer, which may be a whole float or a string of digits.
+// parseInteger parses an integer, which may also be a float without a fraction, or a string of
+// digits.
 func parseInteger(raw json.RawMessage) (int64, bool) {
 	s := string(raw)
 	if len(s) > 1 && s[0] == '"' {

@@ -27,8 +27,8 @@ func refuse(code string, kind problem.Kind, format string, args ...any) error {
 	return &refusal{code, problem.New(kind, format, args...)}
 }
 
-// failure is the body of every error. Detail is for people and for clients of FastAPI; Error.Code
-// is for programs.
+// failure is the body of every error. Detail is for people and for clients that were written for
+// FastAPI; Error.Code is for programs.
 type failure struct {
 	Detail any `json:"detail"`
 	Error  struct {
@@ -112,6 +112,7 @@ func fail(w http.ResponseWriter, request string, err error) error {
 	return httpapi.Rendered{Err: err}
 }
 
+// limits sets the rate limit headers of a response, unless the key has no limit.
 func limits(w http.ResponseWriter, a billing.Allowance) {
 	if a.Limit == 0 {
 		return

@@ -45,8 +45,8 @@ func (c *call) ping(ctx context.Context) (any, error) {
 	return Ping{"connected", n, c.key.Tier, c.env.Agent(), NetworkVersion}, nil
 }
 
-// Venue is a venue in AGP's form. ReferralFee is a fraction, while the FeePct members of answers
-// are percentages.
+// Venue is a venue in AGP's form. ReferralFee is a fraction, for example 0.07, whereas the FeePct
+// members of answers are percentages.
 type Venue struct {
 	ID          string  `json:"id"`
 	Name        string  `json:"name"`
@@ -177,7 +177,8 @@ func (c *call) search(ctx context.Context) (any, error) {
 	return Search{append([]Venue{}, shown...), feePct, hit.expires.UTC().Format(time.RFC3339), query}, nil
 }
 
-// maxPages limits the pages that one answer reads if few venues fit the party.
+// maxPages limits the search pages that one answer reads. More than one is needed if few venues
+// have room for the party.
 const maxPages = 10
 
 // venues returns up to n matching venues and the cursor of the next page.
@@ -213,7 +214,7 @@ func (c *call) venues(ctx context.Context, r search.Request, n int, party int64)
 type List struct {
 	Venues []Venue `json:"venues"`
 	Count  int     `json:"count"`
-	Total  *int64  `json:"total"` // null if there are more pages and the total is unknown
+	Total  *int64  `json:"total"` // null if the total is unknown
 	Next   *string `json:"next_cursor"`
 }
 
@@ -259,7 +260,7 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// venue returns the venue that ref names. A test key knows only the test venue.
+// venue returns the venue that ref names. For a test key, only the test venue exists.
 func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
 	if c.key.Test {
 		v := bookings.TestVenue()
@@ -338,6 +339,7 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 // maxOnce limits an idempotency key in bytes.
 const maxOnce = 128
 
+// request returns the booking request that the envelope contains, or the errors of its members.
 func (c *call) request() (q bookings.Request, err error) {
 	e := &c.env
 	f := fields{members: e.Payload}

@@ -1,5 +1,5 @@
-// Package caller authenticates requests that vacants send without an envelope. It verifies the
-// proof in their headers (package readproof).
+// Package caller authenticates requests that vacants send without a signed message. It verifies the
+// signature of the request in a header, called a proof (package readproof).
 //
 // A proof is valid only for the request, body and host that it was signed for, and only while its
 // key is not revoked.
@@ -22,15 +22,16 @@ type Verifier struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed is true if a router has chosen this host by the request's Host header, so Host is this
-	// host's name.
+	// Routed is true if a router chose this host by the request's Host header, so that the header
+	// certainly names this host.
 	Routed  bool
 	Revoked func(context.Context, identity.ID) (bool, error)
 	Now     func() time.Time
 }
 
-// Identify returns the id that proved to be the sender of r, or nil if r has no proof. body is the body
-// of r. A proof that does not verify is an error. Identify ignores the query parameter caller.
+// Identify returns the id of the vacant that proved to have sent r, or nil if r has no proof. body
+// is the body of r. A proof that does not verify is an error. Identify ignores the query parameter
+// caller, by which the reference identifies readers, because anyone can forge it.
 func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
@@ -61,7 +62,7 @@ func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) 
 	switch gone, err := c.Revoked(r.Context(), p.ID); {
 	case err != nil:
 		return nil, err
-	case gone: // another person may have the key
+	case gone: // others may know the key
 		return nil, problem.New(problem.Revoked, "%s: the key of %s was revoked", readproof.Header, p.ID.Short())
 	}
 	return &p.ID, nil

@@ -23,6 +23,7 @@ const (
 // ReceiptHeader is the response header that names the receipt of an answered call that had a price.
 const ReceiptHeader = "Vacancy-Receipt"
 
+// Payment returns the address and the price limit of a request. It does not set the payer.
 func Payment(r *http.Request) (c call.Credential, err error) {
 	if prefix := RateKey(r.RemoteAddr); prefix.IsValid() {
 		c.Address = prefix.String()
@@ -52,8 +53,8 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 
 func RateKey(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(remote)
-	// The result is the key of a rate limit. All strings that are not addresses share the zero
-	// prefix.
+	// The result is the key of a rate limit. All strings that are not addresses get the zero
+	// prefix, so they share one limit.
 	if err != nil {
 		addrPort, err := netip.ParseAddrPort(remote)
 		if err != nil {
@@ -62,7 +63,7 @@ func RateKey(remote string) netip.Prefix {
 		addr = addrPort.Addr()
 	}
 	addr = addr.Unmap().WithZone("")
-	// One customer has a complete IPv6 /64.
+	// A customer usually has all addresses of an IPv6 /64.
 	bits := 64
 	if addr.Is4() {
 		bits = 32

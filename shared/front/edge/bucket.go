@@ -39,7 +39,8 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
 }
 
-// size is the number of buckets. They take 1.5 MiB, of which only used pages are resident.
+// size is the number of buckets. All buckets take 1.5 MiB, but memory pages without used buckets
+// stay unallocated.
 const size = 1 << 16
 
 // buckets contains token buckets by address. The number of buckets is fixed, and a keyed hash maps
@@ -60,8 +61,8 @@ func newBuckets(r Rate, now func() time.Time) *buckets {
 }
 
 // take takes tokens from the bucket of an address. If the bucket has less than one token, ok is
-// false and wait is the time until it has one. One token is enough for any request: a more
-// expensive request leaves a debt for which later requests wait.
+// false and wait is the time until it has one. A request that costs more than the remaining tokens
+// is also accepted, but later requests must wait until the debt is refilled.
 func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
@@ -80,6 +81,8 @@ func (b *buckets) bucketFor(who netip.Prefix) *ratelimit.Bucket {
 	return &b.all[maphash.Comparable(b.seed, who)%size]
 }
 
+// clamp returns the time in which a bucket with this rate refills a number of tokens, rounded up to
+// a nanosecond.
 func (r Rate) clamp(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }

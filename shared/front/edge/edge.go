@@ -2,8 +2,8 @@
 // distribution, addresses that send too many requests or bytes, and all reads while the read budget
 // is exhausted, before the requests cost anything.
 //
-// A request that is refused here causes no signature check, read or write. Headers that a caller
-// sets never determine the caller's address. Memory is bounded, and an address never gets more
+// A refused request causes no signature check, read or write. Headers that a caller sets do not
+// change the address by which it is limited. Memory is bounded, and an address never gets more
 // tokens than its buckets hold.
 package edge
 
@@ -29,7 +29,7 @@ const viewerHeader = "CloudFront-Viewer-Address"
 // empty, Guard accepts all requests.
 //
 // A request with a valid secret came through CloudFront, so Guard sets RemoteAddr to the viewer's
-// address. Guard removes both headers before it calls next.
+// address. Guard removes SecretHeader and viewerHeader before it calls next.
 func Guard(secrets []string, next http.Handler) http.Handler {
 	var hashes [][sha256.Size]byte
 	for _, s := range secrets {

@@ -7,8 +7,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyed exempts requests whose key was accepted before from the read budget. A flood of wrong keys
-// can then exhaust only the budget of unknown keys.
+// keyed exempts a request from the read budget if its key was accepted earlier. A flood of wrong
+// keys can then exhaust only the budget of requests without a known key. next serves requests with
+// a known key, and strangers, which applies the budget, all other requests.
 type keyed struct {
 	next, strangers http.Handler
 	known           *lru.Cache[[sha256.Size]byte, struct{}]

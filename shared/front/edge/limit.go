@@ -22,11 +22,11 @@ type Config struct {
 	// Rate limits all requests of an address. A request costs one token, one more for each 4 KB of
 	// its body, and one more for each further operation that it runs (httpapi.TakeTokens).
 	Rate Rate
-	// PairRate limits an address's envelopes that open or reopen a pair: calls with seq 1 and
-	// resets. message.Handler enforces it.
+	// PairRate limits the messages by which an address begins a chain of calls with a vacant, or
+	// begins it again: calls with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads limits the read units of all requests together, PageReads the read units of all GET
-	// requests.
+	// Reads limits the read units (of DynamoDB) of all requests together, and PageReads the read
+	// units of all GET requests.
 	Reads, PageReads Rate
 	// Urgent reports whether a request is urgent. Urgent requests have an additional budget, a
 	// quarter of Reads, so that a flood of other requests cannot block them. If Urgent is nil, no
@@ -35,16 +35,15 @@ type Config struct {
 	// ExemptKeys exempts requests from Reads if their key (the Authorization header) has already
 	// been accepted.
 	ExemptKeys bool
-	// Bytes limits the size of an address's request bodies: each complete KB costs a token. The
-	// host pays for stored bodies by the KB, and a single address must not use up the tables' write
-	// capacity.
+	// Bytes limits the request bodies of an address: each complete KB costs a token. The host pays
+	// for stored bodies by the KB, and a single address must not use up the tables' write capacity.
 	Bytes Rate
 	Now   func() time.Time
 }
 
 // Limit refuses a request with 429 and Retry-After if too many requests come from its address
 // (r.RemoteAddr, as set by Guard or Lambda), or if earlier requests have exhausted the read budget.
-// It counts per process: n instances of a function accept n times as many requests.
+// Each process counts separately: n instances of a function accept n times as many requests.
 func Limit(c Config, next http.Handler) http.Handler {
 	inner := next
 	if c.Reads != (Rate{}) {
@@ -133,7 +132,7 @@ const tooManyRequests = "too many requests from this address"
 const perToken = 4 << 10
 
 func bodySize(r *http.Request) int64 {
-	// A body of unknown length counts as the largest one.
+	// A body of unknown length counts as one of the maximum size.
 	maxBytes := int64(canon.DefaultLimits().Bytes)
 	if r.ContentLength < 0 || r.ContentLength > maxBytes {
 		return maxBytes

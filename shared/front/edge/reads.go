@@ -9,10 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// readLimit is one bucket of read units for all requests. The read units of a request are known only
-// after its answer. A request is therefore admitted while any unit is left and may overdraw the
-// bucket; later requests wait until the debt is refilled. Concurrent requests may all overdraw, but
-// a Lambda instance serves only one request at a time.
+// readLimit limits the read units of all requests together by one token bucket. The read units of a
+// request are known only after its answer. A request is therefore admitted while any unit is left
+// and may overdraw the bucket; later requests wait until the debt is refilled. Concurrent requests
+// could all overdraw it, but a Lambda instance serves only one request at a time.
 type readLimit struct {
 	next http.Handler
 	rate Rate
@@ -31,7 +31,7 @@ func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	usage := obs.UsageOf(r.Context())
 	before := usage.Counts().Reads
-	// Reads count even if the handler panics.
+	// The reads are counted even if the handler panics.
 	defer func() { l.spend(usage.Counts().Reads - before) }()
 	l.next.ServeHTTP(w, r)
 }

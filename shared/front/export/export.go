@@ -1,13 +1,13 @@
-// Package export serves the operator's reads of a complete host while the host keeps answering: a
-// consistency check, the history of a pair as JSON lines, and pages from which package remote runs
-// the same check on another machine.
+// Package export lets the operator read a complete host while the host keeps answering: by a
+// consistency check, by the history of a pair as JSON lines, and by pages from which package remote
+// runs the same check on another machine.
 //
 // No handler writes to the store. A report without its last line is incomplete, so the reader can
-// detect it. If the reader disconnects or stalls, the transaction ends. No page opens a vacant's
-// seed.
+// detect it. If the reader disconnects or stalls, the transaction ends. No page decrypts a vacant's
+// seed (its private key).
 //
-// On a single machine, the check is a stream and reads no pages: the stream shows one moment, at
-// which balances equal their rows. Its vault also opens seeds.
+// On a single machine, the check needs no pages. It reads a snapshot of the host, in which balances
+// match their rows. It also decrypts seeds.
 package export
 
 import (
@@ -32,17 +32,18 @@ import (
 type Config struct {
 	Source fsck.Source
 	Vault  custody.Vault
-	Blobs  func() (blob.Blobs, error) // fsck.Config.Blobs
+	Blobs  func() (blob.Blobs, error) // opens the storage of files; if nil, files are not checked
 	Now    func() time.Time
-	// Retention is the time for which the host stores a text key after the end of its day. The
-	// default is textkeys.MinRetention.
+	// Retention is the time for which the host keeps the key that encrypts the message texts of a
+	// day (the text key) after the end of the day. The default is textkeys.MinRetention.
 	Retention time.Duration
 	// Log receives a line for each request of Pages. If Log is nil, requests are not logged.
 	Log *slog.Logger
 }
 
-// patience limits how long a reader may leave a line unread. A reader that pages through a history
-// by hand must not hold the transaction, and therefore the file, open for a day.
+// patience limits how long a reader may leave a line unread, because the read transaction keeps the
+// data file open until the reader has finished. A user who pages through a history by hand must not
+// hold it for a day.
 const patience = 10 * time.Minute
 
 // VerifyLine is a line of a check. The last line contains a result, or the error that ended the
@@ -80,9 +81,9 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines.
-// own is the id of the reader's identity named from, if the reader has one. An unknown or ambiguous
-// vacant is refused before the first line.
+// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines. If
+// the reader has an identity of its own with the name from, own is the id of this identity. An
+// unknown or ambiguous vacant is refused before the first line.
 func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var last uint64
@@ -124,8 +125,8 @@ func Chain(c Config) http.Handler {
 	})
 }
 
-// refusal returns an error in the form of a last line. The reader is the operator, so details of
-// damaged data are included.
+// refusal converts an error for the last line of a report. The reader is the operator, so details
+// of damaged data are included.
 func refusal(err error) *httpapi.Refusal {
 	p := problem.AsError(fault(err))
 	detail := p.Text()
@@ -135,7 +136,8 @@ func refusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// fault adds a kind to an error of the store. A problem keeps its kind.
+// fault converts an error of an unavailable store to a problem of kind Unavailable. It returns
+// other errors unchanged.
 func fault(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
@@ -160,7 +162,7 @@ func newLines(w http.ResponseWriter) *lines {
 
 // writeLine writes a line. If now is set, it also flushes.
 func (l *lines) writeLine(v any, now bool) error {
-	const often = 64 // lines between flushes; fewer than fill a buffer
+	const often = 64 // lines between two updates of the write deadline; they are fewer than fill a buffer
 	if now || l.n%often == 0 {
 		// In-process tests have no connection whose deadline could be set, so the error is ignored.
 		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))

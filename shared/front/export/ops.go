@@ -24,8 +24,8 @@ type (
 		Limit  uint64 `query:"limit"`
 		Cursor string `query:"cursor"`
 	}
-	// RowList requests a page of a stream's rows. If Head is set, the page also contains the
-	// stream's first rows.
+	// RowList requests a page of a stream's rows. If Head is set, the page also contains the first
+	// Head rows of the stream.
 	RowList struct {
 		Stream string `query:"stream"`
 		From   uint64 `query:"from"`
@@ -37,7 +37,7 @@ type (
 		Partition string `query:"partition"`
 		Sort      string `query:"sort"`
 	}
-	// DocList requests a page of documents of a kind, or of keys that an index lists.
+	// DocList requests a page of the documents of a kind, or of the keys that Index lists.
 	DocList struct {
 		Partition string `query:"partition"`
 		First     string `query:"first"`
@@ -65,7 +65,7 @@ func (DocList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": limitOf(pageLimit)}
 }
 
-// Operations lists the pages, which the operator of a host in the cloud reads.
+// Operations lists the requests of Pages. Only hosts in the cloud serve them.
 func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
 
 func (p *pages) routes() []op.Route {

@@ -24,15 +24,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// pageBytes limits the stored data in a page after its first row. A page takes about 1.5 MB when it
-// is encoded in base64 and JSON. A function's answer may take 6 MB.
+// pageBytes limits the stored data in a page. The first row or document of a page is included even if
+// it is larger than the limit. A page of this size takes about 1.5 MB when it is encoded in base64 and JSON. A
+// function's answer may take 6 MB.
 const pageBytes = 1 << 20
 
 // pageLimit is the default number of rows or documents in a page.
 const pageLimit = 256
 
 // Pages returns the handler of the paged export, from which the operator's machine checks this
-// host. Each page is read at its own time, so pages of a busy host show different moments. The
+// host. The pages of a busy host are not a snapshot, because each is read at its own time. The
 // export contains only documents that a check reads (store.Shape). It decrypts text keys but no
 // seeds. Only the operator may call it: callers must wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
@@ -98,8 +99,8 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	})
 }
 
-// readRows reads a page of rows. It returns damage together with the rows before the damage, so
-// that a check can continue.
+// readRows reads a page of rows. If a row is damaged, the page contains the rows before it and a
+// description of the damage, so that a check can continue.
 func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
 	rows, err := v.Rows(ctx, name, from, n, d)
 	part.Rows = make([]Row, 0, len(rows))
@@ -114,7 +115,7 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 	return part, err
 }
 
-// reportDamage returns the text of an error about damaged data, and passes other errors on.
+// reportDamage returns the text of an error about damaged data. It returns other errors unchanged.
 func reportDamage(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
 		return problem.AsError(err).Error(), nil
@@ -176,11 +177,12 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	return &page, err
 }
 
-// maxOpen limits the body of open: a box with the largest secret, in base64.
+// maxOpen limits the body of an open request, in bytes. The body contains one encrypted secret in
+// base64.
 const maxOpen = 32 << 10
 
-// open decrypts the sealed key of a day's texts. It cannot decrypt a seed as a text key, because
-// the vault binds a seed's box to its vacant.
+// open decrypts the key of a day's texts. A seed cannot be passed off as such a key, because the
+// vault binds each encrypted seed to its vacant.
 func (p *pages) open(r *http.Request) (any, error) {
 	if q := queryOf(r, op.None{}); q.err != nil {
 		return nil, q.err

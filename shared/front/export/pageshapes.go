@@ -25,7 +25,7 @@ type StreamsPage struct {
 
 type Row struct {
 	Position uint64 `json:"position"`
-	WriteID  []byte `json:"attempt"` // 16 bytes
+	WriteID  []byte `json:"attempt"` // id of the write that stored the row, 16 bytes
 	Data     []byte `json:"data"`
 }
 
@@ -37,7 +37,7 @@ type RowsPart struct {
 }
 
 // RowsPage is the requested range. If the request sets head, Head contains the first rows of the
-// stream, because a reader that starts at the end needs the beginning next.
+// stream, because a reader that requests the last row usually needs the first rows next.
 type RowsPage struct {
 	Rows RowsPart  `json:"page"`
 	Head *RowsPart `json:"head,omitempty"`
@@ -51,7 +51,7 @@ type Doc struct {
 	WriteID   []byte `json:"attempt,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Number    int64  `json:"number,omitempty"`
-	Index     string `json:"index,omitempty"` // sort key in the list, if it differs from Sort
+	Index     string `json:"index,omitempty"` // sort key in the index, if the page lists an index
 }
 
 // DocPage contains a document or a description of its damage.
@@ -60,14 +60,15 @@ type DocPage struct {
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// DocsPage is a page of documents, ordered by key or by the list.
+// DocsPage is a page of documents, ordered by key, or of keys in the order of an index.
 type DocsPage struct {
 	Docs    []Doc  `json:"docs"`
 	Next    string `json:"next,omitempty"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// Sealed is the request of open: an encrypted box and the name to which it is bound.
+// Sealed is the body of an open request: an encrypted box and the context to which the vault bound
+// it.
 type Sealed struct {
 	Bound string `json:"bound"`
 	Box   []byte `json:"box"`

@@ -15,23 +15,24 @@ type Pair struct {
 	To   identity.ID `json:"to"`
 }
 
-// RecordedText is a recorded text. Text is nil if the text cannot be read: Sealed means that the key of its
-// day was destroyed, Damaged that its data is damaged.
+// RecordedText is the stored text of a message. If the text cannot be read, Text is nil. Sealed is
+// then true if the key of its day was destroyed, or Damaged if the stored data are damaged.
 type RecordedText struct {
 	Text    *string `json:"text,omitempty"`
 	Sealed  bool    `json:"sealed,omitempty"`
 	Damaged bool    `json:"damaged,omitempty"`
 }
 
-// Proof lets a reader verify a message. Prev is the signed hash of the previous message; for a
-// reset it has no meaning. Message is the signed message as it was sent, or empty if its text is
-// unreadable.
+// Proof lets a reader verify a message. Prev is the hash of the previous message, which the message
+// signs; in a reset it has no meaning. Message is the signed message as it was sent, or empty if
+// its text is unreadable.
 type Proof struct {
 	Prev    identity.Hash   `json:"prev"`
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// Entry is a call or a reset with its outcome. Times are wire timestamps (UTC, PROTOCOL §3).
+// Entry is a call or a reset with its outcome. A reset begins a new epoch of the pair; Epoch is the
+// number of resets up to and including the entry. Times are wire timestamps (UTC, PROTOCOL §3).
 type Entry struct {
 	Position uint64        `json:"position"`
 	Kind     string        `json:"kind"` // call or reset
@@ -40,20 +41,20 @@ type Entry struct {
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	RecordedText
-	// Fate of a call: answered, void, closed or pending.
+	// Fate is the outcome of a call: answered, void, closed or pending.
 	Fate     transcript.Outcome `json:"fate,omitempty"`
 	Decision *Decision          `json:"decision,omitempty"`
 	Proof
 }
 
-// Decision is the row that decided a call. If the call is void, it may contain only Position, Cause
-// and Usage.
+// Decision is the row that ended a call. If the call is void (ended without an answer), Decision
+// contains no Answer.
 type Decision struct {
 	Position uint64  `json:"position"`
 	Answer   *Answer `json:"answer,omitempty"`
 	// Cause is the reason why a void call was not answered, if it is known and still readable.
 	Cause *call.Cause `json:"cause,omitempty"`
-	// Usage of the vacant's agent, if the agent reports it.
+	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *call.Usage `json:"usage,omitempty"`
 }
 

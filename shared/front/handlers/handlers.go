@@ -1,4 +1,5 @@
-// Package handlers adds handlers and operations to the protocols of package protocol.
+// Package handlers lists the protocols of package protocol together with their handlers and
+// operations.
 package handlers
 
 import (

@@ -2,8 +2,8 @@
 // and the access log.
 //
 // All errors have one form, from the table of package problem. A panic of a handler fails only its
-// request. Queries of requests are not logged. The handler of signed calls does not use these
-// routes, because it serves any path with the right suffix (PROTOCOL §6.1).
+// request. Queries of requests are not logged. The handler of signed calls (package message) does
+// not use API, because it serves any path with the right suffix (PROTOCOL §6.1).
 package httpapi
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rendered is an error whose handler has already sent a response in its own form. It is logged like
-// other errors.
+// Rendered is an error for which a handler has already sent a response in its own form. It is
+// logged like other errors.
 type Rendered struct{ Err error }
 
 func (r Rendered) Error() string { return r.Err.Error() }
@@ -52,14 +52,15 @@ type API struct {
 	Now  func() time.Time // if nil, the log line has no duration
 	// ReadLevel is the log level of successful GET requests. The default is Info.
 	ReadLevel slog.Level
-	// Quiet means that all successful requests have the level ReadLevel.
+	// If Quiet is true, all successful requests have the level ReadLevel.
 	Quiet bool
 }
 
 type metadataKey struct{}
 
-// WithLogin lets Challenge direct clients to a login. metadata returns the URL of the metadata of
-// the resource that a request calls (RFC 9728), or "" if the resource accepts no tokens.
+// WithLogin makes Challenge tell clients where they can log in. metadata returns the URL of the
+// metadata of the resource that a request calls (RFC 9728), or "" if the resource accepts no
+// tokens.
 func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
@@ -90,8 +91,8 @@ func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) 
 	w.Header().Set("WWW-Authenticate", challenge)
 }
 
-// RequestHeader contains the id of a request in its response. The log lines of the request contain
-// the same id.
+// RequestHeader is the response header that contains the id of the request. The log lines of the
+// request contain the same id.
 const RequestHeader = "X-Request-Id"
 
 func WithRequestIDs(next http.Handler) http.Handler {
@@ -200,8 +201,8 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
 
-// Limits for client data in the log, which is billed by the byte. All methods and all routes with
-// an id fit.
+// Limits for client data in the log, which is billed by the byte. They are large enough for all
+// methods and for all routes with an id.
 const (
 	maxPath   = 120
 	maxMethod = 10
@@ -213,7 +214,7 @@ func ClipPath(path string) string { return obs.Clip(path, maxPath) }
 type Refusal struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"`            // name of the problem's kind
-	Field  string `json:"field,omitempty"` // field that is invalid, if the error is about one
+	Field  string `json:"field,omitempty"` // the invalid field, if there is exactly one
 }
 
 func RefusalOf(err error) Refusal {
@@ -222,7 +223,7 @@ func RefusalOf(err error) Refusal {
 }
 
 func (r *Refusal) Problem() error {
-	// A later host may send unknown codes.
+	// A host of a later version may send unknown codes.
 	p := &problem.Error{Kind: problem.Internal, Field: r.Field, Detail: r.Detail}
 	for _, k := range problem.Kinds() {
 		if k.String() == r.Code {
@@ -232,7 +233,7 @@ func (r *Refusal) Problem() error {
 	return p
 }
 
-// members is implemented by errors that add members to their body.
+// members is implemented by errors that add members to the JSON body of a refusal.
 type members interface{ Members() any }
 
 // Fail answers with an error: the status of its kind, and a Refusal with the members that the error
@@ -254,6 +255,7 @@ func Fail(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Row().Status, body)
 }
 
+// FailLine answers with an error as one line of plain text.
 func FailLine(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	SetRefusalHeaders(w.Header(), p)
@@ -316,8 +318,8 @@ func SetRefusalHeaders(h http.Header, p *problem.Error) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Encode returns v as JSON with a final newline. It does not escape angle brackets and U+2028,
-// because browsers do not read the answer as a page.
+// Encode returns v as JSON with a final newline. It does not escape angle brackets, because
+// browsers do not read the answer as a page.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -383,8 +385,8 @@ func (r *Recorder) Write(b []byte) (int, error) {
 // bodyTimeout limits the time in which a client must send a body.
 const bodyTimeout = 10 * time.Second
 
-// Body reads a body of at most limit bytes. Its media type must be application/json or one of
-// others, and it must not be encoded.
+// Body reads a body of at most limit bytes. The media type must be application/json or one of
+// others, and the body must not have a content encoding.
 func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {
@@ -453,8 +455,9 @@ func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 
 func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
-// ProtocolLimits returns Limits for a body in a protocol that others define, which is parsed
-// leniently. The host's own APIs refuse null, because it could be meant as a change.
+// ProtocolLimits returns Limits for a body in a protocol that others define, for example MCP. Such
+// a body is parsed leniently: null for an optional member counts as an absent member. The host's own
+// APIs refuse null unless a member allows it, because a client might use null to delete a value.
 func ProtocolLimits(bytes int) canon.Limits {
 	l := Limits(bytes)
 	l.Lenient = true

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// agent is a vacant that the client of one request uses.
+// agent implements mcptool.Agent for the client of one request.
 type agent struct {
 	*plain.Caller
 	d *api
@@ -63,7 +63,7 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	for _, f := range q.Files {
 		m.Parts = append(m.Parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
 	}
-	// The text is part 0.
+	// Part 0 is the question's text, so part i is file i-1.
 	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error {
 		// The schema of the tool lists the media types, so other spellings are not accepted.
 		if a.Vacant.AcceptsFile(&q.Files[i-1]) {
@@ -94,9 +94,10 @@ func (a *agent) Stop(ctx context.Context, id string) (mcptool.Answer, error) {
 
 func pieceOf(piece func(string)) plain.Piece {
 	if piece == nil {
-		// Progress cannot replace a piece that was sent. The result contains the complete answer.
 		return nil
 	}
+	// The second argument is false if the piece replaces all earlier pieces. It is ignored, because
+	// a progress message cannot replace earlier ones. The result contains the complete answer.
 	return func(text string, _ bool) { piece(text) }
 }
 
@@ -168,7 +169,8 @@ func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
-	// Like the reference at a reset, this checks neither jsonrpc nor method.
+	// Like the reference, call checks neither jsonrpc nor method, so the request is decoded like a
+	// reset.
 	q, err := envelope.DecodeResetRequest(request)
 	if err != nil {
 		return nil, err
@@ -213,8 +215,8 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	return envelope.AppendMessage(nil, o.Reply), nil
 }
 
-// addOutcome adds the outcome's members to a refusal of the pipeline. The state of the chain is
-// added only for a caller that signs.
+// addOutcome adds members to a refusal of a call: the price and the ways to pay and, if signed is
+// true, the state of the caller's chain. Callers that do not sign cannot use the state.
 func addOutcome(err error, signed bool) error {
 	var refused *task.Refusal
 	if !errors.As(err, &refused) {

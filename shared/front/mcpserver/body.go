@@ -49,8 +49,9 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
-// earlierMethods lists methods that clients of earlier revisions call on every server, whatever the
-// server declares. The library answers that there are no prompts, and ignores the log level.
+// earlierMethods lists methods that clients of earlier revisions call on every server, even if the
+// server does not declare the feature. The library answers that there are no prompts, and ignores
+// the log level.
 var earlierMethods = []string{"prompts/list", "logging/setLevel"}
 
 // posted contains the parts of a POST that determine the form of its answer.
@@ -58,7 +59,7 @@ type posted struct {
 	version  string
 	batch    bool
 	messages []rpc
-	ids      []json.RawMessage // ids of the messages that the library answers
+	ids      []json.RawMessage // original ids of the messages that the library answers
 	whole    bool              // the client accepts a JSON answer
 	stream   bool              // the client accepts server-sent events
 }
@@ -98,8 +99,8 @@ func (p *posted) what() string {
 // streamed lists the tools that report progress.
 var streamed = []string{"ask", "ask_agent", "get_task"}
 
-// streams reports whether the answer is a stream: the client accepts only streams, or it wants
-// progress and the tool reports progress.
+// streams reports whether the answer is a stream. This is the case if the client accepts only
+// streams, or if it accepts streams and requests progress of a tool that reports progress.
 func (p *posted) streams() bool {
 	progress := p.token() != nil && slices.Contains(streamed, p.messages[0].tool)
 	return p.stream && (progress || !p.whole)
@@ -186,7 +187,7 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	if len(p.messages) == 0 {
 		return p, problem.Invalid("the body", "a request, or several of them", "none")
 	}
-	// If the version in the header of initialize is unknown, it is ignored, because the body
+	// An unknown version in the header of an initialize request is ignored, because the body
 	// negotiates the version.
 	given := h.Values(headerName)
 	switch {
@@ -212,7 +213,8 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	return p, nil
 }
 
-// encode returns errors in the form of the answer: events, a list for a batch, or a single error.
+// encode returns errors in the form that the client expects: events for a stream, a list for a
+// batch, or a single error.
 func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
 	messages := make([][]byte, len(errors))
 	for i := range errors {
@@ -302,7 +304,8 @@ func text(d *canon.Decoder) (string, error) {
 	return d.String()
 }
 
-// refusedWeight matches the parameters of a media type that the client does not accept.
+// refusedWeight matches the parameter q=0 of a media type in Accept, by which a client refuses the
+// type.
 var refusedWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
 
 // refusal is an error with a JSON-RPC code and its own data.

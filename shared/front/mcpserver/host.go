@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// host is the host that the client of one request uses.
+// host implements mcptool.Host for the client of one request.
 type host struct {
 	*api
 	r *request

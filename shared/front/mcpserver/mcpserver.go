@@ -1,11 +1,11 @@
 // Package mcpserver serves vacants and the host itself to MCP clients. It serves Streamable HTTP
 // without sessions, in the revisions from 2024-11-05 to 2026-07-28 at one URL.
 //
-// The package translates: it uses an MCP library and runs questions through front/plain, like
-// texts. Before it calls the library, it checks what the library does not check: size, batches,
-// versions, the Accept header, the site of a page, and the credential. The body of each HTTP
-// refusal is a JSON-RPC error. An unknown vacant and a closed child get the same answer, byte for
-// byte. Listing tools requires no credential.
+// The package uses an MCP library, and passes questions to front/plain, as the other protocols do.
+// Before it calls the library, it makes the checks that the library lacks: size, batches, versions,
+// the Accept header, the site of a page, and the credential. The body of each HTTP refusal is a
+// JSON-RPC error. A request for an unknown vacant and a request for a closed child (which answers
+// only its relatives) get the same answer, byte for byte. Listing tools requires no credential.
 package mcpserver
 
 import (
@@ -45,14 +45,15 @@ type Config struct {
 	Published func(context.Context, identity.ID) (bool, error)
 	// Team dispatches tasks for accounts. If Team is nil, the host's server has no team tools.
 	Team *team.Team
-	// Receipts serves receipts below call.ReceiptsPrefix. It may be nil.
+	// Receipts serves receipts below call.ReceiptsPrefix. If Receipts is nil, vacants have no
+	// receipt resources.
 	Receipts http.Handler
-	// Owners serves the tools that only some keys may use.
+	// Owners contains the parts that serve tools which only some keys may use.
 	Owners Owners
 	// Version is the version of Vacancy. The default is "0".
 	Version string
-	// AnswerTime limits how long a question waits for its answer. After it, the result contains the
-	// question's task. The default is mcptool.AnswerTime.
+	// AnswerTime limits how long a question waits for its answer. If the answer takes longer, the
+	// result contains the question's task. The default is mcptool.AnswerTime.
 	AnswerTime time.Duration
 }
 
@@ -62,8 +63,9 @@ func Handler(c Config) func(*plain.Exchange) error {
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBody),
-		// A proxy on the same machine may forward other Host values. A host that serves only its
-		// own machine checks Host itself.
+		// The library would refuse requests to localhost with another Host, but a proxy on the same
+		// machine may forward such requests. A host that serves only its own machine checks Host
+		// itself.
 		DisableLocalhostProtection: true,
 	}
 	d.whole = sdk.NewStreamableHTTPHandler(serverOf, &options)
@@ -74,14 +76,14 @@ func Handler(c Config) func(*plain.Exchange) error {
 
 type api struct {
 	Config
-	whole, streams http.Handler // handlers for answers in JSON and for server-sent events
+	whole, streams http.Handler // library handlers for complete answers in JSON and for server-sent events
 	registry       registry
 
 	mu      sync.Mutex
 	servers map[mcptool.About]*sdk.Server
 }
 
-// request is an HTTP request.
+// request is the state of one HTTP request.
 type request struct {
 	*plain.Exchange
 	posted posted
@@ -94,7 +96,7 @@ type request struct {
 	operates bool         // the request has the operator's key
 
 	verdict atomic.Pointer[problem.Error] // last error of a tool, for the log
-	fault   atomic.Pointer[problem.Error] // last error of the host in a tool
+	fault   atomic.Pointer[problem.Error] // last error in a tool that the host caused
 	asked   atomic.Bool                   // a tool began a call, which has its own log line
 }
 
@@ -102,7 +104,8 @@ type requestKey struct{}
 
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
-// serverOf returns the server that route found. The library calls it twice per request.
+// serverOf returns the server that route chose for the request. The library calls serverOf twice
+// per request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
 // notFound returns the refusal for all paths and vacants that this host does not serve.
@@ -211,7 +214,7 @@ func (d *api) route(x *plain.Exchange) error {
 		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
 	}
 	if w.lack != nil { // the response is still empty
-		w.Header().Del("Content-Type") // media type of a stream that does not begin
+		w.Header().Del("Content-Type") // the library has set the media type of a stream
 		return w.lack
 	}
 	if w.isText {
@@ -280,7 +283,7 @@ func (w *writer) WriteHeader(status int) {
 		return
 	}
 	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch {
-		if f.Kind == problem.Unauthorized { // also before the first piece of a stream
+		if f.Kind == problem.Unauthorized { // this is also possible before the first piece of a stream
 			w.lack = f
 			return
 		}

@@ -21,7 +21,8 @@ type (
 		OfVacant
 		PostedToHost
 	}
-	// PostedToHost is an MCP request to the host. Accept must list both forms of an answer.
+	// PostedToHost is an MCP request to the host. Accept lists the forms of an answer that the
+	// client accepts: application/json, text/event-stream or both.
 	PostedToHost struct {
 		Accept   string          `header:"Accept"`
 		Version  string          `header:"Mcp-Protocol-Version"`

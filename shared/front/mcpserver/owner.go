@@ -23,10 +23,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owners contains the parts that serve tools for a key's own vacants and rights. If a part is nil,
-// its tools are not listed. The functions use the credential of the request.
+// Owners contains the parts that serve the tools for which a key needs special rights, for example
+// as the owner of a vacant. If a part is nil, its tools are not listed. The functions use the
+// credential of the request.
 type Owners struct {
-	// Keys reads the scopes of keys. If Keys is nil, no key has such tools.
+	// Keys reads the scopes of keys. If Keys is nil, keys give no access to such tools.
 	Keys *billing.Billing
 	// Operator checks the operator's key. If Operator is nil, this process cannot recognize the
 	// operator.
@@ -41,12 +42,12 @@ type Owners struct {
 	Calls   *call.Host
 	// SendAGP sends an AGP envelope and returns the answer.
 	SendAGP func(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error)
-	// Reviews counts the reviews that vacants sign.
+	// Reviews signs reviews for vacants and counts them.
 	Reviews *reviews.Service
 }
 
-// identify sets the key of a request and the account that pays for its calls or tasks, or
-// recognizes the operator.
+// identify sets the key of a request and the account that pays for its calls or tasks. If the
+// credential is the operator's key, it sets operates instead.
 func (d *api) identify(r *request, below bool) (err error) {
 	keys, operator := d.Owners.Keys, d.Owners.Operator
 	if keys == nil {
@@ -70,8 +71,8 @@ func (d *api) identify(r *request, below bool) (err error) {
 	return err
 }
 
-// admit determines the tools that the client gets. It returns an error if the client may neither
-// call vacants nor use other tools.
+// admit sets the fields of about that determine the client's tools. It returns an error if the
+// client may neither call vacants nor use other tools.
 func (d *api) admit(r *request, about *mcptool.About) error {
 	k, owners := r.key, &d.Owners
 	if r.agent != nil {

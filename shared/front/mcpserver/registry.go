@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// registry searches the registry that this process serves. It does not trust the answers and
-// verifies them.
+// registry searches the registry that this process serves, and verifies the answers.
 type registry struct{ discovery.Client }
 
 func newRegistry(search http.Handler) registry {

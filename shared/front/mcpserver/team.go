@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 )
 
-// members is the team as seen by the client of one request.
+// members implements mcptool.Team for the client of one request.
 type members struct {
 	*team.Team
 	caller team.Caller

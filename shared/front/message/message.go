@@ -1,7 +1,7 @@
 // Package message serves signed calls: message/send, chain/reset, message/ask, and the card and
 // health pages (PROTOCOL §6, §9).
 //
-// It only translates between HTTP and host/call. A body is read once, up to 256 KiB. Malformed
+// The package only translates between HTTP and host/call. A body is read once, up to 256 KiB. Malformed
 // input gets a 4xx status with a detail, never a 500. Neither secrets nor message texts are logged.
 package message
 
@@ -56,22 +56,25 @@ type Config struct {
 	// BodyTimeout limits the time in which a client must send a body. The default is
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
-	// Send sends calls instead of Host, if it is set when a call arrives. Host waits for the
-	// answer, however long the vacant takes.
+	// If Send and *Send are not nil when a call arrives, *Send runs the call instead of Host. Host
+	// would wait for the answer without a limit if the vacant is slow.
 	Send *Sender
 }
 
-// Sender sends a signed call that came from a network address.
+// Sender runs a signed call. route is the vacant that the path names, or zero. from is the network
+// address of the client.
 type Sender func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
-// NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and resets. It returns
-// an error and sets Retry-After if the limit is reached.
+// NewPairLimit limits the requests that begin a chain between a caller and a vacant (a pair), or
+// begin it again: calls with seq 1 and resets. It returns an error and sets Retry-After if the
+// limit is reached.
 type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
 
-// WithNewPairLimit returns a context whose limit Handler checks before it verifies a signature. The
-// check is in Handler because it requires the decoded envelope.
+// WithNewPairLimit returns a context with a limit that Handler checks before it verifies a
+// signature. Middleware cannot check the limit itself, because the check requires the decoded
+// envelope.
 func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
@@ -94,9 +97,9 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. http.ServeMux redirects paths
-// that are not clean, for example //a2a/message/send, which callers build from a base URL with a
-// trailing slash. A redirected POST loses its body (PROTOCOL §23 B6, C4).
+// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. It does not use http.ServeMux,
+// which redirects paths that are not clean, for example //a2a/message/send, which callers build
+// from a base URL with a trailing slash. A redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		// In Lambda, a panic would end the process and its other requests.
@@ -144,6 +147,7 @@ func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
 		slog.String(obs.AttrVerdict, p.Kind.String()), slog.Int(obs.AttrStatus, p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
+// route returns the vacant that a path names by its id, or the zero id.
 func route(path string) identity.ID {
 	name, _, _ := Split(path)
 	id, err := identity.ParseID(name)
@@ -271,8 +275,8 @@ func unsupportedError(header, got, want string) error {
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// bodyRoom is the initial size of a body's buffer. The buffer grows only with the received bytes,
-// so a client that announces 256 KiB uses no memory of the host.
+// bodyRoom is the maximum initial size of a body's buffer, in bytes. The buffer grows only with the
+// received bytes, so a client that only announces 256 KiB does not occupy that much memory.
 const bodyRoom = 16 << 10
 
 func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -304,7 +308,7 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
-			// Append grows b only when b is full.
+			// b is full. Appending a byte makes room, and the byte is removed again.
 			b = append(b, 0)[:len(b)]
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -318,8 +322,9 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// log writes the log line of a request about a call. The pipeline has already written the row of a
-// call that has ended. A repeated call or an ask gets no row.
+// log writes the log line of a request about a call. Package call logs each accepted call itself
+// when the call ends. The line of such a call, and of an ask, therefore has only obs.QuietLevel. A
+// call that was not accepted is counted here.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {

@@ -22,7 +22,8 @@ type Directory interface {
 	// ShowNamed returns a vacant's record by its name. ok is also false if name is not a valid
 	// name.
 	ShowNamed(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
-	// Open returns the ids of at most n vacants that are in service and not child-only.
+	// Open returns the ids of at most n vacants that are in service and answer callers other than
+	// their relatives.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
@@ -87,7 +88,8 @@ func (d *api) servePage(w http.ResponseWriter, r *http.Request, what string, p p
 	switch {
 	case err != nil:
 		d.failInternal(w, r, err)
-	// Page requests are unsigned, so a child-only vacant cannot recognize its parent.
+	// A closed child has no pages for any reader: page requests are unsigned, so its parent cannot
+	// be recognized.
 	case !ok || s.Closed:
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", denoted))
 	default:

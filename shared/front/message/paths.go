@@ -10,7 +10,7 @@ const MCPPath = "/mcp"
 
 // Split splits a request path into the vacant that it names and the path below the vacant. Several
 // slashes between them count as one, because clients append a path to a base URL that ends with a
-// slash. below is false if the path names no vacant.
+// slash. below is false if the path names no vacant; rest is then the complete path.
 func Split(path string) (name, rest string, below bool) {
 	if name, below = strings.CutPrefix(path, "/v/"); !below {
 		return "", path, false

@@ -29,14 +29,14 @@ func fail(w http.ResponseWriter, p *problem.Error) {
 	httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(detail, p), '}'))
 }
 
-// Prefixes of refusals. A reset has its own.
+// Beginnings of a refusal's JSON: detail, and resetError for a refused reset.
 const (
 	detail     = `{"detail":`
 	resetError = `{"ok":false,"error":`
 )
 
-// refusalBody returns the start of a refusal's body with its text and code. The caller appends
-// further members.
+// refusalBody returns the beginning of a refusal's JSON object, with its text and code. The caller
+// appends further members and the closing brace.
 func refusalBody(beginning string, p *problem.Error) []byte {
 	b := canon.AppendString([]byte(beginning), p.Text())
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
@@ -52,8 +52,8 @@ func answer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
 }
 
-// sendOutcome appends the outcome's members to b, which is the start of a refusal, and sends it. For an
-// answer to an ask, b is empty. Reference callers read only the detail.
+// sendOutcome appends the outcome's members to b, the beginning of a refusal, and sends the object.
+// b is empty for the answer to an ask. Reference callers read only the detail.
 func sendOutcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {

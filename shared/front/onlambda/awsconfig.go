@@ -15,7 +15,7 @@ import (
 
 // awsConfig returns the configuration of the AWS SDK from a function's environment. The SDK's own
 // loader also looks for profiles, single sign-on and instance metadata, which functions do not
-// have. Those clients would add half a megabyte to each program.
+// have. The clients for these would add half a megabyte to each program.
 func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
 	cfg := aws.Config{
 		Region: getenv("AWS_REGION"),

@@ -38,8 +38,8 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	if f == functions.Message {
 		front.makeTextKey = env.Server.Texts.CreateNext
 	}
-	// The scheduled event that requests a canary goes to Admin, because it has the fewest requests
-	// of all functions that may write rows.
+	// Admin also handles the scheduled event that requests a canary, which is a row that tests the
+	// tamper detector. Of all functions that may write rows, Admin has the fewest requests.
 	if others := env.Direct; f == functions.Admin {
 		j := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wallClock(), rand.Reader)
@@ -69,11 +69,12 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 
 type front struct {
 	handler http.Handler
-	proxy   *httpadapter.HandlerAdapterV2 // proxy for handler
+	proxy   *httpadapter.HandlerAdapterV2 // converts Lambda events to requests for handler
 	log     *slog.Logger
 	after   func() // runs after each request
-	// makeTextKey creates the text key of the next day if it is due. It runs at the end of a
-	// request, because a function runs no code between requests. It may be nil.
+	// makeTextKey creates the text key of the next day (which encrypts its message texts) if it is
+	// due. It runs at the end of a request, because a function runs no code between requests. It
+	// may be nil.
 	makeTextKey func(context.Context) error
 	started     coldStart
 }
@@ -178,8 +179,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 }
 
 // makeNextKey runs makeTextKey for at most two seconds, and not at all if less than three seconds
-// remain until the deadline. The answer is already stored. If makeTextKey fails, a later request
-// tries again.
+// remain until the deadline. A failure does not affect the answer, and a later request tries again.
 func (f *front) makeNextKey(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()

@@ -18,7 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Work handles an event for which no caller waits. It returns attributes for the log.
+// Work handles an event whose sender does not wait for an answer. It returns attributes for the
+// log.
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
 // Run runs work for each invocation of f. It never returns.
@@ -41,7 +42,7 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 		for _, name := range strings.Fields(f.Jobs) {
 			i := slices.IndexFunc(allJobs, func(j serve.Job) bool { return j.Name == name })
 			if i < 0 {
-				// The main package does not pass a part that the job needs
+				// The main package did not pass a part that the job needs.
 				panic("this process has no job " + name)
 			}
 			jobs = append(jobs, allJobs[i])
@@ -65,7 +66,7 @@ func ServeWatch() {
 	}}).invoke)
 }
 
-// job runs work for which no caller waits. After an error, Lambda retries it.
+// job runs work for each event. After an error, Lambda retries the event.
 type job struct {
 	log     *slog.Logger
 	work    Work

@@ -38,9 +38,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Env contains the parts from which a function's handler is built: the parts that its settings
-// name, and the server. A function without tables has only a Log. A function that has only the
-// search index has no server.
+// Env contains the settings and connections of a function, from which its handler is built. A
+// function without tables has only Settings and Log. Search and Indexer, which use only the search
+// index, have no Server.
 type Env struct {
 	Settings
 	*serve.Server
@@ -53,7 +53,7 @@ type Env struct {
 	// function is called only by its URL.
 	Direct DirectHandler
 
-	keyed bool // the callers have keys
+	keyed bool // true if callers send account keys (edge.Config.ExemptKeys)
 }
 
 // DirectHandler handles an event that did not come through the Function URL. ok is false for an
@@ -61,8 +61,8 @@ type Env struct {
 // in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Part adds a feature to a function's host that most functions do not need, so that their programs
-// do not contain it.
+// Part adds a feature to a function's host. A feature that only some functions need is a Part, so
+// that the programs of other functions do not contain it.
 type Part func(*Env, *serve.Config)
 
 // open creates the Env of f and opens its connections. It fails only if settings are wrong.
@@ -116,11 +116,12 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 	return h, nil
 }
 
-// warmTime limits how long a start waits for connections. It is longer than DynamoDB takes, and
-// shorter than Lambda's limit for a start.
+// warmTime limits how long a start waits for connections. DynamoDB usually takes less time, and
+// Lambda's limit for a start is longer.
 const warmTime = 2 * time.Second
 
-// warmKey is the key of a registry document that does not exist. Every role may read it.
+// warmKey is the key of a document that does not exist. It is in the registry's partition, which
+// every function's role may read.
 var warmKey = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
 func (h *Env) warm(ctx context.Context) {

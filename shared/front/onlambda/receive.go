@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Receiver handles a message of a queue and reports whether it is done. err is a fault. A message
-// can also be delivered again without an error.
+// Receiver handles a message of a queue. If done is false, the queue delivers the message again.
+// err is only logged; it may be nil even if done is false.
 type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
 
 // Receive runs a function that is started by SQS messages. It handles all messages of an event
@@ -41,8 +41,8 @@ type receiver struct {
 	started coldStart
 }
 
-// invoke handles an event. If the event is not from SQS, it returns an error, and the queue keeps
-// the messages.
+// invoke handles an event. If the event is not from SQS, it returns an error, and the messages
+// remain in the queue.
 func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
 	var in events.SQSEvent
 	defer r.after()

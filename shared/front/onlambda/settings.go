@@ -27,20 +27,22 @@ type Settings struct {
 	HostKey    string        // VACANCY_HOST_KEY: the ARN of a KMS key; "" means a software identity
 	URL        string        // VACANCY_URL; "" means the URL in the store
 	GatewayURL string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
-	// Secrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) are nil without an edge.
+	// Secrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) contains the secrets of the edge
+	// (the CloudFront distribution), the current one first. It is nil if the stage has no edge.
 	Secrets []string
 	// Reads (VACANCY_READS) limits the read units per second of an instance. Zero means no limit.
 	Reads edge.Rate
 	// PageReads (VACANCY_PAGE_READS) limits the read units per second of an instance for GET
 	// requests. Zero means no limit.
 	PageReads edge.Rate
-	// Puts and Gets (VACANCY_PUTS, VACANCY_GETS) limit the objects that an instance writes and
-	// reads. Zero means no limit.
+	// Puts and Gets (VACANCY_PUTS, VACANCY_GETS) limit the objects in the bucket that an instance
+	// writes and reads per second. Zero means no limit.
 	Puts, Gets edge.Rate
 	// Think (VACANCY_THINK) is the ARN of the function think, or "" if the stage has no models.
 	Think         string
 	Tasks, Pushes string // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	// Turns (VACANCY_TURNS) limits the concurrent turns in all instances of worker.
+	// Turns (VACANCY_TURNS) limits the concurrent turns (runs of an agent) in all instances of
+	// worker together.
 	Turns      int
 	RowsStream string // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
 	Searcher   string // VACANCY_SEARCH: the ARN of the function search
@@ -60,8 +62,9 @@ type variable struct {
 	set    func(s *Settings, value string) bool
 }
 
-// Read parses the variables of f. It ignores other variables, for which the function's role may
-// have no rights. Its error is of kind Usage and names every missing or malformed variable.
+// Read parses the variables of f. It ignores variables that f does not use, because f's role may
+// have no rights for the resources that they name. Its error is of kind Usage and names every
+// missing or malformed variable.
 func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	var s Settings
 	var wrong []string
@@ -224,7 +227,7 @@ func isHexKey(s string) bool {
 }
 
 func isSecret(s string) bool {
-	// A header must transport the secret unchanged.
+	// A secret may contain only characters that a header transports unchanged.
 	for _, r := range s {
 		if r <= ' ' || r > '~' || r == ',' {
 			return false

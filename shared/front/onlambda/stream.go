@@ -19,8 +19,8 @@ import (
 )
 
 // ServeStream serves a handler behind a Function URL whose answers are streams (RESPONSE_STREAM).
-// It does the same work after a request as Serve, but before the end of the answer, and waits for
-// background work of the handler. ServeStream never returns.
+// The work that Serve does after a request is done before the end of the answer. It includes
+// waiting for the handler's background work. ServeStream never returns.
 func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
@@ -59,8 +59,8 @@ func (f *front) refuse(ctx context.Context, in *request, err error) (*streamed, 
 	return &streamed{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// handlerOf returns the handler of one request. The work after the request runs before the answer
-// ends, because a function runs no code later.
+// handlerOf returns the handler of one request. The work after the request runs before the end of
+// the answer, because Lambda may freeze the function when the answer has ended.
 func (f *front) handlerOf(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.started.usage(r.Context())

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RunThink answers requests of package think. The answers are streams, for Invoke and for
-// InvokeWithResponseStream. RunThink never returns.
+// RunThink answers the requests by which other functions ask models (package think). The answers
+// are streams, for Invoke and for InvokeWithResponseStream. RunThink never returns.
 func RunThink(parts ...Part) {
 	env, _ := begin(functions.Think, os.Stdout, parts...)
 	lambda.Start((&thinker{service: env.Server.Answers.Thinking(), log: env.Log}).invoke)
@@ -42,8 +42,8 @@ type thinker struct {
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
 	ctx, _ = t.started.usage(ctx)
 	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
-		// The function message logs the call with all its turns. Lines of turns that wrote no data
-		// are therefore limited here, as in public functions.
+		// The log handler may drop lines of turns that wrote no data, as in public functions. Every
+		// call is still logged, because the function message logs each call with all its turns.
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
 			slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}

@@ -45,7 +45,7 @@ func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 // fields contains the fields of a request type.
 type fields []Field
 
-var known sync.Map // fields by type and path
+var known sync.Map // fields of each request type and path, computed once
 
 // fieldsOf returns the fields of a request type for a path. It panics if the type is not a valid
 // request, so that any test reveals the mistake.
@@ -75,7 +75,8 @@ func fieldsOf(t reflect.Type, path string) fields {
 		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
 			name, ok := f.Tag.Lookup(in)
 			if !ok || in == inPath && !missing[name] {
-				// A path variable that the path lacks is omitted.
+				// Fields without the tag are skipped, and fields for a variable that this path
+				// lacks.
 				continue
 			}
 			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
@@ -248,8 +249,8 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 	return path, header, body, nil
 }
 
-// segment returns text as one segment of a path. It quotes an empty text and a text of dots only,
-// which would form another path.
+// segment returns text as one escaped segment of a path. It quotes an empty text and a text that
+// consists of dots, because such a segment would change the path.
 func segment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)
@@ -257,8 +258,8 @@ func segment(text string) string {
 	return url.PathEscape(text)
 }
 
-// format returns the strings of a value. It returns none for a zero value, unless the value is
-// needed or a pointer points to it.
+// format returns the values of a field as strings. It returns none for a zero value, unless needed
+// is true or the field is a pointer to the value.
 func format(v reflect.Value, needed bool) []string {
 	switch v.Kind() {
 	case reflect.Slice:

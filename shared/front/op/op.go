@@ -67,12 +67,14 @@ type anyOp struct {
 
 // Access specifies who may use an operation. The zero Access allows only the operator.
 type Access struct {
-	// Anybody means that no credential is required. The function checks what the request contains,
-	// for example a signature. If Key has a scope, the function may call Admit to demand a key.
+	// Anybody means that no credential is required. The function itself checks the content of the
+	// request, for example its signature. If Key has a scope, the function may call Admit to demand
+	// a key.
 	Anybody bool
 	// Vacant also allows vacants that sign the request and its body.
 	Vacant bool
-	// Key also allows account keys that meet the demand. If its scope is empty, it allows no keys.
+	// Key also allows account keys that meet the demand. If the scope of Key is empty, no account
+	// key is allowed.
 	Key billing.Demand
 }
 
@@ -126,7 +128,7 @@ func Of[T any](body T) Body[T] { return Body[T]{body} }
 // which the function parses. In an answer, they are sent unchanged.
 type Raw[T any] []byte
 
-// Document is a Raw of any type.
+// Document is implemented by Raw of any type. DocumentType returns the type of the JSON document.
 type Document interface {
 	DocumentType() reflect.Type
 }
@@ -189,8 +191,8 @@ type Spec struct {
 	Answer string
 }
 
-// Ranged is a request whose handler parses the query itself. The ranges are part of its
-// description.
+// Ranged is a request whose handler parses the query itself, with the ranges that Ranges returns.
+// The description of the operation contains them.
 type Ranged interface {
 	// Ranges returns the ranges of the query parameters by name.
 	Ranges() map[string]Range
@@ -228,12 +230,13 @@ func (o *anyOp) spec(in, out reflect.Type) Spec {
 
 // Caller is the sender of a request.
 type Caller struct {
-	// Operator is true if the server accepts only the operator's requests.
+	// Operator is true if the operator sent the request: the server is reachable only by the
+	// operator.
 	Operator bool
 	// Vacant is the vacant that signed the request, or nil.
 	Vacant *identity.ID
-	// Key is the account key of the request. It is nil for the operator and for vacants, and if
-	// anyone may send the request and Admit has not demanded a key yet.
+	// Key is the account key of the request. It is nil for the operator and for vacants. If anyone
+	// may send the request, it is nil until Admit demands a key.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
 }
@@ -275,7 +278,8 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// on implements On for all types, so that programs contain its code once. f is the function.
+// on implements On without type parameters, so that programs contain its code once. f is a function
+// of the type that On requires.
 //
 //go:noinline
 func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
@@ -325,8 +329,7 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 }
 
 // Handle returns the route of a handler: an operation that needs the complete request, a page for
-// people, or a stream. The description's Access is only documentation; the handler must check the
-// access itself.
+// people, or a stream. s.Access is only documentation; the handler must check the access itself.
 func Handle(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
 }
@@ -368,7 +371,7 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 }
 
 // OperatorsOnly returns the refusal of an operation that account keys may not use. If the request
-// has a key that the host does not accept, it returns that error instead.
+// has no key or a key that the host does not accept, it returns the error about the key instead.
 func (s Server) OperatorsOnly(r *http.Request) error {
 	if s.Keys != nil {
 		if _, err := s.Keys.AuthenticateRequest(r.Context(), r, billing.Demand{Test: true}); err != nil {
@@ -451,8 +454,8 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 	return byPath
 }
 
-// RoutesIf returns routes of a feature that some hosts lack. If the host lacks it, the routes answer
-// callers that may use them with NotFound and the reason.
+// RoutesIf returns the routes of a feature that some hosts lack. If the host lacks the feature, the
+// routes answer NotFound and the reason to callers that may use them.
 func RoutesIf(there bool, reason string, routes ...Route) []Route {
 	if there {
 		return routes
@@ -472,8 +475,8 @@ func RoutesIf(there bool, reason string, routes ...Route) []Route {
 }
 
 type Client interface {
-	// Call sends a request and decodes the JSON of its answer into into, unless into is nil or a
-	// *Blob.
+	// Call sends a request and decodes the JSON of its answer into the value to which into points.
+	// If into is nil or a *Blob, the answer is not decoded.
 	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
 }
 

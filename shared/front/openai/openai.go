@@ -154,7 +154,7 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 }
 
 // answer begins the turn of a request. It sends the pieces of the answer as they arrive, or waits
-// for the end. If this process ran the turn, the answer is not read from the store again.
+// for the end. If this process ran the turn, answer does not read the result from the store again.
 func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	// Only the sender of a task's message can find the task's answer.
 	err := q.Resolve(func(item string) (string, error) {
@@ -175,8 +175,8 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	if err != nil {
 		return err
 	}
-	// The turn continues without its client, and a function may not run code after its handler has
-	// returned.
+	// The turn continues if the client disconnects. The handler must wait for it, because a Lambda
+	// function runs no code after its handler has returned.
 	defer func() { <-done }()
 	defer c.settle()
 	if q.Stream {
@@ -216,7 +216,7 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 			return failed == nil
 		})
 	}
-	// The write deadline began with the request. A turn may take minutes longer.
+	// The write deadline was set at the start of the request, but a turn may take minutes.
 	r.ExtendWrite()
 	switch err = errors.Join(err, failed); {
 	case err != nil:
@@ -237,8 +237,8 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
 		return err
 	}
-	// A client that has its answer may close the connection, so only a write error means that the
-	// answer was lost.
+	// A client may close its connection as soon as it has the answer, so a canceled context does
+	// not mean that the answer was lost. A write error does.
 	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return hungUp()
 	}
@@ -247,8 +247,8 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	return nil
 }
 
-// maxRepeats limits how often a repeated message is looked up again because a concurrent repeat was
-// faster.
+// maxRepeats limits the lookups of the turn of a repeated request. A lookup is repeated if a
+// concurrent equal request has begun a turn since.
 const maxRepeats = 4
 
 // beginCompletion begins the turn of a request, or finds the turn that an earlier equal request
@@ -262,7 +262,8 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	}
 	count := r.Request.Header.Get(openaiwire.RetryCountHeader)
 	again := strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == ""
-	// The only link between a guest's requests is the network address.
+	// payer is the sender whose equal requests are compared. Guests are distinguished only by their
+	// network addresses.
 	owner, payer := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
 		payer = owner.String()
@@ -288,7 +289,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	}
 	c = &completion{d: d, r: r, q: q}
 	c.Model = r.Vacant.Name
-	lost := false // the client of an equal request lost its connection
+	lost := false // true if the client of an equal request did not receive its answer
 	for try := 1; ; try++ {
 		id := ""
 		if key == "" {
@@ -296,8 +297,8 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 		}
 		switch {
 		case key != "":
-			// Anyone who knows a guest's task id may read the task, so only the host can derive the
-			// id from the key.
+			// Anyone who knows the id of a guest's task may read the task. The id is therefore
+			// derived from the key in a way that only the host can repeat.
 			var k *identity.Key
 			if k, err = r.Key(r.Context(), owner, "openai\x1f"+payer+"\x1f"+key); err == nil {
 				id = task.MessageTask(r.Vacant.ID, owner, k.ID().String())
@@ -381,20 +382,21 @@ type completion struct {
 	r       *plain.Exchange
 	q       *openaiwire.Request
 	ref     task.Ref
-	repeats bool // an earlier request may have begun the turn
+	repeats bool // true if an earlier request may have begun the turn
 	last    *task.Status
 	ended   *task.Ended // result of a turn that this process ran
 
 	recent *task.Recent // nil if the request has a key
-	// delivered is true if the end of the turn was sent.
+	// delivered is true if the end of the answer, or its failure, was sent to the client.
 	delivered bool
 }
 
 // settleTime limits the time to record a lost or delivered answer.
 const settleTime = 5 * time.Second
 
-// settle records that the client did not receive its answer, so that the next equal request gets
-// it. If this request received the answer of an earlier request, settle records the delivery.
+// settle records an answer that its client did not receive, so that the next equal request gets the
+// answer. If this request delivered the lost answer of an earlier request, settle records the
+// delivery.
 func (c *completion) settle() {
 	if c.recent == nil {
 		return
@@ -429,9 +431,8 @@ func (c *completion) take(e *task.Event) error {
 		return nil
 	}
 	c.delivered = true
-	// The request ran. A retry would run it again.
+	// The header asks the client not to retry, because a retry would run the failed turn again.
 	c.r.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
-	// A failed turn is reported as an error.
 	return plain.FailureOf(c.last)
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 var (
-	// clause separates the words of an operation's Doc that become its id from the rest.
+	// clause matches the end of the first words of an operation's Doc, which become the operation's
+	// id.
 	clause = regexp.MustCompile(`[,;:]| \(`)
 	// ending matches third-person verbs that end in "es" instead of "s".
 	ending = regexp.MustCompile(`(ss|sh|ch|x)es$`)

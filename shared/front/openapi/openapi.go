@@ -51,8 +51,8 @@ type Group struct {
 }
 
 // Document returns the OpenAPI document of operations in JSON. It includes the examples of the
-// operations that have one in examples. It omits second paths that differ only by a slash at the
-// end.
+// operations that have one in examples. If an operation has a second path that ends with a slash,
+// Document omits this path.
 func Document(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &document{schemas: object{}, examples: examples}
 	paths := object{}
@@ -98,7 +98,7 @@ type document struct {
 }
 
 func (d *document) operation(s *op.Spec, id string) object {
-	ways := []object{{}} // alternatives; an empty object means no proof
+	ways := []object{{}} // alternative credentials; an empty object means that none is required
 	if !s.Access.Anybody {
 		ways[0][operator] = []string{}
 	}
@@ -139,7 +139,7 @@ func (d *document) operation(s *op.Spec, id string) object {
 	if s.In == nil {
 		return o
 	}
-	var ranges map[string]op.Range // ranges of parameters that the handler accepts
+	var ranges map[string]op.Range // ranges of the parameters that the handler parses itself
 	if ranged, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
 		ranges = ranged.Ranges()
 	}

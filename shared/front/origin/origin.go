@@ -25,8 +25,8 @@ type Judge struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed is true if a router has chosen this host by the request's Host header, so Host is this
-	// host's name.
+	// Routed is true if a router chose this host by the request's Host header, so that the header
+	// certainly names this host.
 	Routed bool
 	// Allowed lists the origins of other sites whose pages may send requests, in the form that
 	// Parse returns.
@@ -46,6 +46,7 @@ func Parse(s string) (origin string, ok bool) {
 	return u.Scheme + "://" + u.Host, true
 }
 
+// Allows reports whether the request came from a page of another site that the operator allows.
 func (j *Judge) Allows(r *http.Request) bool {
 	given := r.Header.Values("Origin")
 	if len(given) != 1 {
@@ -90,9 +91,9 @@ func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
 			return false, err
 		}
 	}
-	// The own origins are the base URL's and the Host header's, but Host is used only if it
-	// certainly names this host. Any other Host may be a foreign name whose owner pointed it at
-	// this host.
+	// The host's own origins are the origin of the base URL and the origin that the Host header
+	// names. Host is used only if it certainly names this host. Otherwise it may be a foreign name
+	// that its owner has pointed at this host (DNS rebinding).
 	own := []string{base}
 	if loopback := IsLoopback(r.Host); loopback || j.Routed {
 		scheme, _, hasURL := strings.Cut(base, "://")

@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// maxText limits the length of a message's text as a JSON string. Envelopes store the text in that
-// form, in which a control character takes six bytes.
+// maxText limits the length of a message's text as a JSON string, in bytes, because signed messages
+// contain the text in this form. A control character takes six bytes.
 var maxText = canon.DefaultLimits().Bytes - 64
 
 func CheckText(field, text string) error {
@@ -32,10 +32,10 @@ func CheckText(field, text string) error {
 	return nil
 }
 
-// CheckContext returns an error if a context name does not fit into an envelope, or if a guest
-// invented it. An invented name would not continue a conversation: each message would begin a new
-// one. The error message for an invented name contains source, which names the member or header of
-// an answer that contains valid names.
+// CheckContext returns an error if a context (the name of a conversation) does not fit into an
+// envelope, or if a guest invented it. Each message with an invented name would begin a new
+// conversation. source describes the member or header of an answer that contains valid names, for
+// the error message.
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -81,7 +81,8 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	for _, s := range slices.Concat(m.Extensions, m.References) {
 		beside += len(s)
 	}
-	// A small message need not be encoded: a character takes at most six bytes in the stored form.
+	// To save time, only a message that may be too large is encoded. A byte takes at most six bytes
+	// in the stored form.
 	stored := 6*(content+beside) + 4<<10
 	if stored >= maxStored {
 		var b bytes.Buffer

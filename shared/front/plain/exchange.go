@@ -33,8 +33,8 @@ type Exchange struct {
 	Line Line
 	Rest string // path after the vacant, without a trailing slash
 
-	// Signed is true if the message has an envelope that the client signed. A login would not help
-	// such a client.
+	// Signed is true if the client signed its message. Such a client is never told to log in,
+	// because a login would not help it.
 	Signed bool
 	// Refuse answers with an error. The default is the protocol's error format.
 	Refuse func(http.ResponseWriter, error)
@@ -98,11 +98,13 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
+// HandOver lets next answer the request and write its log line.
 func (x *Exchange) HandOver(next http.Handler) {
 	x.logged = true // next logs the request itself
 	next.ServeHTTP(x.answer.ResponseWriter, x.Request)
 }
 
+// Find opens the vacant that the path names, or the vacant at the host's own address.
 func (x *Exchange) Find() error {
 	name, _, below := message.Split(x.URL.Path)
 	if !below {
@@ -127,7 +129,8 @@ func (x *Exchange) Open(name string) error {
 }
 
 // Identify sets Payer to the account of the request's credential, or to nil if the request has no
-// credential. It rejects a bad credential: such a request is never served as a guest's.
+// credential. It returns an error for a bad credential, so a request with a bad credential is never
+// served as a guest's request.
 func (x *Exchange) Identify() (err error) {
 	x.Payer = nil
 	if x.s.Identify != nil {
@@ -151,7 +154,7 @@ func (x *Exchange) ExtendWrite() {
 }
 
 func (x *Exchange) EndReadDeadline() {
-	// An answer may take longer than receiving the request may.
+	// The deadline applies only to receiving the request. The answer may take longer.
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Time{})
 }
 

@@ -12,16 +12,17 @@ import (
 )
 
 // Limits for concurrent requests in a process, per sender and per vacant. A stream occupies a
-// connection and its memory for minutes, and on Lambda a complete instance. A request that waits
-// for a slow vacant or for a task costs the same, with or without a stream. Other answers take at
-// most UnaryTime. A list occupies the memory of its page until the client has read it.
+// connection and its memory for minutes, and on Lambda a complete instance. So does a request that
+// waits for a slow vacant or for a task, even without a stream. Other answers take at most
+// UnaryTime. A list occupies the memory of its page until the client has read it.
 var (
 	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
 	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
 	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )
 
-// bound is a pair of limits for concurrent requests of one kind, with the words of its refusals.
+// bound limits the concurrent requests of one kind per sender and per vacant. The strings are parts
+// of its refusals.
 type bound struct {
 	ofSender, ofVacant int
 	what               string
@@ -29,8 +30,8 @@ type bound struct {
 	retry              string // Retry-After of a refusal, in seconds
 }
 
-// lineTime limits how long a request waits for a place. The limit is short because refused clients
-// retry.
+// lineTime limits how long a request waits in line for another request to end. The limit is short
+// because refused clients retry.
 const lineTime = 10 * time.Second
 
 // RequestCounter counts the concurrent requests of one kind.
@@ -65,9 +66,9 @@ func (h *RequestCounter) Hold(c *Caller, run func() error) error {
 	return &retryable{problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, helps), h.retry}
 }
 
-// HoldInLine calls run as Hold does, but first waits up to lineTime for a place. It is for requests
-// whose client waits for one answer anyway. The limits for waiting requests are the limits for
-// active ones.
+// HoldInLine calls run as Hold does, but if a limit is reached, it first waits up to lineTime for
+// another request to end. It is for requests whose clients wait for an answer anyway. The limits
+// for active requests also apply, separately, to the waiting requests.
 func (h *RequestCounter) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
 	sender, vacant := countKeys(c)
 	free, full := h.takeInLine(ctx, sender, vacant)
@@ -82,8 +83,9 @@ func (h *RequestCounter) HoldInLine(ctx context.Context, c *Caller, run func() e
 	return &retryable{err, "1"}
 }
 
-// countKeys returns the keys by which a caller's requests are counted. The sender is an account, or a
-// token subject of an account because many people may share an account, or an address.
+// countKeys returns the keys by which a caller's requests are counted. The sender is an account, a
+// token subject of an account (because many people may share the account), or the address of a
+// guest.
 func countKeys(c *Caller) (sender, vacant any) {
 	sender = c.Address
 	if c.Payer != nil {
@@ -148,8 +150,8 @@ func (h *RequestCounter) takeInLine(ctx context.Context, sender, vacant any) (fr
 	}
 }
 
-// count counts a request in the map in, or returns the key that has reached its limit. vacant may be
-// nil.
+// count counts a request in the map in, and returns the function that ends the count. If a key has
+// reached its limit, free is nil and full is the key. vacant may be nil.
 func (h *RequestCounter) count(in map[any]int, sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package plain serves the protocols whose clients need not sign their messages. Such a client is a
-// guest, or an account that is identified by its key or token. A protocol's handler opens the
-// vacant that a request names, builds a turn from the message, and runs the turn. The A2A handler
-// also runs turns of signed messages (Exchange.Signed).
+// guest, or an account that is identified by its key or token. A protocol's handler finds the
+// vacant that a request names, builds a turn (one run of the vacant's agent) from the message, and
+// runs the turn. The A2A handler also runs turns of signed messages (Exchange.Signed).
 //
 // An unknown vacant and a closed child get the same refusal. The host signs the messages of guests
 // and accounts with keys that only the host can derive. Concurrent requests are limited per sender
@@ -97,7 +97,8 @@ func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller
 	} else {
 		c.Vacant, ok, err = s.Directory.ShowNamed(ctx, name)
 	}
-	// A request without an envelope cannot prove kinship. Relatives sign their calls.
+	// A closed child answers only its relatives, which sign their calls. A request without an
+	// envelope cannot prove that its sender is a relative.
 	if err == nil && (!ok || c.Vacant.Closed || c.Vacant.IsDeleted()) {
 		err = NotFound()
 	}
@@ -142,6 +143,8 @@ func (c *Caller) CheckPlain() error {
 	return nil
 }
 
+// Owner returns the owner of the caller's tasks: the account or token subject that pays, one owner
+// for all callers without a key if they share their tasks, or guests.
 func (c *Caller) Owner() call.Owner {
 	switch {
 	case c.Payer != nil:
@@ -178,8 +181,8 @@ type Line struct {
 	What         string // operation as the protocol names it
 	IsCall       bool   // the request is a call, even if it is refused before its message is read
 	Pair         string // pair of the message
-	Accepted     bool   // the call is accepted, now or earlier, and the pipeline logs it
-	IsAside      bool   // the calls of the request have log lines of their own
+	Accepted     bool   // the call was accepted, by this or an earlier request; package call logs it
+	IsAside      bool   // the calls that the request made have log lines of their own
 	Cut          call.CutReason
 }
 
@@ -189,8 +192,8 @@ const (
 	maxCause = 180
 )
 
-// Log writes the log line of a request. It writes no row for a call that was accepted, because the
-// pipeline writes that row.
+// Log writes the log line of a request. Package call logs and counts accepted calls itself, so the
+// line of an accepted call has only obs.QuietLevel and Log does not count the call.
 func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, cause error) {
 	ctx = context.WithoutCancel(ctx)
 	level, outcome := slog.LevelInfo, problem.Answered

@@ -9,8 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// UnaryTime limits all requests except streams and messages to slow vacants. A turn may take 25 s
-// of it. A CDN waits 30 s for the first byte of an answer.
+// UnaryTime limits all requests except streams and messages to slow vacants. It includes the 25 s
+// that a turn may take, and is shorter than the 30 s that a CDN waits for the first byte of an
+// answer.
 const UnaryTime = call.DefaultWork + call.DefaultMargin
 
 // Piece receives a piece of an answer. If follows is false, the piece replaces all earlier ones.
@@ -24,7 +25,7 @@ type Wait struct {
 	// nil. It is not called for a turn that ends with its request.
 	Began func(task string)
 	// Piece receives the pieces of the answer. It may be nil. If it is set, the caller must already
-	// count in Streams.
+	// be counted in Streams.
 	Piece Piece
 }
 
@@ -67,7 +68,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 	return t, err
 }
 
-// closedDone is the done channel of turns that run outside of the request.
+// closedDone is the channel that Begin returns for turns that run outside of the request.
 var closedDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -87,7 +88,7 @@ func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done
 }
 
 // Follow waits until the caller's task has ended or the wait is over, and returns the task. If
-// piece is not nil, the caller must already count in Streams.
+// piece is not nil, the caller must already be counted in Streams.
 func (c *Caller) Follow(ctx context.Context, id string, wait time.Duration, piece Piece) (t task.Task, err error) {
 	if err := c.CheckPlain(); err != nil {
 		return t, err

@@ -16,9 +16,9 @@ const MediaEvents = "text/event-stream"
 
 // Rendering renders the events of a task for one protocol.
 type Rendering interface {
-	// Event renders an event. If it returns nil, the event is skipped; empty bytes only begin the
-	// stream. An error refuses the request if the stream has not begun, and otherwise ends the
-	// stream.
+	// Event renders an event. If it returns nil, the event is skipped. If it returns an empty
+	// slice, only the HTTP header is sent, unless the stream has already begun. An error refuses
+	// the request if the stream has not begun, and otherwise ends the stream.
 	Event(n task.Numbered) ([]byte, error)
 	// End renders the end of the stream. err is the reason if the stream ends early.
 	End(err error) []byte
@@ -104,7 +104,7 @@ func (s *Stream) End(err error) { s.Write(s.as.End(err)) }
 func (s *Stream) Write(b []byte) {
 	if !s.begun {
 		s.begun = true
-		// The read deadline would end the stream, because the server keeps reading to detect a
+		// The read deadline must not end the stream: the HTTP server keeps reading to detect a
 		// disconnected client.
 		s.x.EndReadDeadline()
 		h := s.x.ResponseWriter.Header()

@@ -10,9 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Turn returns the turn of a message that the host signs. unfit is the reason why the vacant cannot
-// answer the message, or nil. Turn returns unfit as its error, unless an account sent the message
-// with a message id: the message may then be a repetition whose first answer is returned.
+// Turn returns the turn of a message, which the host signs for the caller. unfit is the reason why
+// the vacant cannot answer the message, or nil. Turn returns unfit as its error, unless an account
+// sent the message with a message id: the message may then be a repetition whose first answer is
+// returned.
 func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.Turn, error) {
 	plainErr := c.CheckPlain()
 	isAccount := c.Payer != nil && plainErr == nil
@@ -63,8 +64,9 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 	if err != nil {
 		return nil, err
 	}
-	// A context that the host created has a guest of its own, with one chain and one memory.
-	// Strangers may know any other context, so each task in it gets a new guest.
+	// In a context that the host created, all messages are from the same guest identity, which has
+	// one chain and one memory. Strangers may know any other context, so each task in it gets a new
+	// identity.
 	conversation := m.Context
 	if owner == call.GuestOwner && !own {
 		conversation = "task\x1f" + t.ID

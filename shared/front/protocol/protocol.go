@@ -18,8 +18,8 @@ import (
 type Protocol struct {
 	// LogMessage is the message of the protocol's log lines. Several protocols may share it.
 	LogMessage string
-	// HasPath reports whether a path belongs to the protocol. If isBelow is true, path begins after
-	// the vacant.
+	// HasPath reports whether a path belongs to the protocol. If isBelow is true, the request's
+	// path names a vacant, and path is the rest after it.
 	HasPath func(path string, isBelow bool) bool
 	// Refuse answers with an error in the protocol's form.
 	Refuse func(http.ResponseWriter, error)
@@ -30,14 +30,15 @@ type Protocol struct {
 	Resource string
 	// Title names the resource, for example "MCP server".
 	Title string
-	// AnswersBrowsers is true if browsers get the protocol's answers where other protocols get a page.
+	// AnswersBrowsers is true if a browser gets the protocol's answer. For other protocols, it gets
+	// an HTML page.
 	AnswersBrowsers bool
 	// Patterns are the paths that the edge routes to functions/agent instead of the registry. Paths
 	// outside of /v1/ need no pattern.
 	Patterns []string
 	// Headers are request headers that the edge forwards. The edge also forwards KeyHeaders, but as
-	// part of the cache key, because Headers may have at most ten entries. Varies are the headers
-	// on which cards depend.
+	// part of the cache key, because Headers may have at most ten entries. Varies are the request
+	// headers on which agent cards depend.
 	Headers, KeyHeaders, Varies []string
 }
 
@@ -71,8 +72,8 @@ var (
 	}
 )
 
-// All lists the protocols. A path belongs to the first protocol that has it. A2A is last because it
-// has all paths outside of /v1/.
+// All lists the protocols. A path belongs to the first protocol that has it. A2A is last because
+// all paths outside of /v1/ belong to it.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
 func (p *Protocol) Has(r *http.Request) bool {

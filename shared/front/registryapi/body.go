@@ -12,8 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// readHalo decodes the body of a publication. The returned listing is nil if the body has none. An
-// invalid shape is an error of kind Schema, which becomes status 422 as in the reference.
+// readHalo decodes the body of a publication; the halo is the vacant's signed card. The returned
+// listing is nil if the body has none. An invalid shape is an error of kind Schema, which becomes
+// status 422 as in the reference.
 func readHalo(body []byte) (h registryclient.Publication, l *listing.Listing, err error) {
 	h.Visibility = lifecycle.Public
 	if err := canon.Unmarshal(body, &h, canon.DefaultLimits()); err != nil {
@@ -52,8 +53,8 @@ func checkEvent(time, actorSeq int64) error {
 	return nil
 }
 
-// unhex decodes a hexadecimal field. The error becomes status 400 as in the reference, whereas an
-// invalid shape becomes 422.
+// unhex decodes a hexadecimal field. As in the reference, its error becomes status 400, whereas an
+// error of kind Schema becomes 422.
 func unhex(field, s string) ([]byte, error) {
 	b, err := identity.ParseHex(s)
 	if err != nil {
@@ -62,6 +63,7 @@ func unhex(field, s string) ([]byte, error) {
 	return b, nil
 }
 
+// schema returns err with the kind Schema. It returns nil and errors of kind TooLarge unchanged.
 func schema(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err

@@ -25,8 +25,8 @@ type Log interface {
 	Cosign(ctx context.Context, note []byte) (translog.PublishedCheckpoint, error)
 }
 
-// Operations of the transparency log. Sealed state never changes, so answers to requests that name
-// a size may be cached indefinitely.
+// Operations of the transparency log. The log of a given size never changes, so answers to requests
+// that name a size may be cached indefinitely.
 var (
 	GetInclusion   = op.Op[InclusionOf, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
 	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log begins with the log of an earlier size"}
@@ -43,8 +43,8 @@ type (
 	CheckpointOf struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf requests the proof that an event is in the tree of a size. If Size is 0, the
-	// newest tree is used.
+	// InclusionOf requests the proof that the event Seq is in the tree of the first Size events. If
+	// Size is 0, the newest tree is used.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
@@ -208,6 +208,8 @@ func readWitness(body []byte) (note string, err error) {
 	return is.Note, schema(err)
 }
 
+// sendImmutable sends a public answer. If always is true, the answer never changes and may be
+// cached forever.
 func sendImmutable(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	if !always {
 		return sendPublic(w, r, v)

@@ -23,7 +23,7 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.Match {
 	if g.Hosted {
 		m.Name = g.Name
 	}
-	// fsck reports unreadable cards.
+	// A card that cannot be read is omitted. fsck reports it.
 	if c, err := card.Parse(g.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)
 	} else {

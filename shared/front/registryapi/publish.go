@@ -54,7 +54,7 @@ func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Publ
 	return receiptOf(&receipt, status), err
 }
 
-// revoke accepts a revocation. The reference answers 501 and does not define a form.
+// revoke accepts a revocation in a form of this project, because the reference only answers 501.
 func (d *api) revoke(ctx context.Context, in op.Body[op.Raw[registryclient.Revocation]]) (out registryclient.Receipt, err error) {
 	v, err := readRevocation(in.Body)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *api) revoke(ctx context.Context, in op.Body[op.Raw[registryclient.Revoc
 	return receiptOf(&receipt, registry.StatusRevoked), err
 }
 
-// receiptOf converts a receipt. It reports a revoked key that was never registered with visibility
+// receiptOf converts a receipt. For a revoked key that was never registered, it reports visibility
 // NONE, because the reference's form allows no empty member.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Default and maximum page sizes, which are those that the reference uses.
+// Default and maximum page sizes. They are the same as in the reference.
 const (
 	defaultEvents, maxEvents = 100, 500
 	defaultDepth, maxDepth   = 8, 32
@@ -142,7 +142,8 @@ func vacantID(text string) (identity.ID, error) {
 	return id, nil
 }
 
-// maxNumber is the largest number in a query. All JSON readers represent it exactly.
+// maxNumber is the largest number in a query. JSON readers that use float64 still represent it
+// exactly.
 const maxNumber = 1<<53 - 1
 
 // query parses URL parameters and checks their ranges. err is the first error. It is of kind
@@ -202,7 +203,7 @@ func (q *query) word(name string) string {
 	return got
 }
 
-// boolean parses the forms that the reference's framework accepts.
+// boolean parses the forms of a boolean that the reference's web framework accepts.
 func (q *query) boolean(name string) bool {
 	switch got := q.values.Get(name); got {
 	case "", "false", "False", "0", "no", "off":

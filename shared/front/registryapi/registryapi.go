@@ -4,8 +4,8 @@
 //
 // It translates HTTP requests into calls of host/registry and its packages search and translog,
 // which make all decisions. A body is strict JSON of at most 256 KiB. The reader is identified by
-// the signature in the proof header, never by a query parameter. Cacheable answers are the same for
-// every client. Queries and keys are not logged.
+// the signature in the proof header, never by a query parameter. Answers that caches may store are
+// the same for every client. Queries and keys are not logged.
 package registryapi
 
 import (
@@ -31,16 +31,16 @@ type Config struct {
 	// Vacants stores revocations and manifests, because both also change the records of hosted
 	// vacants.
 	Vacants *vacants.Directory
-	// Reviews counts reviews of the host's vacants.
+	// Reviews stores and counts reviews of the host's vacants.
 	Reviews *reviews.Service
 	// Log is the transparency log of registry events. If Log is nil, the handler has no log routes.
 	Log Log
 	// URL returns the host's base URL, which callers may name in signed proofs. If URL is nil, the
 	// host has no base URL.
 	URL func(context.Context) (string, error)
-	// TrustedHost reports that a router chose this host by the Host header of the request. Callers
-	// may then also sign for that Host. Otherwise the header is the sender's choice, and only a
-	// loopback address is accepted.
+	// TrustedHost is true if a router chose this host by the Host header of the request. Callers
+	// may then sign for that header instead of the base URL. Otherwise the sender chooses the
+	// header, and it is accepted only if it is a loopback address.
 	TrustedHost bool
 	Now         func() time.Time
 	Logger      *slog.Logger

@@ -35,7 +35,7 @@ func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	etag := `"` + identity.Sum(b).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")
-	// Lambda passes a list header as several values.
+	// Lambda splits a header at its commas into several values, so the values are joined again.
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -43,6 +43,7 @@ func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	httpapi.Send(w, http.StatusOK, b)
 }
 
+// matches reports whether an If-None-Match header contains the tag or *.
 func matches(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {

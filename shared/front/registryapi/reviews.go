@@ -21,9 +21,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Operations on reviews. IngestReview and IngestBlinded have the statuses and bodies of the reference.
-// If the host does not count a valid review, they answer 200 and the reason, but SubmitReview refuses
-// the review.
+// Operations on reviews. IngestReview and IngestBlinded have the statuses and bodies of the
+// reference. If the host does not count a valid review, IngestReview and IngestBlinded answer 200
+// with the reason, whereas SubmitReview refuses the review.
 var (
 	SubmitReview  = op.Op[op.Body[op.Raw[review.Members]], registryclient.ReviewReceipt]{Method: "POST", Path: "/v1/submit_review", Access: op.Access{Anybody: true}, Doc: "submits a review of an answered call, which its caller has signed"}
 	GetReputation = op.Op[OneCard, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
@@ -85,7 +85,7 @@ type (
 	// Verdict is an extension of the reference's answers.
 	Verdict struct {
 		Counted bool   `json:"counted"`          // whether the review was counted or waits for further reviewers
-		Reason  string `json:"reason,omitempty"` // refusal of the review
+		Reason  string `json:"reason,omitempty"` // reason why the review was not counted
 	}
 	// ingestRefusal is a refusal in the form of the reference.
 	ingestRefusal struct {
@@ -173,8 +173,8 @@ func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) 
 	return rec.ID, err
 }
 
-// ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest returns
-// the answer to a posted JSON object about the vacant self.
+// ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
+// returns the answer to v, a posted JSON object about the vacant self.
 func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self identity.ID, v canon.Value) (any, error)) op.Route {
 	s.Errors, s.Open = reflect.TypeFor[ingestRefusal](), true
 	handle := func(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -216,7 +216,8 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 	})
 }
 
-// checkLax returns an error if the reference refuses the target or the ratings of a record about self.
+// checkLax makes only the checks that the reference makes: the target of the review must be self,
+// and the first three ratings must be valid. It returns the errors of the reference.
 func checkLax(v canon.Value, self identity.ID) error {
 	if text(v, "target") != self.String() {
 		return &ingestRefusal{kind: problem.Schema, Message: "target_mismatch", Self: &self}

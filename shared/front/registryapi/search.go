@@ -24,11 +24,11 @@ type SearchConfig struct {
 	Logger *slog.Logger
 }
 
-// Operations of search. FindVacants extends the reference by words, filters on listings and a
-// cursor. If no vacant matches all words, it finds vacants that match most words and reports the
-// missing ones in missing_words. The other two operations are the reference's. They search for a
-// substring of the declared capabilities, QueryCapability also for the claimed family, order
-// matches by score, and return a single page.
+// Operations of search. FindVacants extends the reference's search with words, filters on listings
+// and a cursor. If no vacant matches all words, it finds vacants that match most words and reports
+// the missing ones in missing_words. SearchCapability and QueryCapability are the reference's: they
+// search for a substring of the declared capabilities, order matches by score, and return a single
+// page. QueryCapability can also require a claimed family.
 var (
 	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
 	SearchCapability = op.Op[SoughtText, []registryclient.Match]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
@@ -164,7 +164,7 @@ func (s *searchAPI) haloMatches(found []search.Match, ranked bool) []registrycli
 	for i := range found {
 		matches[i] = matchOf(&found[i].Registration, now)
 		if ranked {
-			matches[i].Score = found[i].Score // the reference's routes tell the mean
+			matches[i].Score = found[i].Score // the routes of the reference show the mean reputation instead
 			rank := found[i].Rank
 			matches[i].Rank, matches[i].Missing = &rank, found[i].Missing
 		}

@@ -1,9 +1,9 @@
-// Package resource serves the metadata of protected resources (RFC 9728), which tell clients the
-// issuers whose tokens are accepted at an address of the host, and the challenges that lead clients
-// to the metadata.
+// Package resource serves the metadata of protected resources (RFC 9728). The metadata lists the
+// issuers whose tokens are accepted at an address of the host. [Config.MetadataURL] returns the URL
+// of the metadata, which the host names when it refuses a request that lacks a token.
 //
-// A resource is the host, the host's MCP server or OpenAI API, or a vacant with the same three
-// addresses. Its URL is its name.
+// The host has a resource at each of three addresses: its base URL, its MCP server and its OpenAI
+// API. Every vacant has the same three. A resource is identified by its URL.
 package resource
 
 import (
@@ -44,11 +44,13 @@ type Config struct {
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
-	Show    func(context.Context, identity.ID) (vacants.Record, bool, error)
-	Named   func(context.Context, string) (vacants.Record, bool, error)
+	// Show finds a vacant by its id, and Named by its name.
+	Show  func(context.Context, identity.ID) (vacants.Record, bool, error)
+	Named func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// forms contains the path suffixes of a resource's addresses with the titles of their protocols.
+// forms lists the three kinds of resource. The path of a form follows the base URL of the host or
+// the URL of a vacant. The title of a form follows the owner's name, for example "'s MCP server".
 var forms = func() []form {
 	all := []form{{}}
 	for _, p := range protocol.All {
@@ -73,13 +75,13 @@ func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bo
 	} else {
 		r, ok, err = c.Named(ctx, name)
 	}
-	// Vacants that take only signed calls have no metadata.
+	// Vacants that accept only signed calls have no metadata, because they accept no tokens.
 	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.PlainOff, err
 }
 
 // RequestURLs returns the URLs of the resources that a request calls, for
-// billing.TokensConfig.Resources. A vacant has URLs with its name and with its id. A token for a
-// vacant may name any URL below them.
+// billing.TokensConfig.Resources. A vacant has one URL with its name and one with its id. A URL that
+// ends with a slash stands for all URLs below it.
 func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
@@ -110,6 +112,7 @@ func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 }
 
 func RequestURLsAt(rawURL string) ([]string, error) {
+	// The vacant is not looked up, so it has only the URL with the name or id in rawURL.
 	u, err := outbound.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
@@ -152,8 +155,8 @@ func (c *Config) base(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// IssuersOf returns the URLs of the issuers for a vacant, or for the host if v is nil. Both have
-// the listed issuers; a vacant also has the issuers of its tenant.
+// IssuersOf returns the URLs of the issuers for a vacant, or for the host if v is nil. The host and
+// all vacants have the issuers whose Publish is true. A vacant also has the issuers of its tenant.
 func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
 	issuers, err := c.Issuers(ctx)
 	var urls []string
@@ -220,12 +223,14 @@ type OfVacant struct {
 const vacantPath = "/v/{vacant}"
 
 func get[In any](path, place string) op.Op[In, Metadata] {
+	// place names the resource in the documentation of the operation.
 	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "lists the issuers whose tokens are accepted at " + place + "; 404 if there are none"}
 }
 
 type askedKey struct{}
 
-// requestedForm contains the parts of a request for metadata that the routes do not pass on.
+// requestedForm is a request for metadata. Handler passes it to requireMetadata in the context,
+// because Handler removes the trailing slash of the path before it calls the routes.
 type requestedForm struct {
 	*http.Request
 	slash string // trailing slash of the path, if it has one

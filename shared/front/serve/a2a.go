@@ -21,12 +21,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// localChunk is the time for which pieces of an answer are combined in a process that does not
-// poll.
+// localChunk is the time during which pieces of an answer are joined into one event
+// (task.Config.Chunk), in a process that gets no work from Queues.
 const localChunk = 50 * time.Millisecond
 
-// followQueued limits a stream that only follows a task, in a process that serves one request at a
-// time. The client resumes the stream with Last-Event-ID.
+// followQueued limits the duration of a stream that only follows a task, in a process that serves
+// one request at a time. The client resumes the stream with Last-Event-ID.
 const followQueued = 60 * time.Second
 
 // A2A contains the tasks of vacants and the dependencies of protocol handlers.
@@ -37,7 +37,8 @@ type A2A struct {
 	Push  *push.Pusher
 	Team  *team.Team
 
-	// Bookings, if set, are dispatched by Work.
+	// Bookings is the booking service whose messages Work handles. If it is nil, Work handles only
+	// turns.
 	Bookings *booking.Service
 
 	// Find finds the published vacants for the model list of OpenAI clients and the search of MCP.
@@ -53,8 +54,8 @@ type A2A struct {
 
 	Server *Server
 
-	queue  *local.Queue // nil if Queues are used
-	tasks  task.Queue
+	queue  *local.Queue // nil if the process gets its work from Queues
+	tasks  task.Queue   // queue of background turns
 	models *modelList
 }
 
@@ -73,7 +74,8 @@ func (a *A2A) WorkHandler() http.Handler {
 	return workapi.Handler(a.Server.workConfig(a.queue != nil), a.Server.Billing, a.Server.config.Log, a.Server.config.Now)
 }
 
-// workConfig returns the dependencies of the API of workers. mayWait says that requests may wait for turns.
+// workConfig returns the dependencies of the workers' API. mayWait specifies whether requests may
+// wait for turns.
 func (h *Server) workConfig(mayWait bool) workapi.Config {
 	return workapi.Config{Desk: h.Workers, Vacants: h.Vacants, MayWait: mayWait}
 }
@@ -84,7 +86,8 @@ type Queues struct {
 	Notices task.Notices
 	// Hold limits how long a client waits for a slow vacant. The default is call.DefaultWork.
 	Hold time.Duration
-	// Turns is task.Config.Turns. It may be zero in a process that runs no turns.
+	// Turns limits the concurrent turns of the host (task.Config.Turns). It may be zero in a process
+	// that runs no turns.
 	Turns int
 }
 
@@ -101,16 +104,16 @@ func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
 }
 
-// HandOff makes MessageHandler pass the turns of slow vacants to a queue, in a process that does
-// not serve A2A.
+// HandOff makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue, in a
+// process that does not serve A2A.
 func (h *Server) HandOff(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
 
 func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
 
-// openTeam opens teams over the host's tasks, and adds the operator's routes of teams and workers to Admin. mayWait
-// specifies whether requests may wait for the ends of turns.
+// openTeam returns the service for teams of agents, and adds the operator's routes for teams and
+// workers to Admin. mayWait specifies whether requests may wait until a turn ends.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished, Files: h.Files, Locks: h.locks}
 	if h.Billing != nil {

@@ -18,11 +18,11 @@ type AGP struct {
 	Bookings *booking.Service
 }
 
-// Find finds vacants, as search.Service.Find does.
+// Find is a function that searches for vacants, for example search.Service.Find.
 type Find func(context.Context, search.Request) (search.Page, error)
 
 // OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
-// routes to Admin and the tools to MCP, and lets the worker of a dispatch bookings. If metrics is
+// routes to Admin and the AGP tools to MCP, and lets A2A.Work dispatch bookings. If metrics is
 // true, the handler serves the host's counters to anyone.
 func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	if h.Billing == nil {
@@ -36,8 +36,8 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 }
 
 // OpenBookings returns the booking service of a host with accounts. The consumer of queue must
-// dispatch the bookings (booking.Service.Work). find resolves short ids of venues; if find is nil,
-// short ids are unknown.
+// dispatch the bookings (booking.Service.HandleMessage). find resolves short ids of venues. If find
+// is nil, all short ids are unknown.
 func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{

@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly refuses requests of web pages to a listener on loopback, except requests of pages
-// that pages accepts. A page of any site can send requests to this machine. After DNS rebinding,
-// the page's own host name resolves to a loopback address, and the page can even read the answers,
-// also of a GET. The Host header then contains that name.
+// LoopbackOnly refuses requests of web pages to a listener on loopback, except those that pages
+// accepts. A page of any site can send requests to this machine. After DNS rebinding, the page's
+// host name resolves to a loopback address, so the page can also read the answers, even to a GET.
+// The Host header of such a request contains the page's host name, so the request is refused.
 func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host serves only its own machine", r.Host)

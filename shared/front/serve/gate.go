@@ -12,8 +12,8 @@ import (
 )
 
 func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
-	// A host calls this at its start. The warnings name the vacants for which the collusion check
-	// is off.
+	// The warnings name the vacants for which the collusion check is off. A host logs them when it
+	// starts.
 	warnings, err := h.Gate.Warnings(ctx)
 	for _, text := range warnings {
 		log.LogAttrs(ctx, slog.LevelWarn, text)

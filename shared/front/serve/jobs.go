@@ -19,13 +19,13 @@ import (
 )
 
 // Job is a background job. A local host runs its jobs at intervals. On AWS, a scheduled function
-// runs the jobs that its row in the table of functions names.
+// runs the jobs that the table of functions lists for it.
 type Job struct {
 	Name  string
 	Every time.Duration // interval of a local host; zero if a local host does not run the job
 	Run   func(context.Context) (Done, error)
 
-	later bool            // a local host also waits before the first run
+	later bool            // a local host waits for one interval before the first run
 	wake  <-chan struct{} // starts a run of a local host early
 }
 
@@ -38,13 +38,15 @@ type Done struct {
 	More  bool       // the next run should start immediately
 }
 
-// JobParts contains parts that only some processes have. A process that lacks a part of a job (also
-// accounts, a feed, files or the host's identity) does not have the job.
+// JobParts contains dependencies of jobs that only some processes have. Server.Jobs omits a job if
+// the process lacks one of its dependencies: a field of JobParts, accounts, a feed, files or the
+// host's identity.
 type JobParts struct {
 	Log      *translog.Log                                  // log to be sealed
 	Bookings func(context.Context) (due.SweepResult, error) // processes due bookings
 	Exports  func() (blob.Blobs, error)                     // storage of exported usage
-	// Expire deletes expired documents if the store does not do so itself.
+	// Expire deletes at most the given number of expired documents and returns how many it deleted.
+	// It is nil if the store deletes expired documents itself.
 	Expire func(ctx context.Context, most int) (int, error)
 }
 
@@ -92,7 +94,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}
 	if h.Files != nil {
 		jobs = append(jobs, Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
-			// A stage schedules the job every minute, and each run pays for listing the bucket.
+			// A stage (a deployment on AWS) runs the job every minute. Listing the bucket costs
+			// money, so only one run per hour does it.
 			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
 				return Done{}, nil
 			}
@@ -109,8 +112,9 @@ func (h *Server) Jobs(p JobParts) []Job {
 		if days > 0 {
 			done.News = "expired text keys are destroyed; their texts can no longer be read"
 		}
-		// A stage without calls is not a failure. A local host logs the reason for keeping the keys
-		// only once, because an idle host would repeat it for days.
+		// Maintain keeps all keys if the newest key is old, because the clock may be wrong. An old
+		// key is normal on a host without calls, so the job does not fail. A local host logs the
+		// reason only once, because it would otherwise log the same reason for days.
 		if leap := new(textkeys.ClockLeapError); errors.As(err, &leap) {
 			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
 			if leapt != leap.Error() {
@@ -122,7 +126,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
 		return Done{}, h.Texts.CreateNext(ctx)
 	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.Waiting(), Run: func(ctx context.Context) (Done, error) {
-		// This lists the endpoints on other hosts that answer. A local host also probes after each
+		// Reach lists the endpoints of other hosts that answer. A local host also probes after each
 		// publication.
 		reached, err := h.Registry.Reach(ctx, probe)
 		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
@@ -198,7 +202,8 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// trimmed is the metric of folds that found rows missing from the stream.
+// trimmed is the metric that counts the folds that found rows missing. A fold adds new rows of calls
+// to the usage. The store's feed keeps rows only for a limited time.
 const trimmed = "trimmed"
 
 func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {

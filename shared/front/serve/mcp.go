@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// SearchHandler returns the search handler for a find function. It is for handlers that verify the
-// matches, as other clients of a registry do. It does not log.
+// SearchHandler returns a search handler that calls find and does not log. MCP calls the handler
+// and verifies the matches like every other client of a registry.
 func (h *Server) SearchHandler(find Find) http.Handler {
 	return registryapi.Search(registryapi.SearchConfig{Finder: finder(find), Now: h.config.Now})
 }

@@ -17,10 +17,10 @@ import (
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// The channel contains an item while a request uses all and until.
+	// turn is a mutex for all and until. It is a channel, so that a request can stop waiting.
 	turn  chan struct{}
 	all   []vacants.Record
-	until time.Time
+	until time.Time // time until which all is used
 }
 
 // modelLimits limits the list of models. Stock clients of OpenAI's API read one page and ignore
@@ -33,7 +33,7 @@ type modelLimits struct {
 var (
 	localModels = modelLimits{10, 5 * time.Second}
 	// On AWS, each vacant costs two read units. An instance has only a few read units per second
-	// (VACANCY_READS), and the index may lag as long as the list.
+	// (VACANCY_READS). The search index may be as old as the cached list.
 	queuedModels = modelLimits{1, 5 * time.Minute}
 )
 
@@ -73,7 +73,8 @@ func (m *modelList) list(ctx context.Context, find Find) (records []vacants.Reco
 		}
 	}
 	slices.SortFunc(records, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
-	// The time starts after the read. Otherwise each request would repeat a slow read.
+	// The cache time starts after the read. If it started before a read that takes longer than the
+	// cache time, each request would read again.
 	m.all, m.until = records, now().Add(m.limits.keep)
 	return records, nil
 }

@@ -17,8 +17,8 @@ type ChangeNotifier struct {
 
 func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
-// Commit implements store.Store. A commit may have been applied whatever its outcome, and an
-// unnecessary notification only costs a poll.
+// Commit implements store.Store. It also notifies if the commit failed, because the writes may have
+// been applied nevertheless, and an unnecessary notification costs only one poll.
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
@@ -29,8 +29,8 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher returns a function that updates an index: immediately after a detected change,
-// otherwise at intervals.
+// refresher returns a function that updates an index. The function calls atOnce if s has detected a
+// change, and otherwise inTime, which updates the index only at intervals.
 func refresher(s store.Store, atOnce, inTime func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {

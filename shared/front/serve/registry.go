@@ -24,8 +24,8 @@ func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	})
 }
 
-// OpenSearch opens the server's search over an index, which queries update. The caller must close
-// the index.
+// OpenSearch returns the server's search over an index. Each query first updates the index. The
+// caller must close the index.
 func (h *Server) OpenSearch(index search.Index) *Search {
 	l := live.New(index, h.Registry, h.config.Now)
 	s := search.New(search.Config{

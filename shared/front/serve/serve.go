@@ -36,9 +36,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a host's HTTP servers. Clients have little time to send, so slow clients occupy only
-// connections. The write limit covers the slowest call (call.DefaultWork and the time to send the
-// answer).
+// Limits of a host's HTTP servers. A client must send its request quickly, so that slow clients do
+// not occupy connections for long. The write limit covers the slowest call (call.DefaultWork and
+// the time to send the answer).
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -104,8 +104,8 @@ func (d Handlers) Public() http.Handler {
 	return httpapi.WithLogin(public, d.Login)
 }
 
-// route returns the handler of a request. The suffixes of signed calls precede the registry's
-// routes, because callers append them to any base URL.
+// route returns the handler of a request. The suffixes of signed calls are checked before the
+// registry's routes, because callers append them to any base URL.
 func (d Handlers) route(r *http.Request) http.Handler {
 	path := r.URL.Path
 	switch {

@@ -70,13 +70,14 @@ type Config struct {
 	// resolver and dialer.
 	Resolver outbound.Resolver
 	Dial     outbound.Dial
-	// Substrates are offered in addition to echo and http.
+	// Substrates are offered in addition to echo and http. A substrate is the backend that answers
+	// for a vacant, for example a model.
 	Substrates substrate.Kinds
 	// Models returns the substrates that send requests on behalf of their vacants. If Models and
 	// Thinker are nil, the host has no such substrates, no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
-	// Thinker asks the models and MCP servers of ThinkerKinds on behalf of this process, instead of
-	// Models and Servers.
+	// Thinker sends requests to models and MCP servers in another process, for substrates of the
+	// kinds ThinkerKinds. It is used instead of Models and Servers.
 	Thinker      think.Service
 	ThinkerKinds []string
 	// Servers opens the MCP servers of agents. If Servers is nil, this host cannot reach MCP
@@ -88,8 +89,8 @@ type Config struct {
 	// Identity returns the host's identity if a key service stores it. If Identity is nil, the host
 	// has a software identity, which is sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Operator checks the operator's key in requests to Admin, for any Host. If Operator is nil,
-	// the listener of Admin must accept only the operator.
+	// Operator checks the operator's key in requests to Admin, which may have any Host header. If
+	// Operator is nil, the listener of Admin must accept only the operator.
 	Operator admin.Checker
 	// GatewayURL returns the base URL of accounts and AGP. The default is the host's URL.
 	GatewayURL func(context.Context) (string, error)
@@ -103,8 +104,8 @@ type Config struct {
 	Verify, Chain, Backup http.Handler
 	Status                func(context.Context) (admin.Status, error)
 	Reindex               func(context.Context) (admin.Reindexed, error)
-	// Feed lists the rows that are folded into usage. If Feed is nil, this host does not fold
-	// usage.
+	// Feed lists new rows, the stored records of calls, which are folded into (added to) usage. If
+	// Feed is nil, this host does not fold usage.
 	Feed store.Feed
 	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
 	Rows store.Walker
@@ -113,16 +114,17 @@ type Config struct {
 	// Tokens makes the host accept tokens of issuers (tokens.ForBilling). If Tokens is nil, the
 	// host rejects all tokens.
 	Tokens func(billing.TokensConfig) billing.Tokens
-	// Elsewhere allows vacants on other hosts to be listed. A process must run the job endpoints,
-	// or Registry.Reach.
+	// Elsewhere allows the registry to list vacants on other hosts. A process must then run the job
+	// "endpoints" or call Registry.Reach, because only vacants whose endpoint answers are listed.
 	Elsewhere bool
 	// TrustedHost is true if a router has chosen this host by the request's Host header, so Host is
 	// this host's name. Otherwise the sender chooses Host freely.
 	TrustedHost bool
-	// HoldsIdentity is true if this process may sign with the host's identity: it creates the keys
-	// that sign receipts, and the operator's API seals the registry's log.
+	// HoldsIdentity is true if this process may sign with the host's identity. The process then
+	// creates the keys that sign receipts, and its operator's API can seal the registry's log.
 	HoldsIdentity bool
-	// Causes adds to the log what a vacant's agent answered to a failed call (call.Log).
+	// Causes adds the causes of failed calls to the log (call.Log). A cause may quote the vacant's
+	// agent.
 	Causes bool
 	// Blobs opens the storage of workspace files. If Blobs is nil, this process has no workspaces.
 	Blobs func() (blob.Blobs, error)
@@ -150,7 +152,8 @@ type Server struct {
 	locks  *locks.Locks // locks of Files
 	config Config
 	guests *guests.Keys
-	// OpenA2A sets send. It is nil in processes without tasks, which do not link the task engine.
+	// OpenA2A, OpenQueuedA2A and HandOff set send. It is nil in processes without tasks, which do
+	// not link the task engine.
 	send        message.Sender
 	paymentKeys *secrets.Secrets // keys of the payment provider
 	more        []op.Route       // further routes of the admin API

@@ -15,8 +15,8 @@ import (
 
 const socketName = "admin.sock"
 
-// maxSocketPath is the maximum length of a Unix socket's address on all systems. macOS allows 104
-// bytes with a final 0.
+// maxSocketPath is the maximum length of a Unix socket's address that all systems accept. macOS
+// allows 104 bytes, including a final zero byte.
 const maxSocketPath = 103
 
 // dialTime limits the check whether a host is listening.
@@ -43,9 +43,9 @@ func listenSocket(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, socketName)
 	if len(path) > maxSocketPath {
 		return nil, problem.New(problem.Usage, "data directory: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
-		// The data file is locked, so no other host runs. A socket that refuses connections is left
-		// over from a host that was killed.
 	}
+	// The data file is locked, so no other host runs. A socket that refuses connections is left over
+	// from a host that was killed.
 	switch c, err := net.DialTimeout("unix", path, dialTime); {
 	case err == nil:
 		c.Close()

@@ -15,11 +15,11 @@ import (
 type Kind struct {
 	Type  string // type of a flag in its help
 	Value string // expected form of a value, for errors
-	// None is the meaning of the zero value, for example "no limit", if an operator may choose the
-	// zero value instead of Default. An empty context value or variable, or the flag value Off,
-	// chooses the zero value. If the zero value cannot be chosen, None is "".
+	// None describes the zero value, for example "no limit", if an operator may choose it instead of
+	// Default: by an empty context value or variable, or by the flag value Off. If the operator
+	// cannot choose the zero value, None is "".
 	None string
-	read func(text string, v *Values) (refused []string)
+	read func(text string, v *Values) (refused []string) // implements Setting.Read
 }
 
 func kindOf[T any](typ, value string, parse func(string) (T, bool), field func(*Values) *T) Kind {

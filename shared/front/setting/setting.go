@@ -1,6 +1,6 @@
 // Package setting contains the table of an operator's settings of a host. A row contains a
-// setting's names, values, default and readers. The stacks, the functions, the commands that run a
-// host and the documentation use the table.
+// setting's names, values and default, and the functions and commands that read it. The stacks, the
+// functions, the commands that run a host and the documentation use the table.
 //
 // The package does no I/O and imports no AWS SDK. The table does not contain settings of only one
 // command or function, for example the address on which a server listens or the name of a table.
@@ -13,7 +13,7 @@ import (
 
 // Setting is a row of the table.
 type Setting struct {
-	Context  string // context value of a stage, or ""
+	Context  string // name of the context value of a stage (a deployment on AWS), or ""
 	Variable string // environment variable of functions, or ""
 	// Functions lists the functions that read Variable, separated by spaces, or is EveryFunction or
 	// WithURL.
@@ -21,8 +21,8 @@ type Setting struct {
 	Needed    bool   // the functions do not start without Variable
 	Flag      string // flag of Commands, or ""
 	Commands  string // commands with Flag, separated by commas
-	// Default is the default of Context and Flag. In a function without Variable, the setting has
-	// its zero value, which must mean Default, or no value if Default is "".
+	// Default is the default of Context and Flag. If Variable is not set in a function, the setting
+	// has its zero value there. The zero value must mean Default, or no value if Default is "".
 	Default  string
 	ByDeploy bool // only `vacancy deploy` sets Context
 	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.

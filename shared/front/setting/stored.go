@@ -37,8 +37,8 @@ func FormatStored(stored map[string]string) string {
 	return string(b)
 }
 
-// ParseStored parses the value of the output StoredOutput. Its names may be unknown to this
-// release.
+// ParseStored parses the value of the output StoredOutput. It accepts names that this release does
+// not know.
 func ParseStored(text string) (map[string]string, error) {
 	stored := map[string]string{}
 	if err := json.Unmarshal([]byte(text), &stored); err != nil || stored == nil {

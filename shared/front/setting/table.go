@@ -32,8 +32,8 @@ type Host struct {
 	Work      time.Duration // maximum duration of an answer; zero means call.DefaultWork
 	Retention time.Duration // retention of texts; zero means textkeys.MinRetention
 
-	// Fee is the host's share of what callers pay, in basis points. A price keeps the fee that was
-	// set when the price was set.
+	// Fee is the host's share of what callers pay, in basis points. A change of the fee does not
+	// affect prices that are already set.
 	Fee int64
 	// BookingPrice is the price of a booking by AGP. Zero means booking.DefaultPrice.
 	BookingPrice            money.Amount
@@ -51,7 +51,7 @@ type Host struct {
 type Values struct {
 	Host
 
-	Stage string // part of every name
+	Stage string // part of every resource name
 	Arch  string // architecture of the functions: arm64 or amd64
 
 	Edge        bool   // serve through CloudFront

@@ -29,7 +29,7 @@ type Handout struct {
 	// Curl is a shell command that calls the vacant, or "" if the vacant answers only signed calls.
 	Curl string `json:"curl,omitempty"`
 
-	name string
+	name string // name of the vacant, or its id if the name is invalid
 	key  KeyUse
 }
 
@@ -38,7 +38,7 @@ type KeyUse uint8
 
 const (
 	KeyNever  KeyUse = iota // calls are free
-	KeyMay                  // after the free calls, a key pays
+	KeyMay                  // a limited number of calls is free; further calls need a key
 	KeyAlways               // calls without a key are refused
 )
 
@@ -79,8 +79,8 @@ func HandoutFor(host, name string, id identity.ID, use KeyUse, signedOnly bool) 
 	return h
 }
 
-// NameOrID returns the vacant's name if it is valid, or otherwise its id. The address contains the
-// same word.
+// NameOrID returns the vacant's name if it is valid, or otherwise its id. Address ends with the same
+// string and a slash.
 func (h Handout) NameOrID() string { return h.name }
 
 func (h Handout) Key() KeyUse { return h.key }
@@ -115,8 +115,9 @@ func ShellWord(s string) string {
 // Language is a programming language or client for which Program creates a program.
 type Language struct {
 	Name string
-	// Install is the command that installs the program's dependencies. tests/interop runs the
-	// program with these versions. An MCP entry has no dependencies.
+	// Install is the command that installs the program's dependencies, in the versions with which
+	// tests/interop runs the program. It is "curl" for curl, and "" for the configuration of an MCP
+	// client.
 	Install string
 	run     string // instructions to save and run the program
 	quote   func(string) string
@@ -141,8 +142,8 @@ var programFiles embed.FS
 var programs = template.Must(template.ParseFS(programFiles, "programs/*"))
 
 // Program returns a program that calls the vacant of a handout. Programs always use the key in
-// KeyEnv, because the vacant may get a price later. An MCP entry uses the key only if calls cost
-// money, because some clients fail if a variable is not set.
+// KeyEnv, because the vacant may get a price later. The configuration of an MCP client uses the key
+// only if calls cost money, because some clients fail if a variable is not set.
 func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string

@@ -28,14 +28,15 @@ const (
 	endFile   = "end"
 	// copyFile is a copy of the data file that exists while a backup is written.
 	copyFile = DataFile + ".backup"
-	// maxSmall limits the size of the other files, in bytes.
+	// maxSmall limits the size of aboutFile and SealFile, in bytes.
 	maxSmall = 1 << 20
-	// blobPrefix is the prefix of the names of workspace files' sealed bytes.
+	// blobPrefix is the prefix of the names of blobs, which are the sealed bytes of workspace
+	// files.
 	blobPrefix = "files/"
 	// maxBlob limits a blob, in bytes.
 	maxBlob = 2 * workspace.MaxFile
-	// blobTime limits the time from the copy of the data to the last blob. A replaced blob is
-	// stored for an hour.
+	// blobTime limits the time from the copy of the data file to the last blob. A replaced blob is
+	// deleted after an hour, so all blobs to which the copy refers exist for this time.
 	blobTime = 55 * time.Minute
 
 	backupFormat = 1
@@ -120,7 +121,8 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 			return err
 		}
 	}
-	// The blobs follow the data, so they include the bytes of each file in the data.
+	// The blobs are listed after the data file was copied, so they include every blob that the copy
+	// refers to.
 	if err := h.eachBlob(ctx, add); err != nil {
 		return err
 	}
@@ -196,8 +198,8 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 	return about, nil
 }
 
-// unpackBlob stores the sealed bytes of a file. The storage checks the key, so a backup cannot
-// write outside of the directory.
+// unpackBlob stores a blob of a backup. It checks the blob's key, so a backup cannot write outside
+// of the directory.
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
 	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.Prefix) || blob.CheckKey(key) != nil {

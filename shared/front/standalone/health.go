@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// HealthPath and ReadyPath are for monitors and load balancers. They are answered for any Host,
-// because load balancers send requests to an address.
+// HealthPath and ReadyPath are for monitors and load balancers. They are answered for any Host
+// header, because load balancers may send an IP address.
 const (
 	HealthPath = "/health"
 	ReadyPath  = "/ready"
@@ -31,8 +31,8 @@ type status struct {
 //	GET /health   200 while the process serves
 //	GET /ready    200 if Ready succeeds, otherwise 503
 //
-// A host with a single vacant answers /health as the reference does, with the vacant's name and
-// state (PROTOCOL §6.1).
+// A host with a single vacant answers /health as the reference implementation does, with the
+// vacant's name and state (PROTOCOL §6.1).
 func (h *Host) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		get := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -94,8 +94,8 @@ type writes struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	checked time.Time
-	failed  error
+	checked time.Time // time of the last test write, or zero
+	failed  error     // result of the last test write
 }
 
 func (w *writes) check(ctx context.Context) error {

@@ -20,8 +20,8 @@ import (
 )
 
 // journalDir is the folder of a host's log in its data directory. It contains a file of JSON lines
-// for each UTC day. The log contains the causes of failed calls, which may quote an agent, so a
-// file is deleted when the texts of its day become unreadable.
+// for each UTC day. The log contains the causes of failed calls. A cause may quote an agent's text,
+// so the file of a day is deleted when the host's texts of that day become unreadable.
 const journalDir = "journal"
 
 const (
@@ -47,7 +47,7 @@ type Journal struct {
 	day    string
 	begun  time.Time // start of day
 	size   int64
-	shares journalShares // shares of day
+	shares journalShares // bytes per sender on day
 	err    error         // last write error; the host continues without a journal
 }
 
@@ -67,8 +67,8 @@ func (j *Journal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// writeLine writes a line unless its kind or its sender has used its share of the day. from is "" for
-// lines of the host itself.
+// writeLine writes a line, unless the lines of its kind or of its sender already fill their part of
+// the day's file. from is the sender's id, or "" for lines of the host itself.
 func (j *Journal) writeLine(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -201,6 +201,7 @@ func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
 	return &JournalReader{dir: path, day: from.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
 }
 
+// Next calls fn with each line that was completed since the last call.
 func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) error {
 	for {
 		if err := r.rows(ctx, fn); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// WithSender adds the sender of each request to the context of its log lines, for the limits of the
-// journal.
+// WithSender adds the sender of each request to its context. The journal limits the log lines of
+// each sender.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := obs.Sender{ID: caller.RateKey(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
@@ -30,38 +30,40 @@ const (
 	failureLine                 // failure, or line of the host itself
 )
 
-// lineKinds contains, for each kind of line, the fraction of a day's size up to which the journal
-// accepts it.
+// lineKinds contains, for each kind of line, the fraction of the maximum size of a day's file up to
+// which the journal accepts the kind.
 var lineKinds = [...]struct {
-	part    float64
-	dropped string
+	part    float64 // fraction
+	dropped string  // warning when the first line of the kind is dropped
 }{
 	guestLine:   {1. / 2, "the journal keeps no more lines of answered requests of guests today: it is half full"},
 	requestLine: {3. / 4, "the journal keeps only failures today: it is three quarters full"},
 	failureLine: {1, "the journal keeps no more lines today: it is full"},
 }
 
-// Fractions of a day's size that the lines and the failures of one sender may use. The limit of
-// failures ensures that a sender who makes an agent fail leaves space for the failures of others.
+// Fractions of the maximum size of a day's file that the lines and the failures of one sender may
+// use. The limit of failures ensures that a sender who makes an agent fail leaves space for the
+// failures of others.
 const (
 	senderPart  = 1. / 16
 	failurePart = 1. / 64
 )
 
 // journalSenders is the number of counters. A keyed hash maps senders to counters, so a flood of
-// addresses uses no memory.
+// addresses uses no additional memory.
 const journalSenders = 1 << 14
 
 // journalShares counts the bytes of a day by sender.
 type journalShares struct {
 	seed    maphash.Seed
-	bytes   [journalSenders]int64
-	failed  [journalSenders]int64
-	dropped [len(lineKinds)]bool
+	bytes   [journalSenders]int64 // bytes of lines other than failures
+	failed  [journalSenders]int64 // bytes of failures
+	dropped [len(lineKinds)]bool  // kinds of which a line was dropped
 }
 
-// take reports whether the journal accepts a line on a day that has size of max bytes. It returns a
-// warning for the first line of a kind or sender that is dropped.
+// take reports whether the journal accepts a line of the given length, and counts it for its
+// sender. size is the current size of the day's file, and max is its limit. take returns a warning
+// for the first line of a kind or sender that is dropped.
 func (s *journalShares) take(line, size, max int64, kind lineKind, from string) (kept bool, warning string) {
 	if float64(size+line) > lineKinds[kind].part*float64(max) {
 		if !s.dropped[kind] {
@@ -89,7 +91,7 @@ func (j *Journal) Handler() slog.Handler {
 	return &journalHandler{slog.NewJSONHandler(w, nil), w}
 }
 
-// lineWriter writes a line of a kind and a sender to the journal.
+// lineWriter writes lines to the journal. journalHandler sets kind and from before each line.
 type lineWriter struct {
 	mu      sync.Mutex
 	kind    lineKind

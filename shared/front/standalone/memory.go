@@ -52,7 +52,6 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	defer server.Vacants.Close()
 	vacant, err := server.Vacants.Create(ctx, s.Vacant)
 	if err != nil {
-		// ready is called when the host answers requests.
 		return err
 	}
 	agents := server.OpenA2A()
@@ -66,6 +65,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 		served <- serve.Run(ctx, s.Log, call.Grace, serve.Endpoint{Listener: s.Listener, Handler: public})
 		end()
 	}()
+	// The listener is open, so ready may already send requests.
 	if err = ready(vacant); err != nil {
 		end()
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// searching is the search of a running host.
+// searching contains the search service of a running host and the index that Reindex can replace.
 type searching struct {
 	turn  sync.Mutex // locked while the index is rebuilt
 	mu    sync.Mutex
-	found *serve.Search          // nil until the host runs
+	found *serve.Search          // search service; nil until the host runs
 	index *search.SwappableIndex // nil if the index is not in the data directory
 }
 
@@ -77,8 +77,8 @@ func BuildIndex(ctx context.Context, path string, feed live.ChangeFeed, now func
 	return nil
 }
 
-// SwapIndex replaces the index in path by the index that BuildIndex built. If it crashes before the
-// rename, there is no index, and the next start builds one.
+// SwapIndex replaces the index in path by the index that BuildIndex built. If the process crashes
+// before the rename, the index is missing, and the next start builds one.
 func SwapIndex(path string) error {
 	if err := errors.Join(os.RemoveAll(path), os.Rename(freshIndex(path), path)); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", path)

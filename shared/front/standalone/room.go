@@ -27,9 +27,9 @@ type diskSpace struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	checked time.Time
-	free    int64
-	short   bool
+	checked time.Time // time of the last check, or zero
+	free    int64     // free bytes at the last check
+	short   bool      // free is less than MinFreeBytes
 }
 
 func (d *diskSpace) check() error {

@@ -3,8 +3,8 @@
 // `vacancy dev`, `vacancy serve` and package agent use this package.
 //
 // Only one process at a time uses a data directory. The public listener serves no admin routes
-// except those that package serve names. After Run returns, every accepted call has been decided or
-// will be decided by the next start.
+// except those that package serve names. After Run returns, every accepted call has been answered
+// or voided (ended without an answer), or will be after the next start.
 package standalone
 
 import (
@@ -172,7 +172,7 @@ func Open(c Config) (*Host, error) {
 		stored = c.WrapBlobs(stored)
 	}
 	blobs := func() (blob.Blobs, error) { return stored, nil }
-	// Reports need the file itself, because a wrapped store cannot be walked.
+	// Verify and Chain read the file itself, because a wrapped store cannot be walked.
 	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
 	host := &Host{
 		room:   &diskSpace{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
@@ -267,11 +267,11 @@ func FileExists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// foldTime limits the last fold of a host that ends.
+// foldTime limits the time of the last fold of usage when a host shuts down.
 const foldTime = 5 * time.Second
 
 // gcPercent lets the heap, which is a few megabytes, grow to five times the live data. In
-// measurements, this saved a tenth of the CPU time per call for 15 MB of memory.
+// measurements, this saved a tenth of the CPU time per call at the cost of 15 MB of memory.
 const gcPercent = 400
 
 // memoryLimit is the heap size above which the garbage collector runs more often instead of using
@@ -348,7 +348,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	if h.clock != nil {
 		public = h.clock.obey(public)
 	}
-	// Requests that Wrap refuses must not set the clock either.
+	// Wrap is outermost, so requests that it refuses do not set the clock.
 	if r.Wrap != nil {
 		public = r.Wrap(public)
 	}
@@ -377,7 +377,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
 	var wg sync.WaitGroup
 	wg.Go(func() { agents.Run(ctx) })
-	wg.Go(func() { // workers must not hold up the end
+	wg.Go(func() { // a worker that waits for a turn must not delay the shutdown
 		<-ctx.Done()
 		h.Workers.Drain()
 	})
@@ -400,7 +400,7 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 			wg.Go(func() { job.Loop(ctx, h.config.Log) })
 		}
 	}
-	// After the channel is closed, no code of the host uses the data directory.
+	// The channel is closed when all background work has ended.
 	ended := make(chan struct{})
 	go func() { defer close(ended); wg.Wait() }()
 	return ended

@@ -25,8 +25,8 @@ type CertFiles struct {
 	Now       func() time.Time
 
 	mu      sync.Mutex
-	looked  time.Time
-	stamp   string // state of the files from which current was read
+	looked  time.Time // time of the last check of the files
+	stamp   string    // state of the files from which current was read
 	current *tls.Certificate
 }
 

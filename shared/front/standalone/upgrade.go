@@ -24,11 +24,11 @@ import (
 // Upgrading is the progress of an upgrade of a data directory.
 type Upgrading struct {
 	From DataVersion
-	// Copy is the copy of the data file. It is "" if no copy was made, or if an interrupted upgrade
-	// continues.
+	// Copy is the path of the copy of the data file. It is "" if no copy was made, or if an
+	// interrupted upgrade continues.
 	Copy string
-	// Step names the documents that are currently upgraded; it is "" at the start. Done is the
-	// number of documents that were visited.
+	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at
+	// the start and at the end. Done is the number of items that were visited.
 	Step string
 	Done int
 	// Took is the duration of the complete upgrade. It is set at the end.
@@ -37,8 +37,8 @@ type Upgrading struct {
 
 type DataVersion struct {
 	Format int // layout of the data file, or -1 if the file is empty
-	// Documents is the version of the documents. It is set if this program writes the file's
-	// format.
+	// Documents is the version of the documents. It is zero if the file has another format than
+	// this program writes.
 	Documents int
 }
 
@@ -120,7 +120,7 @@ type upgrading struct {
 	path   string
 	free   func() int64
 	began  time.Time // zero unless this process upgrades
-	told   Upgrading
+	told   Upgrading // current progress
 }
 
 func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
@@ -192,7 +192,8 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	switch {
 	case empty:
 		v, err = upgrade.New(ctx, data)
-	// A crash occurred before the end of an upgrade, or before the first commit of a new host.
+	// The documents are already current, because an earlier process crashed after it had upgraded
+	// or created them.
 	case v.Version == upgrade.Current:
 	case c.NoUpgrade:
 		return bolt.NewEarlierError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)

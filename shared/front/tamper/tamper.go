@@ -1,7 +1,8 @@
 // Package tamper watches the DynamoDB stream of the table of rows. Rows are written once, so any
 // change or removal is unauthorized: the package logs it and counts it in a metric with an alarm.
-// The command verify finds the consequences of the change. Canaries are also counted, and an alarm
-// reports if none arrive.
+// The command verify finds the consequences of the change. The package also counts canaries, rows
+// that are written only to be detected here. If no canaries arrive, an alarm reports that the rows
+// are not watched.
 //
 // Unusual records are not skipped, and they do not make the function fail, because a failure would
 // block the records that follow. The function fails only if a log line cannot be written.
@@ -20,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Metric counts changed and removed rows; it has no data points while there are none. SeenMetric
-// counts canaries, which shows that the rows are watched.
+// Metric counts changed and removed rows. If no row was changed or removed, it has no data points.
+// SeenMetric counts canaries, which shows that the rows are watched.
 const (
 	Metric     = "tampered"
 	SeenMetric = "canaries"

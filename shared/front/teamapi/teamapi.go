@@ -88,8 +88,8 @@ type (
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Dispatching requests a dispatch. If it is repeated with the same key, the answer describes
-	// the existing task.
+	// Dispatching is a request to dispatch a task. If the request is repeated with the same key,
+	// the answer describes the existing task.
 	Dispatching struct {
 		Key  string  `header:"Idempotency-Key"`
 		Body NewTask `body:"json"`
@@ -104,7 +104,7 @@ type (
 		Budget       *money.Amount `json:"budget,omitempty"` // micro-dollars
 		Effort       string        `json:"effort,omitempty"`
 		OutputFormat string        `json:"output_format,omitempty"`
-		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // besides the agent's own
+		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // used in addition to the agent's own
 	}
 	Answering struct {
 		OneTask

@@ -1,5 +1,5 @@
-// Package text serves callers without a protocol: it answers a text with a text or with a stream of
-// a text's pieces.
+// Package text serves callers that use no protocol. A caller sends a plain text, and gets the
+// answer as a plain text or as a stream of its pieces.
 package text
 
 import (
@@ -21,12 +21,12 @@ import (
 
 const mediaText = "text/plain"
 
-// Texting is a text that is sent to a vacant without a protocol.
+// Texting is a request that consists of a plain text for a vacant.
 type Texting struct {
 	Vacant   string `path:"vacant"`
 	Context  string `query:"context"`
 	MaxPrice string `query:"max_price"`
-	Most     string `header:"Vacancy-Max-Price"`
+	Most     string `header:"Vacancy-Max-Price"` // MaxPrice as a header
 	Text     string `body:"text"`
 }
 
@@ -40,8 +40,8 @@ func Operations() []op.Spec {
 
 // Headers of a text answer.
 const (
-	// contextHeader contains the conversation's name, for the parameter context of the next
-	// message.
+	// contextHeader contains the id of the conversation. The client sends it in the parameter
+	// context of the next message.
 	contextHeader = "Vacancy-Context"
 	// cutHeader contains the reason why the answer is incomplete.
 	cutHeader = "Vacancy-Cut"
@@ -144,7 +144,7 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 }
 
 // textEvents renders the events of a turn as server-sent events: the pieces of the answer, followed
-// by the event done, whose data is the cut of the answer, or by the event error.
+// by the event done, whose data is the call.CutReason of the answer, or by the event error.
 type textEvents struct {
 	started bool // a piece was sent
 	cr      bool // the last piece ended with a carriage return
@@ -152,7 +152,7 @@ type textEvents struct {
 }
 
 func (t *textEvents) Event(n task.Numbered) ([]byte, error) {
-	// Every event begins the stream.
+	// A result that is empty but not nil begins the stream (plain.Rendering).
 	switch a, status := n.Artifact, n.Status; {
 	case a != nil && a.Artifact.ID == task.ResponseArtifact:
 		return t.piece(plain.TextOf(a.Artifact.Parts), a.Append), nil

@@ -133,8 +133,9 @@ type shownReview struct {
 	Claim    *string
 }
 
-// addReviews adds the score and the last reviews of a published vacant. The score in its registration
-// is 0 if the agent that answers now has no reviews, so most pages need no further requests.
+// addReviews adds the score and the last reviews of a published vacant. The score in its
+// registration is 0 if the vacant's current agent has no reviews, so most pages need no further
+// requests.
 func (d *vacantData) addReviews(r *reader, isHosted bool) error {
 	if d.Published.Score == 0 {
 		if isHosted {

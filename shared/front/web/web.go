@@ -48,7 +48,7 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	hits, err := lru.New[identity.Hash, hit](keptHits)
 	if err != nil {
-		panic(err) // the size is not positive
+		panic(err) // cannot happen, because the size is positive
 	}
 	s := &site{c, hits}
 	mux := http.NewServeMux()

@@ -1,5 +1,6 @@
-// Package workapi is the API by which workers lease and do turns: for keys of accounts with the scope work at /v1/work,
-// and for the operator below /v1/admin.
+// Package workapi is the HTTP API for workers, which lease turns (reserve them for a limited time)
+// and return their results. Account keys with the scope work use it at /v1/work, and the operator
+// uses it below /v1/admin.
 package workapi
 
 import (
@@ -22,15 +23,15 @@ import (
 // Path is the path of the API.
 const Path = "/v1/work"
 
-// IsPath reports whether a path is Handler's.
+// IsPath reports whether Handler serves a path.
 func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 const (
 	// MaxWait limits the wait for a turn, in seconds. A host on AWS does not wait.
 	MaxWait = 20
-	// retrySeconds is the pause that a host on AWS asks of a worker without a turn.
+	// retrySeconds is the pause that a host on AWS requests of a worker if no turn is available.
 	retrySeconds = 2
-	// maxEvents limits the events of a request, and maxBody the bytes of one.
+	// maxEvents limits the events in a request, and maxBody limits the size of a request in bytes.
 	maxEvents = 256
 	maxBody   = 512 << 10
 )
@@ -40,43 +41,47 @@ var Access = billing.Demand{Scope: billing.ScopeWork, Test: true, Active: true}
 
 // Requests and answers.
 type (
-	// Leasing asks for a turn.
+	// Leasing requests a lease of a turn.
 	Leasing struct {
 		Body NewLease `body:"json"`
 	}
-	// NewLease selects the turns of a vacant by its name or id. Without a vacant it selects the turns of all vacants of
-	// the tenant. Wait is the longest wait for a turn, in seconds.
+	// NewLease selects the turns of a vacant, given its name or id. If Vacant is empty, it selects
+	// the turns of all vacants of the tenant. Wait is the maximum time to wait for a turn, in
+	// seconds.
 	NewLease struct {
 		Vacant string `json:"vacant,omitempty"`
 		Wait   int64  `json:"wait,omitempty"`
 	}
-	// Offer is a turn, or null if there is none. RetryAfter is then the least pause until the next request, in seconds.
-	// Vacant is the id of the vacant that the request named. A request with the id costs the host less.
+	// Offer contains a leased turn. If no turn is available, Turn is null, and RetryAfter is the
+	// minimum pause before the next request, in seconds. Vacant is the id of the vacant that the
+	// request named. Workers should use the id in later requests, because the host then need not
+	// look up the name.
 	Offer struct {
 		Turn       *worker.Leased `json:"turn"`
 		Vacant     *identity.ID   `json:"vacant_id,omitempty"`
 		RetryAfter int            `json:"retry_after,omitempty"`
 	}
-	// OneLease names a lease.
+	// OneLease identifies a lease.
 	OneLease struct {
 		Lease string `path:"lease"`
 	}
-	// Renewal is the answer to a heartbeat. Canceled means that the turn has ended without an answer, for example because
-	// its caller canceled it.
+	// Renewal is the answer to a heartbeat. Canceled is true if the turn has ended without an
+	// answer, for example because its caller canceled it.
 	Renewal struct {
 		Canceled bool `json:"canceled"`
 	}
-	// Reporting has the next events of a lease.
+	// Reporting sends the next events of a lease.
 	Reporting struct {
 		OneLease
 		Body Batch `body:"json"`
 	}
-	// Batch is some events. Its number counts the batches of the lease from 1, so that a repeated request counts once.
+	// Batch contains events. The batches of a lease are numbered from 1, so that the host
+	// recognizes a repeated request.
 	Batch struct {
 		Batch  int64          `json:"batch" canon:"required"`
 		Events []worker.Event `json:"events" canon:"required"`
 	}
-	// Finishing has the result of a lease.
+	// Finishing ends a lease with the result of its turn.
 	Finishing struct {
 		OneLease
 		Body worker.Result `body:"json"`
@@ -91,7 +96,7 @@ func (o *Offer) Reply(h http.Header) int {
 	return 0
 }
 
-// The operations.
+// Operations of the API, each for the operator and for account keys.
 var (
 	Lease     = twin[Leasing, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
 	Heartbeat = twin[OneLease, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and reports whether its turn was canceled")
@@ -110,24 +115,24 @@ func twin[In, Out any](path, doc string) op.Twin[In, Out] {
 type Config struct {
 	Desk    *worker.Desk
 	Vacants *vacants.Directory
-	// MayWait says that the process may wait for a turn.
+	// MayWait specifies whether the process may wait for a turn.
 	MayWait bool
 }
 
-// Operator returns the routes of the operator, whose workers do the turns of vacants without a tenant.
+// Operator returns the operator's routes. The operator's workers do the turns of vacants without a
+// tenant.
 func Operator(c Config) []op.Route { return c.routes(op.Server{Operator: true}) }
 
-// Handler returns the handler of keys of accounts.
+// Handler returns the handler for account keys.
 func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
 	return httpapi.API{Name: "work", Log: log, Now: now, ReadLevel: slog.LevelDebug, Quiet: true}.Mux(op.Routes(c.routes(op.Server{Keys: keys})...))
 }
 
-// Operations lists the operations.
 func Operations() []op.Spec {
 	return append(op.Specs(Operator(Config{})), op.Specs(Config{}.routes(op.Server{}))...)
 }
 
-// workerOf returns the sender of a request.
+// workerOf returns the worker that sent a request.
 func workerOf(ctx context.Context) worker.Worker {
 	k := op.CallerOf(ctx).Key
 	if k == nil {
@@ -175,8 +180,8 @@ func (c Config) lease(ctx context.Context, in Leasing) (o Offer, err error) {
 	return o, err
 }
 
-// find returns the id of a vacant. An id is not looked up, because only the turns of the worker's tenant are searched
-// for it.
+// find returns the id of a vacant, given its name or id. It does not check whether an id exists,
+// because Desk.Lease searches only the turns of the worker's tenant.
 func (c Config) find(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
 	if id, err := identity.ParseID(name); err == nil {
 		return &id, nil

@@ -1,5 +1,6 @@
-// Package workclient does turns of vacants for a host: it leases them, lets a handler do the work, streams the handler's
-// events and returns its answer. It renews the leases, and it continues after the host was away.
+// Package workclient implements workers, which do turns of vacants for a host. A worker leases turns
+// (reserves them for a limited time), calls a handler for each turn, and sends the handler's events
+// and answer to the host. It renews its leases, and retries while the host is unavailable.
 package workclient
 
 import (
@@ -24,16 +25,20 @@ type (
 	Turn = worker.Leased
 	// Event is a piece of the work on a turn, for example {Type: worker.TypeText, Text: "It is"}.
 	Event = worker.Event
-	// Answer is the end of a turn. The caller gets the texts of all events, and then Text.
+	// Answer is the result of a turn. The caller gets the texts of all text events, followed by
+	// Text.
 	Answer = worker.Result
 )
 
-// Handler does a turn. It reports events by emit, which may be called by several goroutines until Handler returns, and
-// waits if the host is slow. ctx ends when the turn is canceled, its lease is lost or the worker ends; context.Cause
-// tells which. An error voids the call. Its text is for the owner of the vacant.
+// Handler does a turn. It reports events by calling emit. emit may be called by several goroutines
+// until Handler returns, and blocks while the host is slow. ctx ends when the turn is canceled, its
+// deadline has passed, its lease is lost or the worker is stopped. context.Cause returns the
+// reason. If Handler returns an error, the call fails. The error message is for the owner of the
+// vacant.
 type Handler func(ctx context.Context, t *Turn, emit func(Event)) (Answer, error)
 
-// The causes for which the context of a Handler ends.
+// ErrCanceled, ErrLost and ErrStopped are causes (context.Cause) with which the context of a
+// Handler ends.
 var (
 	ErrCanceled = errors.New("the turn was canceled")
 	ErrLost     = errors.New("the lease was lost")
@@ -43,9 +48,10 @@ var (
 // Status describes a Worker.
 type Status struct {
 	Connected bool
-	Err       error // why it is not connected
-	Running   int   // turns
-	// Turn is the turn that has just begun or ended, or nil. Ended reports its end, and Failure why it failed.
+	Err       error // why the worker is not connected, or nil
+	Running   int   // number of running turns
+	// Turn is the turn that has just begun or ended, or nil. Ended is true if the turn has ended,
+	// and Failure is the error if it has failed.
 	Turn    *Turn
 	Ended   bool
 	Failure error
@@ -54,32 +60,34 @@ type Status struct {
 // Worker leases turns and lets a handler do them.
 type Worker struct {
 	op.Client
-	Operator bool   // the client has the operator's paths
+	Operator bool   // use the operator's paths instead of the paths for account keys
 	Vacant   string // name or id; "" means all vacants of the tenant
-	Turns    int    // turns at once; zero means 1
+	Turns    int    // maximum number of concurrent turns; zero means 1
 	Handle   Handler
-	// Observe is called at each change of the status, never twice at once. It may be nil.
+	// Observe is called after each change of the status. Calls are never concurrent. Observe may be
+	// nil.
 	Observe func(Status)
 
 	mu     sync.Mutex
 	status Status
 }
 
-// Pauses.
+// Pauses and time limits.
 const (
-	firstPause = time.Second // after an error
+	firstPause = time.Second // first pause after an error
 	maxPause   = 10 * time.Second
-	sendPause  = 500 * time.Millisecond // between two tries of a request about a lease
-	stopTime   = 5 * time.Second        // for the results of turns that run when the worker ends
+	sendPause  = 500 * time.Millisecond // pause between two attempts of a request about a lease
+	stopTime   = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
 )
 
-// Run does turns until ctx ends, and then lets the handlers of running turns end. Its error is a refusal that does not
-// pass by itself, such as a revoked key.
+// Run does turns until ctx ends. It then stops the handlers of running turns and waits for them. It
+// returns an error only if the host refuses to lease turns for a permanent reason, such as a
+// revoked key.
 func (w *Worker) Run(ctx context.Context) error {
 	slots, vacant := make(chan struct{}, max(w.Turns, 1)), w.Vacant
 	var running sync.WaitGroup
 	defer running.Wait()
-	var pause, idle time.Duration // the last ones
+	var pause, idle time.Duration // last pause after an error, and after an answer without a turn
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -108,7 +116,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		wait := time.Duration(0)
 		if err != nil {
 			pause = min(max(2*pause, firstPause), maxPause)
-			wait = pause/2 + rand.N(pause/2+1) // so that workers do not return at once
+			wait = pause/2 + rand.N(pause/2+1) // random, so that workers do not retry simultaneously
 		} else {
 			pause, idle = 0, min(max(2*idle, time.Duration(offer.RetryAfter)*time.Second), maxPause)
 			wait = idle
@@ -193,10 +201,11 @@ func errorText(err error) string {
 	return cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), "the worker failed")
 }
 
-// failures are the words of the API for kinds of failures. Another failure means that the agent is not available.
+// failures maps kinds of errors to the failures that the API defines. An error of another kind
+// means that the agent is unavailable.
 var failures = map[problem.Kind]string{problem.SubstrateBusy: "busy", problem.SubstrateRefused: "refused", problem.SubstrateMisconfigured: "misconfigured"}
 
-// try sends a request until its error is final.
+// try repeats a request until it succeeds, its error is permanent or ctx ends.
 func try(ctx context.Context, send func() error) error {
 	for {
 		err := send()
@@ -210,9 +219,11 @@ func try(ctx context.Context, send func() error) error {
 const (
 	maxPending = 16       // events that wait to be sent
 	maxPiece   = 16 << 10 // bytes of the text of an event
-	maxBatch   = 32 << 10 // bytes of the texts of a batch before its last event, so that it fits into a document however it is escaped
-	maxEvents  = 256      // events of a batch
-	batchStep  = 10 * time.Microsecond
+	// maxBatch is the number of bytes of text at which a batch is sent. A batch then fits into a
+	// document even if its last event is long and all characters are escaped.
+	maxBatch  = 32 << 10
+	maxEvents = 256                   // events of a batch
+	batchStep = 10 * time.Microsecond // the pause after batch n is n times batchStep
 )
 
 // sender sends the events of a turn and renews its lease.
@@ -224,14 +235,14 @@ type sender struct {
 	events chan Event
 }
 
-// emit adds an event. It waits while many events are pending.
+// emit queues an event, whose text it may split. It blocks while maxPending events are queued.
 func (s *sender) emit(e Event) {
 	text := strings.ToValidUTF8(e.Text, "\uFFFD")
 	if text == "" && (e.Type == worker.TypeText || e.Type == worker.TypeThought) {
 		return
 	}
 	for isFirst := true; isFirst || text != ""; isFirst = false {
-		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPiece)], "") // without the beginning of a character
+		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPiece)], "") // without an incomplete last character
 		text = text[len(e.Text):]
 		select {
 		case s.events <- e:
@@ -241,8 +252,8 @@ func (s *sender) emit(e Event) {
 	}
 }
 
-// next waits for an event and returns it with those that follow at once. Pieces of one text are joined. After the last
-// event it returns nil.
+// next waits for an event and returns it together with the events that are already queued. It joins
+// consecutive texts of the same type. After the last event, it returns nil.
 func (s *sender) next() (batch []Event) {
 	var e Event
 	ok := false
@@ -269,8 +280,9 @@ func (s *sender) next() (batch []Event) {
 	return batch
 }
 
-// send sends events until the handler has returned and all are sent. Long streams are sent in larger batches, because a
-// host limits their number.
+// send sends events until the handler has returned and all are sent. The pauses between batches
+// grow, so that a long stream is sent in fewer and larger batches. A host limits the number of
+// batches.
 func (s *sender) send() {
 	for number := int64(1); ; number++ {
 		batch := s.next()
@@ -285,16 +297,16 @@ func (s *sender) send() {
 			s.fail(err)
 			return
 		}
-		_ = retry.Sleep(s.ctx, time.Duration(number)*batchStep) // next sees the end of ctx
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchStep) // if ctx has ended, next returns nil
 	}
 }
 
-// fail ends the turn after a request about it was refused.
+// fail ends the turn after a request about its lease has failed permanently.
 func (s *sender) fail(err error) {
 	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.NotFound) {
 		err = ErrLost
 	}
-	s.end(err) // without effect after the end of the turn
+	s.end(err) // has no effect if the turn has already ended
 }
 
 // renew renews the lease until ctx ends.

@@ -27,7 +27,7 @@ func (a *Answerer) openVersion(r *vacants.Record, version int, def *definition.A
 	if err != nil {
 		return nil, err
 	}
-	by := r.Chooser // chose the settings of the current version only
+	by := r.Chooser // the party that chose the settings of the current version
 	if version != r.Agent {
 		by = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
@@ -43,18 +43,18 @@ func (a *Answerer) openVersion(r *vacants.Record, version int, def *definition.A
 	return t, nil
 }
 
-// checkTokens limits the answer of a paid model to a check.
+// checkTokens limits the answer, in tokens, if a paid model is only checked.
 const checkTokens = 64
 
 // agent is the agent of a vacant on this host.
 type agent struct {
 	*Answerer
-	calls   *call.Host
+	calls   *call.Host // nil if the agent is only checked
 	config  loop.Config
-	asked   []identity.ID
+	asked   []identity.ID // vacants that the agent may ask
 	version int
 	tenant  string
-	by      outbound.URLChooser
+	by      outbound.URLChooser // the party that chose the agent's URLs
 	spec    substrate.Spec
 }
 
@@ -94,7 +94,7 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// banner begins the text of a task in mode read-only.
+// banner precedes the text of a task in mode read-only.
 const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
 
 func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
@@ -171,7 +171,7 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 // afterwards.
 func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		var answer strings.Builder // the reader stops at substrate.MaxText
+		var answer strings.Builder // limited, because the reader stops at substrate.MaxText
 		fallback := false
 		for e, err := range events {
 			switch is := e.(type) {

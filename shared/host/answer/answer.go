@@ -2,13 +2,13 @@
 // or by a bare substrate. It reads the records of package vacants and implements call.Directory.
 //
 // A call is answered by the version of the agent with which it began. A secret is sent only to the
-// hosts that it is bound to. A model's answer is signed into the vacant's logbook before the answer
-// ends.
+// hosts that it is bound to. Before the answer of a model ends, an entry with the hash of the answer
+// is signed into the vacant's logbook.
 //
 // The package can be extended without a change of package vacants:
 //
 //   - A model or a program is a substrate.Kind in resources.Resources.Substrates.
-//   - A kind of tool is a list of loop.Tool that agent.tools adds, based on the agent's definition.
+//   - A kind of tool is a list of loop.Tool that agent.offer adds, based on the agent's definition.
 //   - A caller, such as another protocol, makes calls through call.Host. call.Host asks Answerer
 //     for the vacant, and Answerer does not know the caller.
 package answer
@@ -44,12 +44,13 @@ type Config struct {
 	// Vacants stores the records of the vacants and has the resources of their agents.
 	Vacants *vacants.Directory
 	// Guard decides whether a vacant may call another vacant that is not its own child. If Guard is
-	// nil, it may.
+	// nil, all such calls are allowed.
 	Guard outbound.EndpointGuard
-	// Margin is the part of a call's deadline that the pipeline needs. Zero means
+	// Margin is the part of a call's time that is reserved for the pipeline. Zero means
 	// call.DefaultMargin.
 	Margin time.Duration
-	// Workers gives turns to workers. It may be nil.
+	// Workers is the desk from which workers lease turns. If it is nil, CheckAgent does not check
+	// workers.
 	Workers *worker.Desk
 }
 
@@ -101,8 +102,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}, true, nil
 }
 
-// behaviour answers with r's substrate and agent, regardless of later changes of r. If this host no
-// longer offers the substrate, calls of the vacant fail.
+// behaviour returns a function that answers with r's substrate and agent, regardless of later
+// changes of the vacant. If this host no longer offers the substrate, calls of the vacant fail.
 func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		s, memory, err := a.open(ctx, &r, calls)
@@ -161,8 +162,8 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	case err != nil:
 		return nil, false, err
 	case spec.Kind == plan.Kind:
-		// r.By chose r's record. The plan is read after the record, and a tenant may have set a
-		// later plan.
+		// r.Chooser chose the settings in r. The plan is read later, and the tenant may have
+		// changed it since.
 		return chosen{substrate.Func(composite{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.Agent == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
@@ -185,16 +186,17 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 		}
 		modelAgent.asked = append(modelAgent.asked, asked)
 	}
-	return modelAgent, def.Memory || def.Ask, nil // a model that has asked a question remembers it
+	return modelAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
 }
 
-// readOnlyKey is the context key of a bool. It is true if an agent in mode read-only makes the
+// readOnlyKey is the context key of a bool, which is true if an agent in mode read-only makes the
 // calls of the context.
 type readOnlyKey struct{}
 
-// limit applies the settings of the dispatched task whose turn r runs, if there is such a task, to
-// r's agent. If an agent in mode read-only asks an agent of the same account in a task, that agent
-// also has mode read-only. The budget of the task is applied where money is spent (call.ModelTurn).
+// limit applies the settings of a dispatched task to r's agent, if the vacant runs a turn of that
+// task. If an agent in mode read-only asks an agent of the same account in a task, the asked agent
+// also gets mode read-only. The budget of the task is applied where money is spent
+// (call.ModelTurn).
 func limit(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
@@ -279,15 +281,16 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 	return offer.AllowedFor(&t.config.Agent), nil
 }
 
-// CheckText is the message of CheckAgent.
+// CheckText is the question that CheckAgent sends to an agent.
 const CheckText = "Are you there? Your host asks this once, when a vacant is made or changed, and keeps no answer."
 
-// checkTime limits the time of CheckAgent, so that it fits into an operator's request.
+// checkTime limits the time of CheckAgent and Offer, so that they end within an operator's request.
 const checkTime = 10 * time.Second
 
 // CheckAgent asks the agent at the URL of id's substrate one question, in which id is both caller
-// and vacant, but asks no worker: a worker must have asked for turns recently. The error is the reason why a call would fail now (substrate.Substrate). Vacants
-// without such an agent pass the check.
+// and vacant. It does not ask workers, but checks that a worker has asked for turns recently. The
+// error is the reason why a call would fail now (substrate.Substrate). Vacants without a URL and
+// without workers pass the check.
 func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
 	if err != nil {

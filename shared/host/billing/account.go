@@ -36,7 +36,8 @@ type Account struct {
 	// Line is the credit line of a contract. It can be spent like money, and is owed in the
 	// statement.
 	Line money.Amount `json:"line"`
-	// Cap limits the amount that the account's calls may hold in a UTC day. Zero means no limit.
+	// Cap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means no
+	// limit.
 	Cap       money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
 	// TaskLifetime is the number of seconds for which finished tasks of the account can be read.
@@ -258,9 +259,9 @@ func sum(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// change applies decide to an account. One commit contains its row, its document and the writes
-// that decide adds to the transaction. If decide returns a zero Change, the commit contains only
-// the writes that decide added.
+// change applies decide to an account. It commits the returned Change as a row of the account
+// together with the account's document and the writes that decide added to the transaction. If
+// decide returns a zero Change, it commits only the writes that decide added.
 func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {

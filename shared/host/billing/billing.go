@@ -10,9 +10,9 @@
 //
 //  1. Quote finds the account by the key of the request or by the link of the caller's id. A call
 //     without an account is one of the day's free calls.
-//  2. Debit adds the hold, which is taken from one shard of the balance, and a reminder to the
-//     commit of the request row. If the shard is too small, Explain plans the hold over several
-//     shards.
+//  2. Debit adds two writes to the commit of the request row: the hold, which takes the maximum
+//     price from one shard of the balance, and a reminder. If the shard is too small, Explain plans
+//     the hold over several shards.
 //  3. If the price depends on tokens, Settle adds the release of the unused hold to the commit of
 //     the answer.
 //  4. Refund adds the release of the hold to the commit of a void.
@@ -72,7 +72,8 @@ type Config struct {
 	Rand  io.Reader // safe for concurrent use
 	// MAC returns the MAC of an address with the key of the day (textkeys.Keys).
 	MAC func(ctx context.Context, data []byte) ([32]byte, error)
-	// Self returns the host's own identity, which each claim must contain.
+	// Self returns the host's own identity. Each claim, a statement by which a caller links or
+	// unlinks itself, must contain it.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. The defaults are DefaultKeyPrefix
@@ -124,7 +125,7 @@ const cacheTime = time.Second
 
 // cache stores values that were read recently.
 type cache[K comparable, V any] struct {
-	keep    time.Duration
+	keep    time.Duration // time for which a value is stored; zero means cacheTime
 	mu      sync.Mutex
 	m       map[K]cachedValue[V]
 	changes int // number of changes by this process
@@ -172,7 +173,7 @@ func (c *cache[K, V]) forget(k K) {
 type spentCache struct {
 	mu  sync.Mutex
 	day string
-	m   map[store.Key]int64 // value: limit of the counter
+	m   map[store.Key]int64 // limits of the full counters
 }
 
 func (c *spentCache) full(day string, add store.Add) bool {

@@ -12,7 +12,8 @@ import (
 // accountPartition contains the documents of an account, whose id replaces the star.
 const accountPartition = KindAccount + "#*"
 
-// keyUsePartition counts the requests of a key, or of all keys of an account with tier free.
+// keyUsePartition contains the counters for the AGP requests of a key, or of all keys with tier free
+// that an account has.
 const keyUsePartition = "keyuse#*"
 
 var (
@@ -58,9 +59,10 @@ var (
 		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[use](1),
 	}
-	// FreeUseDocs counts the requests that all keys of an account with tier free send in a UTC day.
-	// Otherwise, each additional key would have its own quota. The text is the day, and the number
-	// is the count. Test keys are counted separately.
+	// FreeUseDocs counts the AGP requests that all keys with tier free of an account send in a UTC
+	// day. If each key were counted separately, an account could raise its quota by creating keys.
+	// The value of a document is the day, and its Number is the count. Test keys have their own
+	// document.
 	FreeUseDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.VerifyNot},
 		Codec: store.Text(),
@@ -77,8 +79,8 @@ var (
 		Codec:    store.JSONCodec[link](1),
 		KeyParts: func(l link) []string { return []string{l.Account, l.Caller.String()} },
 	}
-	// EndingDocs lists the accounts with an Account.Ending for the sweeper. A key is the account's
-	// id.
+	// EndingDocs lists, for the sweeper, the accounts whose Account.Ending is not empty. A key is
+	// the account's id.
 	EndingDocs = store.Kind[string]{
 		Shape:    store.Shape{Name: "account with trees to end", Partition: "endings", Sort: "*", Verify: store.VerifyNot},
 		Codec:    store.Text(),
@@ -105,7 +107,8 @@ var (
 		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
-	// DueDocs contains the reminders of calls. The number is the position of the request.
+	// DueDocs contains the reminders of calls. The Number of a document is the position of the
+	// request.
 	DueDocs = store.Kind[call.Pair]{
 		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Codec[call.Pair]{

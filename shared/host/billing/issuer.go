@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Issuer is an issuer of tokens for which an account pays. A token is accepted if exactly one
-// Issuer of the host matches it.
+// Issuer is an issuer of tokens. An account pays for the calls that are made with its tokens. A
+// token is accepted if exactly one Issuer of the host matches the token.
 type Issuer struct {
 	ID      string `json:"id"`     // identifies an account's issuer in paths and counters
 	Issuer  string `json:"issuer"` // URL of the issuer, spelled like iss in its tokens
@@ -35,19 +35,20 @@ type IssuerOptions struct {
 	// Audiences lists the values that are accepted in aud, in addition to the URL of the called
 	// vacant or host.
 	Audiences []string `json:"audiences,omitempty"`
-	// Cap limits the amount that a subject spends in a UTC day, and Most limits the amount for all
-	// subjects together.
+	// Cap limits the amount that a subject spends in a UTC day, and DailyLimit limits the amount
+	// for all subjects together.
 	Cap        money.Amount `json:"cap"`
 	DailyLimit money.Amount `json:"most"`
-	// Require contains the claims that a token must have, with their values. Anybody states that no
-	// claims are required, so everyone with a token of the issuer can spend the account's money.
+	// Require contains the claims that a token must have, with their values. AllowAll states that
+	// no claims are required, so everyone with a token of the issuer can spend the account's money.
 	Require  map[string]string `json:"require,omitempty"`
 	AllowAll bool              `json:"anybody,omitempty"`
 	// Scopes contains the rights of a token. The default is call.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// SubjectClaim is the claim that distinguishes subjects. The default is sub.
 	SubjectClaim string `json:"subject_claim,omitempty"`
-	// Publish publishes the issuer at the host's own address.
+	// Publish lists the issuer in the metadata of the host and of all its vacants (package
+	// resource).
 	Publish bool `json:"listed,omitempty"`
 	// Private allows the issuer to be at a private address in the host's network.
 	Private bool `json:"private,omitempty"`

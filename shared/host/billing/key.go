@@ -45,7 +45,7 @@ func CheckKeyPrefix(word string) error {
 	return nil
 }
 
-// secretSize is the number of letters and digits after the prefix, which are 190 bits.
+// secretSize is the number of letters and digits after the prefix. They contain 190 random bits.
 const secretSize = 32
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -53,7 +53,7 @@ const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 // Scope is a permission of a key.
 type Scope string
 
-// Allows describes each scope.
+// Scope.Allows describes the operations that each scope allows.
 const (
 	ScopeCall   Scope = "call"
 	ScopeRead   Scope = "read"
@@ -100,9 +100,10 @@ type KeyOptions struct {
 	// Name identifies the key for people. It may be empty, and several keys may have the same name.
 	Name string `json:"name,omitempty"`
 	Test bool   `json:"test"`
-	// Scopes has the default call and read, or agp and read if Tier is set.
-	Scopes []Scope      `json:"scopes,omitempty"`
-	Cap    money.Amount `json:"cap"`
+	// Scopes defaults to call and read, or to agp and read if Tier is set.
+	Scopes []Scope `json:"scopes,omitempty"`
+	// Cap limits the spending of a UTC day. Zero means no limit.
+	Cap money.Amount `json:"cap"`
 	// Most limits the price of a call or a booking. Zero means no limit.
 	Most money.Amount `json:"most,omitempty"`
 	Tier Tier         `json:"tier"`
@@ -200,7 +201,7 @@ type Key struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
 	Maker
-	// LastUsed is the time of the last envelope with the key. Only Keys sets it.
+	// LastUsed is the time of the key's last AGP request. Only Billing.Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
 
 	// subject is the subject of a token, or nil for a key.
@@ -223,14 +224,14 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// MakeKey creates a key of an account for the operator. It also returns the key's secret, which
-// cannot be read again.
+// MakeKey creates a key of an account on behalf of the operator. It also returns the key's secret,
+// which cannot be read again.
 func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
 	return b.MakeKeyBy(ctx, nil, account, o)
 }
 
-// MakeKeyBy creates a key for the holder of the key maker, or for the operator if maker is nil. If
-// the new key would have more rights than its maker, the error is Forbidden.
+// MakeKeyBy creates a key on behalf of the holder of the key maker, or of the operator if maker is
+// nil. If the new key would have more rights than its maker, the error is Forbidden.
 func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o KeyOptions) (k Key, secret string, err error) {
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
@@ -270,7 +271,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 }
 
 func (b *Billing) letters(n int) (string, error) {
-	// Above this value, some letters would be more likely.
+	// Bytes of this value or more are skipped, because they would make some letters more likely.
 	const fair = byte(256 / len(letters) * len(letters))
 	out, buf := make([]byte, 0, n), make([]byte, 1)
 	for len(out) < n {
@@ -342,7 +343,7 @@ func (b *Billing) checkAlive(k *Key) error {
 	return nil
 }
 
-// ErrRevokedKey and ErrExpiredKey are in the chain of checkAlive's errors.
+// ErrRevokedKey and ErrExpiredKey are the causes of errors about keys that are no longer valid.
 var (
 	ErrRevokedKey = errors.New("revoked key")
 	ErrExpiredKey = errors.New("expired key")
@@ -390,11 +391,11 @@ type Demand struct {
 
 func CallDemand() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
 
-// ErrNoKey is the cause of Admit's error for a request without a key.
+// ErrNoKey is the cause of the error that AuthenticateRequest returns for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// AuthenticateRequest returns the key of a request if it meets the demand. All requests with keys of accounts
-// must be admitted by AuthenticateRequest.
+// AuthenticateRequest returns the key of a request if it meets the demand. Every handler that
+// accepts account keys must call AuthenticateRequest.
 func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
 	secret, err := Bearer(r)
 	if err == nil && secret == "" {

@@ -114,7 +114,7 @@ func (b *Billing) activeAccount(ctx context.Context, id string) (Account, error)
 
 // spendingLimit limits the spending of its owner. Zero means no limit.
 type spendingLimit struct {
-	whose string       // part of the counter's key
+	whose string       // owner, as part of the counter's key
 	most  money.Amount // limit per UTC day
 	once  money.Amount // limit per call
 }
@@ -127,7 +127,7 @@ func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, mak
 		if p.Issuer != "" {
 			caps = append(caps, spendingLimit{whose: "issuer#" + p.Issuer, most: p.IssuerDailyCap})
 		}
-		return p.Account, maker, caps, nil // Admit has checked the makers of the key
+		return p.Account, maker, caps, nil // AuthenticateRequest has checked the makers of the key
 	}
 	if q.Guest {
 		return "", maker, nil, nil
@@ -224,7 +224,7 @@ func unpaidError(q *call.Query, why string) error {
 	return problem.New(problem.PaymentRequired, "%s: %s", why, way)
 }
 
-// These texts tell a caller without money how to pay.
+// Parts of the errors that explain to a caller without money how to pay.
 const (
 	keyHeader = "Authorization: Bearer KEY"
 	linksPath = "/v1/account/links"
@@ -348,8 +348,9 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Char
 	return moved, nil
 }
 
-// holdAcrossShards plans the hold over several shards. It refuses the call only if all shards together were too
-// small at one moment, which means that no version changed between two reads.
+// holdAcrossShards plans the hold over several shards. It refuses the call only if all shards
+// together were too small at one moment, so it reads them again until no version has changed between
+// two reads.
 func (b *Billing) holdAcrossShards(ctx context.Context, c *call.Charge, old *paymentPlan) (call.Charge, error) {
 	var before []store.Doc
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Link is the account that pays for a caller's signed calls.
+// Link connects a caller with the account that pays for the caller's signed calls.
 type Link struct {
 	Caller  identity.ID `json:"caller"`
 	Account string      `json:"account"`
@@ -35,9 +35,9 @@ func linkKey(caller identity.ID) store.Key {
 	return LinkDocs.Key(caller.String())
 }
 
-// Link links a caller to the account in the caller's claim for the operator. The account then pays
-// for the caller's calls. A claim is accepted only if it is later than the caller's last claim. If
-// another account pays for the caller, the error is Conflict.
+// Link links a caller to the account in the caller's claim, on behalf of the operator. The account
+// then pays for the caller's calls. A claim is accepted only if it is later than the caller's last
+// claim. If another account pays for the caller, the error is Conflict.
 func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
 	return b.LinkBy(ctx, nil, account, text)
 }
@@ -94,14 +94,14 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 	return l, err
 }
 
-// Unlink ends the link of a caller to an account for the holder of the key by, or for the operator
-// if by is nil.
+// Unlink ends the link of a caller to an account, on behalf of the holder of the key by, or of the
+// operator if by is nil.
 func (b *Billing) Unlink(ctx context.Context, by *Key, account string, caller identity.ID) error {
 	return b.unlink(ctx, by, account, caller, "")
 }
 
-// UnlinkBy ends the link of a caller with a claim that names no account. This ends the link to any
-// account.
+// UnlinkBy ends the link of the caller who signed text, a claim that names no account. It does not
+// matter which account pays for the caller.
 func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	c, err := b.verify(ctx, text)
 	if err != nil {

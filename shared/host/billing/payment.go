@@ -55,10 +55,10 @@ type Event struct {
 	Payment       string       // provider's id of the payment
 	Account       string       // account that gets the payment, if it was paid
 	Paid          money.Amount // amount of the payment, if it was paid
-	RefundedTotal money.Amount // sum of the refunds so far that had not failed
-	Refund        string       // id of a refund
+	RefundedTotal money.Amount // sum of all refunds of the payment, without those that had failed by then
+	Refund        string       // id of the refund that is reported, or ""
 	Refunded      Refund
-	Dispute       string // id of a dispute
+	Dispute       string // id of the dispute that is reported, or ""
 	Disputed      Dispute
 }
 
@@ -100,9 +100,9 @@ type Payment struct {
 
 // refunds returns the sum of refunds that have not failed and of open or lost disputes, at most
 // Paid. The operator chooses which events the provider sends, so a total may include refunds
-// without their own event. The part of the total that exceeds all known refunds, even failed ones,
-// is counted for these refunds. No refund is counted twice, because no total exceeds the sum of all
-// refunds.
+// without their own event. The part of the highest total that exceeds the sum of all known refunds,
+// even failed ones, is attributed to refunds without an event. No refund is counted twice, because
+// no total exceeds the sum of all refunds.
 func (p *Payment) refunds() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {

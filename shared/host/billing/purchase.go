@@ -21,7 +21,7 @@ type Purchase struct {
 }
 
 // Purchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
-// PriceAboveMax, PaymentRequired or SpendCap. Only Again returns the last two.
+// PriceAboveMax, PaymentRequired or SpendCap. Only Replan returns the last two.
 func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.activeAccount(ctx, k.Account)
 	if err != nil {

@@ -53,9 +53,9 @@ type NamedSubject struct {
 	Since   time.Time `json:"since"`
 }
 
-// SubjectDocs contains the names of an account's subjects by their ids. If this document is
-// missing, the subject cannot be identified. These documents have a separate partition, because the
-// functions that check tokens may not write accounts.
+// SubjectDocs contains the names of an account's subjects by their ids. If a subject's document is
+// missing, its name is unknown. These documents have a separate partition, because the functions
+// that check tokens may not write accounts.
 var SubjectDocs = store.Kind[NamedSubject]{
 	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyNot},
 	Codec:    store.JSONCodec[NamedSubject](1),

@@ -20,8 +20,8 @@ type Resolver interface {
 	ResolveOverdue(ctx context.Context, pair call.Pair, position uint64) (bool, error)
 }
 
-// Sweep handles the due reminders of calls, and voids calls that are still undecided a minute
-// later. It handles a call that waits for its settlement again.
+// Sweep handles the reminders of calls a minute after they are due. It voids a call that is still
+// undecided, and retries the settlement of an answered call that waits for it.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.SweepResult, error) {
 	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)

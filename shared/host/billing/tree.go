@@ -16,9 +16,9 @@ import (
 // A tree consists of a key, all keys that it or its descendants created, and the links that these
 // keys created. RevokeKey ends a tree:
 //
-//  1. One commit revokes the key and adds it to Account.Ending. From then on, Admit refuses the
-//     other keys of the tree, Quote treats its links as ended, and checkStillValid refuses new keys
-//     and links of its keys, so that the tree cannot grow.
+//  1. One commit revokes the key and adds it to Account.Ending. From then on, AuthenticateRequest
+//     refuses the other keys of the tree, Quote treats its links as ended, and checkStillValid
+//     refuses new keys and links of its keys, so that the tree cannot grow.
 //  2. Each further commit ends as many keys and links of the tree as a commit can contain, because
 //     a tree may have more keys than a commit may have writes.
 //  3. The last commit removes the key from Account.Ending when no process can still have a link of
@@ -26,19 +26,19 @@ import (
 //
 // After a crash, the next RevokeKey of the account or the sweeper (EndTrees) continues.
 //
-// Each key and link stores the ids of all its makers, so Admit and Quote need not read the makers.
-// The ids never change. A tree therefore also includes descendants of keys that RevokeOnly has
-// revoked.
+// Each key and link stores the ids of all its makers, so AuthenticateRequest and Quote need not
+// read the makers. The ids never change. A tree therefore also includes descendants of keys that
+// RevokeOnly has revoked.
 
-// MadeByOperator is the Maker of keys and links that the operator created.
+// MadeByOperator is the value of MadeBy in keys and links that the operator created.
 const MadeByOperator = "operator"
 
 // Maker identifies the maker of a key or a link.
 type Maker struct {
-	// Maker is the id of the key that is the maker, or MadeByOperator. In documents of earlier
+	// MadeBy is the id of the key that is the maker, or MadeByOperator. In documents of earlier
 	// programs, which recorded no makers, it is "".
 	MadeBy string `json:"made_by,omitempty"`
-	// Ancestors contains the maker of Maker, the maker of that key, and so on.
+	// Ancestors contains the maker of the key MadeBy, the maker of that maker, and so on.
 	Ancestors []string `json:"ancestors,omitempty"`
 }
 

@@ -14,17 +14,17 @@ import (
 const (
 	// rate is the number of AGP requests that a key may send per second, and the size of its burst.
 	rate = 20
-	// maxSeen limits the agents that the use of a key contains per minute, so that the document
-	// stays below a kilobyte.
+	// maxSeen limits the agents that the document of a key's use lists per minute, so that the
+	// document stays below a kilobyte.
 	maxSeen = 32
 )
 
 // use counts a key's AGP requests. All requests of the key change this document.
 type use struct {
 	Day    string    `json:"day"`
-	Count  int64     `json:"count"` // number of requests on Day
-	Tokens float64   `json:"tokens"`
-	At     time.Time `json:"at"` // time of Tokens
+	Count  int64     `json:"count"`  // number of requests on Day
+	Tokens float64   `json:"tokens"` // requests that the rate limit allowed at once at the time At
+	At     time.Time `json:"at"`
 	Last   time.Time `json:"last"`
 	Minute int64     `json:"minute"`           // minute of Agents
 	Agents []string  `json:"agents,omitempty"` // hashes of the names
@@ -61,9 +61,9 @@ func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, er
 	return u, err
 }
 
-// Allowance is the rest of a key's quota.
+// Allowance is the remaining quota of a key.
 type Allowance struct {
-	Limit, Remaining int64 // limits of the UTC day; a Limit of zero means no limit
+	Limit, Remaining int64 // requests per UTC day; a Limit of zero means no limit
 	Reset            time.Time
 }
 
@@ -72,7 +72,7 @@ type QuotaError struct {
 	Allowance
 	After time.Duration // time until the next request is allowed
 
-	day bool
+	day bool // the quota of the day is exceeded, not the rate
 }
 
 func (e *QuotaError) Error() string { return e.problem().Text() }
@@ -151,7 +151,7 @@ func (b *Billing) SeenWrite(agent string) store.Write {
 	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
-// MaxActive limits the number of active agents that Active reports.
+// MaxActive limits the number that CountActiveAgents returns.
 const MaxActive = 10_000
 
 func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }

@@ -10,8 +10,8 @@
 //  1. Confirm commits row 1, the booking, its usage event, the debit and a reminder. The debit is
 //     the price of the booking plus the maximum charge for the venue's call, which is held. Then
 //     Confirm sends the booking to the queue and waits a short time for the venue.
-//  2. Work dispatches the booking. The state becomes dispatched before the venue is called. A guest
-//     key of the booking signs the envelope, so that bookings of one venue run in parallel. The
+//  2. HandleMessage dispatches the booking. The state becomes dispatched before the venue is called.
+//     A guest key of the booking signs the envelope, so that bookings of one venue run in parallel. The
 //     commit that accepts the call moves the held money to the call's request row, which names the
 //     account as payer. From then on, the call is charged or refunded like any other call. If a
 //     later dispatch makes another call, the same price is held again.
@@ -21,10 +21,10 @@
 // # Crashes
 //
 // Money that is held for a venue whose call was not accepted is refunded by the step that stops
-// waiting for the venue. A crash before step 1 leaves only details, which expire. After a crash
-// after step 1, the reminder dispatches the booking. After a crash after step 2, the reminder sends
-// the same bytes again. A venue on this host returns the same answer. For a venue on another host,
-// the dispatch has failed.
+// waiting for the venue. A crash before the commit of step 1 leaves only the guest's details, which
+// expire. If the host crashes after step 1, the reminder dispatches the booking. If the host crashes
+// after step 2, the reminder sends the same bytes again to a venue on this host, which returns the
+// same answer. A dispatch to a venue on another host counts as failed.
 package booking
 
 import (
@@ -56,7 +56,7 @@ const KindBooking = "bkg"
 
 const DefaultPrice = 250_000 * money.Amount(1)
 
-// Cent is one cent. AGP states amounts in cents.
+// Cent is the unit of amounts in AGP.
 const Cent = money.Dollar / 100
 
 const (
@@ -69,10 +69,10 @@ const (
 	// detailsAfter is the retention of details after the start of the booking or, without a start,
 	// after the confirm.
 	detailsAfter = 30 * 24 * time.Hour
-	// answerTime limits the time in which a venue must answer. After it, the dispatch has failed.
+	// answerTime is the time in which a venue must answer. A dispatch that takes longer has failed.
 	answerTime = 2 * time.Minute
 	// maxWork limits the turn of a venue on this host, and the call to a venue on another host. It is
-	// shorter than answerTime.
+	// shorter than answerTime, so that the answer arrives before the dispatch counts as failed.
 	maxWork = 90 * time.Second
 	// onceRetention is the time for which a repeated confirm returns the booking of the first confirm.
 	onceRetention = 24 * time.Hour
@@ -89,11 +89,13 @@ type Config struct {
 	Registry *registry.Registry
 	Calls    *call.Host
 	Guests   *guests.Keys
-	// Signer returns the key that signs claims of bookings at a time, as signingkey.Keys does.
+	// Signer returns the key that signs booking statements at a time, for example
+	// signingkey.Keys.Signer.
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
 	// URL returns the base URL of the host's AGP endpoints.
 	URL func(context.Context) (string, error)
-	// ByShort returns the listed vacant whose id starts with the 12 digits short, or the zero id.
+	// ByShort returns the id of the listed vacant whose id starts with the 12 digits short, or the
+	// zero id.
 	ByShort func(ctx context.Context, short string) (identity.ID, error)
 	// Outbound sends requests to venues on other hosts. If it is nil, these venues cannot be
 	// booked.
@@ -131,17 +133,17 @@ type Booking struct {
 	Key     string       `json:"key"` // id of the account's key that made the booking
 	Tier    billing.Tier `json:"tier"`
 	Test    bool         `json:"test,omitempty"`
-	From    string       `json:"from"` // sender, as the key claims
+	From    string       `json:"from"` // sender as stated by the key's holder
 	Venue   identity.ID  `json:"venue_id"`
 	Slug    string       `json:"venue_slug"`
 	Name    string       `json:"venue_name"`
 	Starts  time.Time    `json:"starts_at,omitzero"`
-	Party   int64        `json:"party_size"`
-	Price   money.Amount `json:"price"` // micro-dollars
-	Event   string       `json:"event_id,omitempty"`
+	Party   int64        `json:"party_size"`         // number of guests
+	Price   money.Amount `json:"price"`              // micro-dollars
+	Event   string       `json:"event_id,omitempty"` // id of its usage event
 	// VenuePrice is the maximum charge for the venue's call under version VenueVersion of its
-	// price, which was current when the booking was created. Held is the part of it that is held
-	// for a call that the venue has not accepted yet.
+	// price, which was current when the booking was created. Held is the part of VenuePrice that is
+	// held for a call that the venue has not accepted yet.
 	VenuePrice   money.Amount `json:"venue_price,omitempty"`
 	VenueVersion uint64       `json:"venue_price_version,omitempty"`
 	Held         money.Amount `json:"held,omitempty"`
@@ -152,14 +154,14 @@ type Booking struct {
 	// cancellation or rejection.
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Reason    string `json:"cancel_reason,omitempty"`
-	Rows      uint64 `json:"history"`
+	Rows      uint64 `json:"history"`            // number of rows in its stream
 	Answered  bool   `json:"answered,omitempty"` // whether the venue has returned a result
 	// Truncation is the reason why the venue's answer may be incomplete, or "".
 	Truncation call.CutReason `json:"cut,omitempty"`
-	Attempts   int            `json:"attempts"` // number of dispatches
-	Sent       time.Time      `json:"dispatched_at,omitzero"`
+	Attempts   int            `json:"attempts"`               // number of dispatches
+	Sent       time.Time      `json:"dispatched_at,omitzero"` // time of the last dispatch
 	Created    time.Time      `json:"created_at"`
-	Changed    time.Time      `json:"changed_at"`
+	Changed    time.Time      `json:"changed_at"` // time of the last row
 }
 
 func (b *Booking) Status() booking.Status {
@@ -169,8 +171,8 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// isSettling reports whether the booking is about to change: it waits for the venue, or its result is
-// about to complete it.
+// isSettling reports whether the booking is about to change: it waits for the venue, or it has no start
+// and the venue's result is about to complete it.
 func (b *Booking) isSettling() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
@@ -186,9 +188,9 @@ type stored struct {
 	// Cap is the daily cap of the key that created the booking. It also limits later dispatches.
 	Cap money.Amount `json:"cap,omitempty"`
 	// Most limits the cost of the booking together with the calls that the venue makes for it. It
-	// is the lower limit of the key and the confirm. Zero means no limit.
+	// is the lower of the key's limit and the confirm's limit. Zero means no limit.
 	Most money.Amount `json:"most,omitempty"`
-	// Slot reports whether the booking takes up places in the slot of its start.
+	// Slot reports whether the booking occupies places in the slot at its start.
 	Slot   bool      `json:"slot,omitempty"`
 	Due    time.Time `json:"due,omitzero"` // due time of its reminder
 	Events []string  `json:"events,omitempty"`
@@ -215,7 +217,7 @@ type Row struct {
 	Actor   string        `json:"actor"`
 	Reason  string        `json:"reason,omitempty"`
 	EventID string        `json:"event_id,omitempty"`
-	Account string        `json:"account,omitempty"` // account of Amount and Held
+	Account string        `json:"account,omitempty"` // account that Amount and Held change
 	Amount  money.Amount  `json:"amount,omitempty"`
 	Held    money.Amount  `json:"held,omitempty"`
 	Event   string        `json:"usage_event,omitempty"` // usage event in the same commit
@@ -244,7 +246,7 @@ type Event struct {
 	At      time.Time    `json:"at"`
 }
 
-// IntentConfirm is the AGP intent that costs money.
+// IntentConfirm is the AGP operation (intent) that confirms a booking and costs money.
 const IntentConfirm = "booking.confirm"
 
 func Key(id string) store.Key { return BookingDocs.Key(id) }

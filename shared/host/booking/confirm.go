@@ -22,34 +22,34 @@ import (
 
 // Request is a request to confirm a booking.
 type Request struct {
-	From    string // sender, as the key claims
+	From    string // sender as stated by the key's holder
 	Agent   string // part of From that names the agent
-	Venue   string // reference to the venue, for Find
+	Venue   string // reference to the venue in a form that Find accepts
 	Starts  time.Time
 	Party   int64
 	Details Details
-	// IdempotencyKey is the idempotency key, and Hash is the hash of the request. If IdempotencyKey is empty, each
-	// request creates another booking.
+	// Hash is the hash of the request. If IdempotencyKey was used with a different Hash, Confirm
+	// returns an error. If IdempotencyKey is empty, each request creates another booking.
 	IdempotencyKey, Hash string
 	// MaxPrice limits the cost of the booking together with the venue's price. If it is nil, there is
 	// no limit.
 	MaxPrice *money.Amount
-	// Wait is the maximum time for which Confirm waits for the venue's answer. Zero means that it
-	// does not wait.
+	// Wait is the maximum time for which Confirm waits for the venue's answer. If Wait is zero,
+	// Confirm does not wait.
 	Wait time.Duration
-	// Writes are added to the commit of the booking.
+	// Writes are added to the commit of the booking, unless it is a test booking.
 	Writes []store.Write
 }
 
 type ConfirmResult struct {
 	Booking
 	Venue    Venue
-	Result   json.RawMessage
-	Replayed bool
-	Left     billing.Allowance
+	Result   json.RawMessage   // result that the venue returned, or nil
+	Replayed bool              // whether the booking existed when Confirm began
+	Left     billing.Allowance // rest of the key's allowance, zero if Replayed
 }
 
-// Confirm returns these errors in the chain of a problem of kind Conflict.
+// Confirm wraps these errors in a *problem.Error of kind Conflict.
 var (
 	ErrNotBookable = errors.New("the venue takes no bookings")
 	ErrSlotTaken   = errors.New("the slot is taken")
@@ -65,8 +65,8 @@ func onceKey(key, once string) store.Key {
 	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
 }
 
-// earlierBooking returns the booking that the same confirm created earlier, or "". If the idempotency key was
-// used for a different confirm, the error is Idempotency.
+// earlierBooking returns the id of the booking that an earlier confirm with the same idempotency key
+// created, or "". If the earlier confirm had a different hash, the error is Idempotency.
 func (s *Service) earlierBooking(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
 	if r.IdempotencyKey == "" {
 		return "", nil
@@ -84,9 +84,9 @@ func (s *Service) earlierBooking(ctx context.Context, from store.Reader, key str
 // Confirm books a venue for a key. It stores the booking before the venue is called. A repeated
 // confirm returns the booking of the first one without another charge.
 //
-// If the error is NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
-// Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of billing.Purchase or a
-// *billing.QuotaError, no booking was created.
+// No booking was created if the error is NotFound for the venue, Conflict with ErrNotBookable or
+// ErrSlotTaken, Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of
+// billing.Purchase, or a *billing.QuotaError.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c ConfirmResult, err error) {
 	id, err := s.earlierBooking(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		fresh := hex.EncodeToString(random[:])
 		id, c.Left, err = s.create(ctx, fresh, k, &v, &r)
 		if id != fresh && !problem.Is(err, problem.Unavailable) {
-			// The booking with the id fresh was certainly not created. If its details cannot be
-			// deleted, they expire.
+			// No booking has the id fresh, because only the error Unavailable leaves open whether it
+			// was created. If its details cannot be deleted, they expire.
 			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 				d, err := tx.Doc(ctx, DetailsDocs.Key(fresh))
 				tx.Delete(d.Key)
@@ -303,8 +303,8 @@ func (b *stored) document() store.Doc {
 	return d
 }
 
-// messagePrefix starts the messages of this package in the shared queue. dueMark follows it if a
-// reminder is due.
+// A message of this package in the shared queue consists of messagePrefix and the id of a booking. If
+// the booking's reminder is due, dueMark precedes the id.
 const (
 	messagePrefix = "booking#"
 	dueMark       = "due#"

@@ -56,8 +56,8 @@ func (s *Service) Sweep(ctx context.Context) (due.SweepResult, error) {
 		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errChanged) {
 			return false, err
 		}
-		// A booking that has changed has another reminder. This reminder remains only if the
-		// booking has not changed yet.
+		// A step of a booking replaces its reminder. If the booking's reminder is another one, the
+		// sweep deletes this reminder.
 		b, err := s.readBooking(ctx, string(d.Data))
 		return err == nil && s.due().Key(b.Due, b.ID) != d.Key, err
 	})
@@ -68,8 +68,8 @@ func (s *Service) readBooking(ctx context.Context, id string) (stored, error) {
 	return b, store.AsProblem(err)
 }
 
-// advance makes the next step of a booking. due means that its reminder is due, so that another
-// process that handles the booking is taking too long.
+// advance makes the next step of a booking. due means that the booking's reminder is due, so any process
+// that was handling the booking has crashed or taken too long.
 func (s *Service) advance(ctx context.Context, id string, due bool) error {
 	current, err := s.readBooking(ctx, id)
 	if err != nil || current.ID == "" {
@@ -86,7 +86,8 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
 		if b.Cancelled || b.Attempts > len(retries) || !b.Starts.IsZero() && s.Now().After(b.Starts) {
-			// A booking must be dispatched before it can be rejected. It is not sent.
+			// A booking can be rejected only in the state dispatched. It changes to this state without
+			// being sent.
 			if current, err := s.moveAsHost(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
 				_, err = s.moveAsHost(ctx, &current, booking.Rejected, reasonUnreachable)
 				return err
@@ -145,8 +146,8 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 		_, err := s.moveIfUnchanged(ctx, b, step{wait: wait})
 		return ignoreMoved(err)
 	}
-	// If the host has no key to sign with yet, the booking is not sent. That is not counted as a
-	// failure of the venue.
+	// If the host has no signing key yet, the booking is not sent, and no failure of the venue is
+	// recorded.
 	if _, err := s.Signer(ctx, s.now()); err != nil {
 		return err
 	}
@@ -182,7 +183,8 @@ type answer struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// A venue that decides later changes the state itself.
+// These are the decisions in a venue's answer. After decideLater, the venue itself sets the state of
+// the booking later, with a TransitionRequest.
 const (
 	decideAccept = "accept"
 	decideReject = "reject"
@@ -232,7 +234,8 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if err != nil {
 		return err
 	}
-	// The call's row has moved money of the booking, and the guest may have cancelled it.
+	// The booking is read again, because the accepted call has changed its held money, and the guest
+	// may have cancelled it.
 	now, err := s.Get(ctx, b.ID)
 	if err != nil {
 		return err
@@ -256,7 +259,8 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Starts.IsZero() && b.Starts.Before(until) {
 			until = b.Starts
 		}
-		// After the start, a venue on this host would return the same answer again.
+		// After the start of the booking, the reminder would be due at once, and a venue on this host
+		// would return the same answer again.
 		if !s.now().Before(until) {
 			return s.recordFailure(ctx, b, reasonTimeout)
 		}
@@ -306,8 +310,8 @@ func (s *Service) ask(ctx context.Context, b *Booking) (answer reply, reason str
 }
 
 func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (answer reply, reason string, err error) {
-	// The envelope is the same for each attempt of a dispatch, so a repeated envelope gets the same
-	// answer.
+	// If a dispatch is delivered again, the envelope is the same, so the venue's answer is also the
+	// same.
 	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.Sent, Payload: msg, IdempotencyKey: "booking:" + b.ID}
 	if _, err := e.Sign(ctx, key); err != nil {
 		return answer, "", err
@@ -349,11 +353,12 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if current.Held > 0 {
 		agreed.Hold = &call.Hold{Amount: current.Held, Shard: uint8(current.Shard)}
 	}
-	// Counts of free calls are per account and not per address, because the address is not stored.
+	// Free calls are counted per account instead of per address, because the guest's address is not
+	// stored.
 	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, DailyCap: current.Cap}, Address: "account " + b.Account}
 	if current.Most > 0 {
 		rest := current.Most - current.Price
-		// The cost of the venue's own calls in earlier attempts is not known.
+		// The cost of the venue's own calls in earlier attempts is not known, so none are allowed now.
 		if b.Attempts > 1 {
 			rest = current.VenuePrice
 		}
@@ -388,8 +393,8 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 	if err != nil {
 		return m, err
 	}
-	// The key depends on the time of the dispatch, so that a venue on this host gets the same bytes
-	// again.
+	// The signer is chosen by the time of the dispatch instead of the current time, so that a retry
+	// sends the same bytes to a venue on this host.
 	signer, err := s.Signer(ctx, b.Sent)
 	if err != nil {
 		return m, err
@@ -415,7 +420,7 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		Callback string          `json:"callback"`
 		Host     identity.ID     `json:"host_id"`
 		Time     string          `json:"time"`
-		Claim    string          `json:"claim"` // claim of vacant/booking, in hex
+		Claim    string          `json:"claim"` // signature of the booking.Statement, in hex
 
 		// Certificate is the certificate of the key that signed the claim.
 		Certificate certificate.Certificate `json:"certificate"`

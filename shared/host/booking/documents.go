@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// bookingPartition contains the documents of a booking, whose id replaces the star.
+// bookingPartition contains the documents of a booking. The booking's id replaces the star.
 const bookingPartition = KindBooking + "#*"
 
 var (
@@ -18,7 +18,8 @@ var (
 		Codec:    store.JSONCodec[stored](1),
 		KeyParts: func(b stored) []string { return []string{b.ID} },
 	}
-	// DetailsDocs contains the details, which expire 30 days after the booking's start.
+	// DetailsDocs contains the details, which expire 30 days after the booking's start or, without a
+	// start, after the confirm.
 	DetailsDocs = store.Kind[Details]{
 		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[Details](1),
@@ -28,14 +29,14 @@ var (
 		Shape: store.Shape{Name: "usage event", Partition: "bookevent#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[Event](1),
 	}
-	// OnceDocs contains the bookings that confirms with idempotency keys have created. A key is the
-	// id of the account's key and the hash of the idempotency key.
+	// OnceDocs maps the idempotency keys of confirms to the bookings that they created. A document
+	// key consists of the id of the account's key and the hash of the idempotency key.
 	OnceDocs = store.Kind[confirmRecord]{
 		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[confirmRecord](1),
 	}
-	// SlotDocs contains the number of guests per slot. A key is the venue's id and the slot's
-	// start.
+	// SlotDocs contains the number of guests per slot. A document key consists of the venue's id and
+	// the slot's start.
 	SlotDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Count(),
@@ -44,8 +45,8 @@ var (
 		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.JSONCodec[breaker](1),
 	}
-	// CounterDocs contains the counters of AGP. A key is the name and the labels in the form of
-	// Prometheus.
+	// CounterDocs contains the counters of AGP. A document key consists of the counter's name and its
+	// labels in the Prometheus text format.
 	CounterDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Count(),

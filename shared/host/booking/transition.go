@@ -30,17 +30,18 @@ type step struct {
 	To     booking.State // empty for a cancellation
 	Actor  string
 	Reason string
-	// EventID identifies the change, which is made only once.
+	// EventID identifies the change, or is "". If the booking already stores this id, the step was
+	// applied earlier and has no effect.
 	EventID string
 	Result  json.RawMessage
 	Cut     call.CutReason // reason why the venue's answer may be incomplete
-	// wait changes only the time of the reminder.
+	// wait is a time. If it is not zero, the step only postpones the reminder to it and keeps the state.
 	wait time.Time
 }
 
 const (
 	reasonTimeout = "timeout"
-	// reasonSlow means that the venue may take longer than a dispatch waits, so it was not called.
+	// reasonSlow means that the host did not call the venue, because its turn may take longer than maxWork.
 	reasonSlow        = "too_slow"
 	reasonUnreachable = "unreachable"
 	reasonExpired     = "expired"
@@ -50,9 +51,9 @@ const (
 // maxEvents limits the event ids that a booking stores.
 const maxEvents = 32
 
-// move applies a step to a booking in one commit with its row. If another process changes the
-// booking at the same time, decide is called again. If decide returns nil, the booking stays
-// unchanged.
+// move applies the step that decide returns to a booking, and appends the step's row in the same
+// commit. If another process changes the booking concurrently, move calls decide again. If decide
+// returns nil, the booking stays unchanged.
 func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *Service) apply(tx *store.Tx, b *stored, next *step) (Row, error) {
 	}
 	b.Rows, b.Changed = b.Rows+1, now
 	ended := b.State == booking.Rejected || b.State == booking.Expired
-	// The step that ends the booking first determines the reason.
+	// The first step that ends the booking determines the reason.
 	if row.Kind == RowCancelled || ended && !b.Cancelled {
 		b.Reason = next.Reason
 	}
@@ -153,8 +154,8 @@ func (s *Service) apply(tx *store.Tx, b *stored, next *step) (Row, error) {
 }
 
 // giveBack refunds the price of a booking that never reached its venue. It also releases the money
-// that is held for the venue's call when the booking stops waiting for the venue. Both are one
-// write, because a commit may change a balance only once.
+// that is held for the venue's call when the booking stops waiting for the venue. It adds both
+// amounts in one write, because a commit may change a balance only once.
 func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) error {
 	if undelivered && b.Price > b.Credited {
 		row.Amount = b.Credited - b.Price
@@ -179,9 +180,9 @@ func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) 
 	return nil
 }
 
-// passHeldMoney returns the writes with which the venue's call takes over the held money. They are added to
-// the commit that accepts the call. If the booking was cancelled or has changed, the error refuses
-// the call.
+// passHeldMoney returns the writes that pass the booking's held money to the venue's call. The commit
+// that accepts the call includes these writes. If the booking was cancelled or has changed,
+// passHeldMoney returns an error, which refuses the call.
 func (s *Service) passHeldMoney(ctx context.Context, snapshot *Booking) ([]store.Write, error) {
 	stream, err := Stream(snapshot.ID)
 	if err != nil {
@@ -227,7 +228,7 @@ func (s *Service) dueAfter(b *stored) time.Time {
 		return now
 	case booking.Accepted:
 		if b.isSettling() {
-			return now // in case the next step does not complete it
+			return now // the reminder completes the booking if the current process does not
 		}
 		start := now
 		if b.Starts.After(now) {
@@ -270,8 +271,8 @@ type TransitionRequest struct {
 	To      booking.State
 	Actor   string
 	Reason  string
-	EventID string // identifies the change, which has an effect only once
-	// AllowHostStates allows all states, including those that only the host sets. It is for the operator.
+	EventID string // id of the change; a second change with the same id has no effect
+	// AllowHostStates allows the operator to set all states, including those that only the host sets.
 	AllowHostStates bool
 }
 

@@ -23,7 +23,7 @@ type Venue struct {
 	Summary    string
 	Price      money.Amount // price of a call
 	Reputation float64
-	// IsLive means that the venue is listed and its breaker is closed.
+	// IsLive means that the venue is listed and its circuit breaker is closed or may be probed.
 	IsLive bool
 
 	card   []byte
@@ -33,7 +33,7 @@ type Venue struct {
 
 func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
-// VenueOf returns a registration as a venue. Live does not consider the venue's breaker.
+// VenueOf converts a registration to a venue. It sets IsLive without reading the venue's breaker.
 func VenueOf(g *registry.Registration) Venue {
 	v := Venue{ID: g.ID, Venue: g.Venue(), IsLive: g.IsListed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.EarnedScore()}
 	if g.Listing != nil {
@@ -55,8 +55,8 @@ func TestVenue() Venue {
 }
 
 // Find returns the venue with a reference, which is an id, a slug, venue:<slug> or
-// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. By a default slug,
-// which contains the first digits of an id, Find returns only listed venues.
+// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. If the reference is a
+// default slug, which contains the first digits of an id, Find returns only listed venues.
 func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 	unknown := problem.New(problem.NotFound, "no venue %.80q", ref)
 	for _, prefix := range []string{"venue:", "agnt_venue_"} {
@@ -96,8 +96,8 @@ func (s *Service) registration(ctx context.Context, ref string) (g registry.Regi
 	return s.Registry.Get(ctx, id)
 }
 
-// The breaker of a venue opens for five minutes after five failures within ten minutes. Then one
-// dispatch is sent as a probe, while the others wait for its result.
+// The circuit breaker of a venue opens for five minutes after five failures within ten minutes. Then
+// one dispatch is sent as a probe, while the others wait for its result.
 const (
 	breakAfter    = 5
 	breakWithin   = 10 * time.Minute
@@ -105,9 +105,9 @@ const (
 )
 
 type breaker struct {
-	Failures []time.Time `json:"failures,omitempty"`
-	Until    time.Time   `json:"until,omitzero"` // end of the open state
-	Probe    time.Time   `json:"probe,omitzero"` // time until which one dispatch may probe
+	Failures []time.Time `json:"failures,omitempty"` // times of recent failures
+	Until    time.Time   `json:"until,omitzero"`     // end of the open state
+	Probe    time.Time   `json:"probe,omitzero"`     // time until which one dispatch may probe
 }
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }

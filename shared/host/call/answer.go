@@ -17,7 +17,7 @@ import (
 )
 
 // runAndDecide runs the behaviour of an accepted call and decides the request with an answer or a void.
-// rsp is the response tip that was read before the accept.
+// rsp is the last response row that was read before the call was accepted.
 func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.withTip(*row)
@@ -58,8 +58,8 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 	case err != nil:
 		return r.out.refuse(err)
 	case d == decidedAnswer:
-		// Only this executor can give a complete answer, and it has not. The existing answer must
-		// be one that another process cut.
+		// Only the process that runs the behaviour can write a complete answer, and here the behaviour
+		// failed. The stored answer must therefore be a partial answer, which CutAnswer wrote.
 		if err := h.outcomeOf(ctx, r, row); err != nil {
 			return r.out.refuse(err)
 		}
@@ -152,8 +152,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 	conflicts := 0
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
-			// The epoch is over. In the response chain, this answer would follow an answer of a
-			// newer epoch.
+			// The request's epoch is over: the response chain already has a row of a newer epoch,
+			// which an answer of an older epoch must not follow.
 			c := r.voidReason()
 			c.used, c.ran, c.final = r.out.Usage, true, true
 			d, err := h.voidCall(ctx, r.pair, row, c)
@@ -211,8 +211,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 			return nil, true, nil
 		}
 		if d != nil && (h.maySettleLate(row) || d.Cut != "" || r.cut != "") {
-			// A resend or the sweeper has sent the kept answer, or this executor raced with a
-			// writer that cut its answer.
+			// A resend or the sweeper has stored the kept answer, or a partial answer competed with
+			// the complete one.
 			err := h.loadAnswer(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
@@ -258,7 +258,7 @@ const (
 	undecided decision = iota
 	decidedAnswer
 	decidedVoid
-	decidedClosed // an answer of a newer epoch closed it, without its own row
+	decidedClosed // closed by an answer of a newer epoch, without a row for the request
 )
 
 // voidReason describes a call that is about to be voided. All of its fields may be zero.
@@ -268,13 +268,14 @@ type voidReason struct {
 	used    *Usage
 	failure error
 	opts    *Options
-	spent   money.Amount // consumed by the walk
-	ran     bool         // the behaviour was begun
-	// final: a stored answer can no longer be sent, so it does not keep the call open.
+	spent   money.Amount // cost of the request's walk (walk.go)
+	ran     bool         // whether the behaviour was started
+	// final means that an answer that waits for its settlement (kept.go) can no longer be sent, so that
+	// it does not prevent the void.
 	final bool
 
-	// agent and began are for the log. counts is false if another request decides the call or a
-	// vacant made it. The log line then does not carry the invocation's counts.
+	// agent and began are for the log. counts reports whether the log line includes the number of AWS
+	// requests (package obs). It is false if a vacant made the call, or if another request decides it.
 	agent  *AgentLog
 	began  time.Time
 	counts bool
@@ -285,8 +286,9 @@ func (r *request) voidReason() voidReason {
 }
 
 // voidCall closes an undecided request permanently, with a refund if it was priced. It reads all
-// response rows after the request's ResponseTip and competes with a late answer for one position,
-// so a request is never both answered and refunded. The clock only determines when to try.
+// response rows after the request's ResponseTip. The void and a late answer compete for the same
+// position, so a request is never both answered and refunded, even if a caller of voidCall has a wrong
+// clock.
 func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, c voidReason) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -359,8 +361,8 @@ func (r *ResponseRow) decision() decision {
 	return decidedVoid
 }
 
-// isClosedBy reports whether tip ends the epoch of an unpriced request. Such a request can no longer
-// be answered and does not get its own row.
+// isClosedBy reports whether tip is a response of a later epoch than an unpriced request, which can then
+// no longer be answered and does not get its own row.
 func isClosedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
@@ -412,7 +414,7 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 }
 
 // outcomeOf reads the state of an accepted call into r.out. It first voids an overdue undecided
-// call, because a row must record that a call is unanswered before a caller is told.
+// call, because a row must record that a call is unanswered before the host reports it to a caller.
 func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.decided(ctx, r.pair, row)
 	if err != nil {
@@ -466,8 +468,8 @@ func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error
 	return nil
 }
 
-// Ask reports the state of an envelope without accepting it: it performs steps 2 to 4 of a call and
-// returns 200 with the state.
+// Ask reports the state of an envelope without accepting it. It performs steps 2 to 4 of the package
+// documentation and returns 200 with the state.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()

@@ -23,11 +23,12 @@ import (
 )
 
 // Behaviour answers one accepted envelope. It runs at most once for each envelope, in its own
-// goroutine. ctx ends at the deadline, and later results are discarded. host is the pipeline that
-// runs it, for vacants that call others. e contains only what the signature covers. The message is
-// sent as ROLE_AGENT whatever its role. An error voids the call and becomes 504 if its kind is
-// problem.Deadline, otherwise 500, with its own kind if that is a failure (Kind.IsFailure). An
-// AgentError in its chain is stored for the operator.
+// goroutine. ctx ends at the deadline, and a result that is returned later is discarded. A behaviour
+// calls other vacants with host. e contains only what the signature covers. The returned message is
+// sent as ROLE_AGENT whatever its role. An error voids the call: the caller gets status 504 if the
+// error's kind is problem.Deadline, and 500 otherwise. The response contains the error's kind if it is
+// a failure (Kind.IsFailure), and problem.BehaviourFailed otherwise. An AgentError in the error chain
+// is stored for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is the part of a hosted vacant's record that the pipeline needs.
@@ -44,9 +45,10 @@ type Vacant struct {
 	// vacant's budget of the day is spent, the error has kind problem.BudgetSpent and the call is
 	// refused with 429. A nil Ready means that Signer is always ready.
 	Ready func(context.Context) error
-	// Parent is the parent of a child, otherwise nil. Closed means that the child's manifest admits
-	// only its parent and siblings; other callers are told that it is not hosted here. Reach is the
-	// endpoint reachability in the v2 manifest of an open child, or "".
+	// Parent is the parent of a child, otherwise nil. IsClosed means that the child's manifest admits
+	// only its parent and siblings. For other callers, the child looks like a vacant that is not
+	// hosted here. Reach is the member endpoint_reachability of an open child's manifest (version 2),
+	// or "".
 	Parent   *identity.ID
 	IsClosed bool
 	Reach    composite.Reachability
@@ -63,8 +65,8 @@ type Vacant struct {
 }
 
 // Directory finds the vacants of this host. If the id is not hosted here, ok is false. If fresh is
-// set, it reads the store; otherwise the result may be up to one second old. It is safe for
-// concurrent use.
+// set, the record is read from the store; otherwise it may be up to one second old. A Directory is
+// safe for concurrent use.
 type Directory interface {
 	Vacant(ctx context.Context, id identity.ID, fresh bool) (v Vacant, ok bool, err error)
 }
@@ -77,8 +79,9 @@ func (o SingleVacant) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant,
 	return Vacant(o), id == o.ID, nil
 }
 
-// Texts seals request and reply texts with the host's key of the UTC day. Open returns
-// textkeys.ErrDestroyed after that key is destroyed. Texts is safe for concurrent use.
+// Texts seals request and reply texts with the host's key of the UTC day. Warm loads today's key into
+// memory. Open returns textkeys.ErrDestroyed after the key of the text is destroyed. Texts is safe for
+// concurrent use.
 type Texts interface {
 	Warm(ctx context.Context) error
 	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
@@ -95,9 +98,9 @@ type Config struct {
 	// Revoked reports for each id whether its key is revoked. It reads the store and is called once
 	// per call. If it is nil, no key is considered revoked.
 	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
-	// Sibling reports whether caller is a child of parent by a manifest that both signed. It is
-	// called after the caller's signature is verified. If it is nil, no caller is considered a
-	// sibling.
+	// Sibling reports whether caller is a child of parent, according to a manifest that caller
+	// and parent signed. It is called after the caller's signature is verified. If it is nil, no
+	// caller is considered a sibling.
 	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
 	// Observe receives an answer of a vacant with kin while the answer is being committed. The
 	// reply waits for Observe, at most one second. A call succeeds even if its observation is lost.
@@ -123,7 +126,7 @@ type Observation struct {
 	Pair   Pair
 	Parent *identity.ID // parent of the vacant, or nil
 	// Position is the position of the pair's response stream at which the host first tried to write
-	// the answer. If another writer took this position, the row there is another answer.
+	// the answer. If another writer took this position, its row contains another decision.
 	Position uint64
 	Time     time.Time     // signed time of the answer
 	Took     time.Duration // from accept to answer
@@ -136,8 +139,7 @@ const (
 	// MinWork and MaxWork are the bounds of the time limit that operators may set for a call.
 	MinWork = time.Second
 	MaxWork = 14 * time.Minute
-	// Grace is the time between the behaviour's deadline and the moment at which others may void
-	// the call.
+	// Grace is the time from the behaviour's deadline until other processes may void the call.
 	Grace = 10 * time.Second
 	// MaxSkew limits how far in the future, by the host's clock, an envelope may be signed. It also
 	// limits how far in the past a reset may be signed.
@@ -205,12 +207,12 @@ type Outcome struct {
 	HasChain    bool // whether ExpectedSeq and ChainTip are set
 	ExpectedSeq int64
 	ChainTip    identity.Hash
-	Floor, Now  time.Time // omitted if zero
+	Floor, Now  time.Time // time after which a new envelope must be signed, and the host's time; omitted if zero
 	Due         time.Time // time by which a pending call will be decided
 	Restored    time.Time // Vacant.Restored, if the chain refuses the call
 
-	// Cause is the reason for which this request voided the call, Usage counts the agent's work,
-	// and AgentLog describes what the agent did, for the host's log. They may be nil.
+	// Cause is the reason why this request voided the call. Usage counts the work of the agent.
+	// AgentLog describes the agent's tools, for the host's log. All three may be nil.
 	Cause    *Cause
 	Usage    *Usage
 	AgentLog *AgentLog
@@ -242,7 +244,7 @@ func (o Outcome) withTip(tip RequestRow) Outcome {
 }
 
 func (o Outcome) withFloor(floor time.Time, v *Vacant) Outcome {
-	if o.Floor = floor; !floor.IsZero() { // a new envelope must be signed later
+	if o.Floor = floor; !floor.IsZero() { // a restore may be the reason for the floor
 		o.Restored = v.Restored
 	}
 	return o
@@ -256,16 +258,16 @@ type request struct {
 	needsSigner    bool // whether the vacant must sign an answer if the call is accepted
 	reporter       *reporter
 	opts           Options
-	mayNeedPayment bool // whether the request is to be accepted, and so may have to be paid for
-	reset          bool
+	mayNeedPayment bool               // whether the request is a new call or a reset, which may have to be paid for
+	reset          bool               // whether the request is a reset
 	maxQueueTime   time.Duration      // how long the call may wait before it runs
-	isHandedOff    bool               // Options.Handoff takes the call
-	behaviourEnd   time.Time          // when the behaviour must have ended; zero without such a time
+	isHandedOff    bool               // whether Options.HandoffWrites passes the call to Resume
+	behaviourEnd   time.Time          // time at which the behaviour must end; zero means no such limit
 	cut            CutReason          // reason for which the answer ends early; "" for a complete answer
 	tools          []RecordedToolCall // texts of the agent's tool calls, if they are stored
 	root           *request           // root of the call's walk; nil if the call is the root
 	asker          *request           // request whose vacant makes the call; nil if the call is the root
-	walk           walk               // cost of the walk of a root
+	walk           walk               // cost of the walk, if the request is its root
 	facts
 	began time.Time // when the call arrived
 	out   Outcome
@@ -347,7 +349,8 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		// If the tips are read as well, a refusal needs no second read.
+		// If the tips are read, the record is also read from the store, so that a refusal needs no
+		// second read.
 		ok, err = h.fetchAndQuote(ctx, r, tips)
 		return err
 	})
@@ -370,8 +373,8 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 		return false, h.unavailableError(err)
 	}
 	if !ok {
-		// An id that is not hosted costs the same reads as a closed child. Otherwise the response
-		// time would tell them apart.
+		// An id that is not hosted costs the same reads as a closed child. Otherwise, callers could
+		// distinguish the two by the response time.
 		_, err := h.isRelated(ctx, r.pair, &r.env.To)
 		return false, err
 	}

@@ -97,9 +97,8 @@ func (f facts) authorize(pair Pair) error {
 		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reach)
 }
 
-// state returns the vacant's state: SUNK if its key is revoked and its record does not have a
-// terminal state. The registry that revokes a key may be another process than the one that writes
-// the record.
+// state returns the vacant's state. If its key is revoked, the state is SUNK unless its record has a
+// terminal state: another process may have revoked the key, and the record may not show this yet.
 func (f facts) state() lifecycle.State {
 	if f.keyRevoked && !f.vacant.State.IsClosed() {
 		return lifecycle.Sunk

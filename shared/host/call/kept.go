@@ -21,8 +21,9 @@ func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error
 
 func (e *unsettledError) Unwrap() error { return e.cause }
 
-// settlement is a Settled and the version of the document with the kept answer; zero if no answer
-// is kept.
+// settlement is a FinalCharge and the version of the document with the kept answer. A kept answer is
+// an answer that is stored in UnsettledAnswerDocs until it is settled. If no answer is kept, the
+// version is zero.
 type settlement struct {
 	FinalCharge
 	kept uint64
@@ -35,9 +36,9 @@ func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: keptKey(pair, row.Position), If: s.kept})
 }
 
-// settleAndAnswer settles a call and answers it. If the settlement may stay uncertain, the answer
-// is stored before the ledger is asked. If this process then dies or the ledger does not know, the
-// next resend or the sweeper asks again.
+// settleAndAnswer settles a call and answers it. If the settlement may stay uncertain, the answer is
+// first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is uncertain,
+// the next resend or the sweeper retries the settlement.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
 	took := func() time.Duration { return h.Now().Sub(began) }
 	var paid settlement
@@ -99,7 +100,8 @@ const (
 	keptCut
 )
 
-// keptVoid is the lifetime of the mark of a voided call. It must exceed the longest behaviour.
+// keptVoid is the lifetime of the empty document that marks a voided call. It must exceed the
+// longest behaviour.
 const keptVoid = 48 * time.Hour
 
 // keep stores a sealed answer and returns the version of its document, or 0 if the call has been
@@ -141,9 +143,9 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 	return 0, h.unavailableError(err)
 }
 
-// closeKept returns the write that joins the void of a call whose settlement may be uncertain. It
-// competes with keep: unless final is set, such a call can be voided only before its answer is
-// kept.
+// closeKept returns a write for the commit that voids a call whose settlement may be uncertain. The
+// write conflicts with the write of a concurrent keep. If the answer is already kept and final is not
+// set, the call cannot be voided, and the error is ErrUncertain.
 func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {
 	key := keptKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
@@ -239,7 +241,7 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return k, err // includes everything except the message
+		return k, err // k contains everything except the message and the tools
 	case err != nil:
 		return k, h.unavailableError(err)
 	}

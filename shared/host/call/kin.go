@@ -9,10 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+// TreeOnly reports whether the vacant admits only its parent and siblings.
 func (v *Vacant) TreeOnly() bool {
 	return v.IsClosed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
 }
 
+// isRelated reports whether the caller of p is parent or another child of parent.
 func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
 	switch {
 	case parent == nil || p.Caller == p.Vacant:
@@ -33,7 +35,7 @@ func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool
 	return sibling, h.unavailableError(err)
 }
 
-// Kinship is cached as long as records of vacants, for a limited number of callers.
+// Kinship is cached for the same time as the records of vacants, and for a limited number of callers.
 const (
 	kinTTL      = time.Second
 	kinCapacity = 4096

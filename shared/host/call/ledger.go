@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Ledger moves the money of priced calls. Its writes are part of the commit of the row that they
-// belong to, so that every priced request row has its debit and every refund has its void. It is
-// safe for concurrent use.
+// Ledger moves the money of priced calls. The pipeline commits the Ledger's writes together with a
+// request or response row, so that every priced request row has its debit and every refund has its
+// void. A Ledger is safe for concurrent use.
 type Ledger interface {
 	// Quote plans who pays for a call and how. A problem with status 402, 403 or 429 refuses the
 	// call. Any other error is a store error.
@@ -26,7 +26,7 @@ type Ledger interface {
 	Explain(ctx context.Context, q Query, c *Charge, refused error) (Charge, error)
 	// Settle runs after the behaviour and before the answer is stored. It may be called again for
 	// the same row, by any process, and must settle only once. An error voids the call, except
-	// ErrUncertain, which Settle may return only for charges with Late.
+	// ErrUncertain, which Settle may return only for rows for which Late returns true.
 	Settle(ctx context.Context, s Settlement) (FinalCharge, error)
 	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
 	// started.
@@ -45,11 +45,11 @@ type Query struct {
 	Guest  bool         // whether the host created the caller's key
 	Reset  bool         // whether the request is a reset, which runs no behaviour
 	Held   *Hold        // hold debited earlier for this call, or nil
-	// Root is the first request of the walk in which a vacant makes this call. It is nil if this
+	// Root is the first request of the walk (walk.go) in which a vacant makes this call, or nil if this
 	// call is the first request. All calls of a walk have its root's Address.
 	Root *Query
-	// RootPays reports that the payer of Root pays for the call, because Root is a turn of its
-	// task.
+	// RootPays reports whether the payer of Root pays for the call, because Root is a turn of a task
+	// that the payer dispatched.
 	RootPays bool
 	Credential
 }
@@ -72,13 +72,15 @@ type Credential struct {
 	Payer *Payer `json:"payer,omitempty"`
 	// Address is the client's IP address, or "" if unknown.
 	Address string `json:"address,omitempty"`
-	// MaxPrice limits the price of the call and the payments of the payer's account in the walk of the
-	// call. If it is nil, any price is accepted.
+	// MaxPrice limits the price of the call. It also limits the sum of this price and the amounts that
+	// the payer's account pays for calls that vacants make to answer the call (walk.go). If MaxPrice is
+	// nil, any price is accepted.
 	MaxPrice *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
-	// IsTask marks a turn of a dispatched task, and IsOwn one whose owner also owns the vacant. Most is
-	// then the rest of the task's budget. If IsOwn is set, Most also bounds the cost of models.
+	// IsTask marks a turn of a dispatched task, for which MaxPrice is the rest of the task's budget.
+	// IsOwn means that the owner of the task also owns the vacant. MaxPrice then also limits the cost
+	// of models.
 	IsTask bool `json:"-"`
 	IsOwn  bool `json:"-"`
 }
@@ -92,8 +94,8 @@ type Payer struct {
 	DailyCap money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
 	MaxWalk  money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
 	Test     bool         `json:"test,omitempty"`    // calls of a test key are not charged
-	// Issuer is the id of the issuer of a subject's token, and IssuerDailyCap the cap of all its
-	// subjects together. Agents reports that the token has the scope agents.
+	// Issuer is the id of the issuer of a subject's token, and IssuerDailyCap is the daily cap of all
+	// subjects of the issuer together. Agents reports whether the token has the scope agents.
 	Issuer         string       `json:"issuer,omitempty"`
 	IssuerDailyCap money.Amount `json:"issuer_cap,omitempty"`
 	Agents         bool         `json:"agents,omitempty"`
@@ -102,7 +104,6 @@ type Payer struct {
 // PayerKind is the kind of payer of a call.
 type PayerKind byte
 
-// The kinds of payer.
 const (
 	Unpriced       PayerKind = 0 // the call has no price
 	PaidByFreeCall PayerKind = 1 // one of the caller's free calls of the day
@@ -125,7 +126,7 @@ type Charge struct {
 type Settlement struct {
 	Pair    Pair
 	Row     *RequestRow
-	Price   *price.Price // price in Row, if it is still the vacant's current price
+	Price   *price.Price // price version that Row names, or nil if the vacant now has another version
 	Usage   *Usage       // nil if the agent does not report usage
 	IsRetry bool         // whether Settle may have been called for the row before
 }

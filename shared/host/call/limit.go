@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// TimeLimit is the error of an answer that passes a time limit. It is the cause of the context that
-// the limit ends, and is in the error chain of the call that the limit ends.
+// TimeLimit is a time limit of a call, and the error if the answer takes longer. It is the
+// context.Cause of the context that the limit cancels, and is in the error chain of the failed call.
 type TimeLimit struct {
 	Time time.Duration
 	Name string // name of the limit, for example "the timeout of its agent"
@@ -32,8 +32,9 @@ func (l *TimeLimit) roundedTime() time.Duration {
 	return l.Time.Round(time.Second / 10)
 }
 
-// ExceededLimit returns the limit that caused err, with err as its Err. If err has another reason
-// than a limit of ctx, for example a connection timeout, ExceededLimit returns nil.
+// ExceededLimit returns the TimeLimit that caused err: the one in the error chain of err or, if the
+// chain has none, a copy of the cause of ctx with err as its Err. If no TimeLimit caused err, for
+// example because a connection timed out, ExceededLimit returns nil.
 func ExceededLimit(ctx context.Context, err error) *TimeLimit {
 	var limit *TimeLimit
 	switch {

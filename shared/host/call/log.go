@@ -30,7 +30,7 @@ type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 // Calls returns the number of calls that were accepted or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// Count counts a call that was not accepted. The handler that logs the call must call it.
+// Count counts a call that was not accepted. The handler that logs the call must call Count.
 func (l *Log) Count(o problem.Outcome) {
 	switch {
 	case l == nil:
@@ -54,8 +54,8 @@ type callEnd struct {
 	cut   CutReason
 }
 
-// Failures in the log of calls that end without a known cause, and of calls whose chain the caller
-// has reset.
+// errClosed is the logged failure of a call that ended without a known cause. errReset is the logged
+// failure of a call whose chain the caller has reset.
 var (
 	errClosed = problem.New(problem.Deadline, "the call was not answered in time")
 	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")

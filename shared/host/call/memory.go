@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of Remember.
+// Limits of Recall.
 const (
 	MaxExchanges  = 20
 	MaxRemembered = 64 << 10 // bytes of the calls and answers together

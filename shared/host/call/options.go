@@ -24,34 +24,34 @@ type Options struct {
 	// Streamed marks a call whose answer can be read while it is being produced.
 	Streamed bool
 	// Guest marks a caller whose key the host created. The host has just signed with it, so the
-	// signature is not verified again. Calls of guests do not count as interest in the vacant,
-	// because anyone can create guests.
+	// signature is not verified again. Answers to guests are not passed to Config.Observe, because
+	// anyone can create guests.
 	Guest bool
 	// AgreedPrice is a price that was agreed on earlier, for example by a booking. If it is nil, the
 	// vacant's current price applies.
 	AgreedPrice *Agreement
 	Credential
 	// Recheck returns an error if the payer's credential is no longer accepted, and otherwise
-	// refreshes the payer's limits. It is called when a vacant makes a call in the walk of this
-	// one. It may be nil.
+	// refreshes the payer's limits. It is called when a vacant makes another call to answer this one.
+	// It may be nil.
 	Recheck func(context.Context, *Payer) error
-	// Task is the id of the call's task, Operation is the caller's request in the words of its
-	// protocol, and Began is the arrival time of a call that was accepted earlier. They are for
-	// Log. All may be zero.
+	// Task is the id of the call's task, Operation is the name of the caller's request in its
+	// protocol, and Began is the arrival time of a call that was accepted earlier. Log uses these
+	// three fields. All may be zero.
 	Task, Operation string
 	Began           time.Time
 	// CompleteReply adds ids to the message before it is signed. It may be nil.
 	CompleteReply func(*envelope.Message)
-	// AcceptWrites returns writes for the commit of the request row. It is called for each position
-	// that is tried. It may be nil.
+	// AcceptWrites returns writes for the commit of the request row. It is called again
+	// if the row gets another position or another payment plan. It may be nil.
 	AcceptWrites func(*RequestRow) ([]store.Write, error)
-	// HandoffWrites replaces Accepted for a slow call (Host.IsSlow). SendWith then does not wait for the
-	// call, Resume runs it, maybe in another process, and its answer can be read while it is being
-	// produced (Shown). If HandoffWrites is nil, a slow call runs like any other, and is refused if less
-	// time is left than its vacant may take.
+	// HandoffWrites replaces AcceptWrites for a slow call (Host.IsSlow). SendWith then does not wait
+	// for the call. Resume runs the call, maybe in another process, and its answer can be read while it
+	// is being produced (RequestRow.Shown). If HandoffWrites is nil, a slow call runs like any other,
+	// and is refused if less time is left than its vacant may take.
 	HandoffWrites func(*RequestRow) ([]store.Write, error)
-	// DecideWrites returns writes for the commit of the row that decides the request. If another writer
-	// changed one of their documents, it is called again. It may be nil.
+	// DecideWrites returns writes for the commit of the row that decides the request. It is called
+	// again if another writer has changed a document of these writes. It may be nil.
 	DecideWrites func(context.Context, Decision) ([]store.Write, error)
 }
 
@@ -63,8 +63,8 @@ type Agreement struct {
 	Hold *Hold
 }
 
-// Hold is a hold that was debited before the call's request row. The code that debited it adds to
-// Options.Accepted the writes that transfer it to the row.
+// Hold is an amount that was debited for a call before its request row was written. The code that
+// debited the hold must return from Options.AcceptWrites the writes that transfer it to the row.
 type Hold struct {
 	Amount money.Amount
 	Shard  uint8 // balance shard that receives a refund
@@ -76,8 +76,9 @@ type Decision struct {
 	Cut     CutReason          // reason why Reply is incomplete; "" for a complete answer
 	Failure error              // reason for the void; nil if it is unknown
 	Paid    *Paid              // nil if the call has no price, or is voided
-	// Spent is the cost of a first request with its walk: payments of its account, and the models
-	// whose cost the budget of its task limits. Only the process that runs the call knows it.
+	// Spent is the cost of the request. If the request is the first of a walk (walk.go), Spent includes
+	// the payments of its account for the other calls of the walk, and the cost of models that the
+	// budget of its task limits. Only the process that runs the call knows these two amounts.
 	Spent money.Amount
 }
 
@@ -95,7 +96,8 @@ func ReceiptPath(p Pair, position uint64) string {
 	return ReceiptsPrefix + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
-// maxConflicts limits how often Decided is called for one row.
+// maxConflicts limits the retries after conflicts with the writes of DecideWrites or with a debit,
+// for each row.
 const maxConflicts = 20
 
 func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {
@@ -148,7 +150,7 @@ func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelop
 	return h.acceptRequest(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), asker: requestFrom(ctx)})
 }
 
-// Run runs a call and decides it. It must be called once for each Accepted.
+// Run runs a call and decides it. It must be called once for each AcceptedCall.
 func (h *Host) Run(ctx context.Context, a *AcceptedCall) Outcome {
 	ctx, cancel := h.detach(ctx, a.request.opts)
 	defer cancel()
@@ -220,8 +222,9 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 	return checkState(r.state())
 }
 
-// Void decides an accepted call without an answer, if it is undecided. It returns the final state:
-// Unanswered, or Answered if the call was answered before.
+// Void decides an accepted call without an answer, if it is undecided. It returns the call's state:
+// Unanswered, Answered if the call was answered before, or Pending with an error if an answer waits for
+// its settlement.
 func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
 	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
@@ -253,8 +256,8 @@ func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestR
 	return row, err
 }
 
-// Next describes the next envelope of a pair, as far as this host knows. If another envelope is
-// accepted first, the refusal contains the correct values.
+// Next contains the values that the next envelope of a pair must have. They may be outdated, because
+// they may come from this host's cache; the refusal of such an envelope contains the current values.
 type Next struct {
 	Seq   int64
 	Prev  identity.Hash

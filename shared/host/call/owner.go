@@ -16,9 +16,9 @@ import (
 // have neither. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own what callers without account and key make. A task of
-// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one. OperatorOwner
-// owns the tasks that the operator dispatches.
+// GuestOwner and SharedOwner own the tasks and contexts of callers that have neither an account nor
+// a key. A task of GuestOwner belongs to anyone who knows its id. All callers of SharedOwner share
+// their tasks. OperatorOwner owns the tasks that the operator dispatches.
 var (
 	GuestOwner    = Owner{"guest"}
 	SharedOwner   = Owner{"shared"}
@@ -28,8 +28,8 @@ var (
 // reservedOwners are the owners that are neither accounts nor keys.
 var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
 
-// The name of an account is the prefix of its mode and a digest. The name of a subject appends
-// a second digest.
+// The name of an account's owner consists of the prefix for its mode and a digest. The name of a
+// subject's owner also has a second digest.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"

@@ -62,6 +62,7 @@ func (h *Host) callRow(ctx context.Context, p Pair, position uint64) (r RequestR
 	return r, err == nil, h.damagedError(p.Requests(), err)
 }
 
+// decided returns the response row that decides r, or nil, and the last response row that it read.
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
 	return h.findDecision(ctx, pair, r, maxPage)
 }
@@ -79,7 +80,7 @@ func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page 
 		if err != nil {
 			return nil, last, h.unavailableError(err)
 		}
-		if len(rows) == 0 { // a page may be short, and only an empty one is the end
+		if len(rows) == 0 { // only an empty page is the end, because other pages may be short
 			if last.Position < seen {
 				err = h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
 			}
@@ -144,9 +145,9 @@ func (h *Host) AnsweredCall(ctx context.Context, pair Pair, position uint64) (q 
 // MaxFound limits the number of requests in which FindAnswered searches for a call.
 const MaxFound = 8
 
-// FindAnswered returns the call of a pair whose envelope has a hash, and its answer. It looks at position
-// in the request stream unless position is 0, and then at the last MaxFound requests. If there is no
-// such call, or the call has no answer, a is nil.
+// FindAnswered returns the call of a pair whose envelope has the given hash, and its answer. It reads
+// the request at position, unless position is 0, and then searches the last MaxFound requests. If
+// there is no such call, or the call has no answer, a is nil.
 func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
 	if position > 0 {
 		if q, a, err = h.AnsweredCall(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {

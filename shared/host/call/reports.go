@@ -24,10 +24,10 @@ import (
 type Usage struct {
 	In     uint64 `json:"in"` // input tokens, as the provider counts them
 	Out    uint64 `json:"out"`
-	Cached uint64 `json:"cached"` // part of In
-	Turns  uint64 `json:"turns"`  // requests to a model
-	Tools  uint64 `json:"tools"`  // calls of tools
-	Agent  uint64 `json:"agent_version"`
+	Cached uint64 `json:"cached"`        // part of In
+	Turns  uint64 `json:"turns"`         // requests to a model
+	Tools  uint64 `json:"tools"`         // calls of tools
+	Agent  uint64 `json:"agent_version"` // version of the agent
 	// UsedFallback is set if the last request went to the fallback model.
 	UsedFallback bool `json:"fallback"`
 	// Unreported counts the turns for which the provider did not report usage. It is at least 1 if
@@ -39,8 +39,8 @@ type Usage struct {
 	Prices uint64 `json:"price_version"`
 }
 
-// EstimatedTokens estimates the tokens of a text without a count of the provider: 4 bytes per
-// token, rounded up.
+// EstimatedTokens estimates the tokens of a text whose tokens the provider has not counted: 4 bytes
+// per token, rounded up.
 func EstimatedTokens(bytes int) uint64 { return uint64((bytes + 3) / 4) }
 
 func (u *Usage) numbers() []*uint64 {
@@ -94,7 +94,7 @@ type CutReason string
 const (
 	CutCanceled CutReason = "canceled" // the caller canceled the call while it could read a part of the answer
 	CutLength   CutReason = "length"   // the vacant's model reached its token limit
-	CutBudget   CutReason = "budget"   // the token limit was lower than the agent's max_tokens because of a budget
+	CutBudget   CutReason = "budget"   // the model reached a limit that a budget had set below the agent's max_tokens
 	CutUnknown  CutReason = "unknown"  // the model stopped for an unknown reason, so the answer may be incomplete
 )
 
@@ -145,14 +145,13 @@ const (
 // ToolUse is a call of a tool.
 type ToolUse struct {
 	Name    string      `json:"name"`
-	MS      int64       `json:"ms"`
+	MS      int64       `json:"ms"` // duration in milliseconds
 	Outcome ToolOutcome `json:"outcome"`
 }
 
 // ToolOutcome is the outcome of a tool call.
 type ToolOutcome string
 
-// The outcomes of tool calls.
 const (
 	ToolOK       ToolOutcome = "ok"
 	ToolError    ToolOutcome = "error"
@@ -171,7 +170,7 @@ type OmittedTools struct {
 type OmittedTool struct {
 	Name   string `json:"name"` // name in the agent's settings
 	Reason string `json:"reason"`
-	Change string `json:"change"` // setting, or change of its server, that would offer it
+	Change string `json:"change"` // change of a setting or of the tool's server that would make the tool available
 }
 
 func (l *OmittedTools) Add(t OmittedTool) {
@@ -258,18 +257,17 @@ func record(ctx context.Context, change func(*meter)) {
 	}
 }
 
-// RecordUsage replaces the usage of the call of ctx. Outside a call, RecordUsage has no effect.
+// RecordUsage replaces the recorded usage of the call that runs in ctx. Outside a call, it has no effect.
 func RecordUsage(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
-// RecordCut marks the answer that the behaviour of the call of ctx is about to return as cut.
+// RecordCut records why the answer that the call in ctx is about to return ends early.
 func RecordCut(ctx context.Context, why CutReason) { record(ctx, func(m *meter) { m.cut = why }) }
 
 func RecordOmittedTools(ctx context.Context, l OmittedTools) {
 	record(ctx, func(m *meter) { m.log.LeftOut = l })
 }
 
-// RecordMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call of
-// ctx.
+// RecordMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call in ctx.
 func RecordMaxTokens(ctx context.Context, n int) {
 	record(ctx, func(m *meter) {
 		if m.log.MaxTokens == 0 || n < m.log.MaxTokens {
@@ -278,9 +276,9 @@ func RecordMaxTokens(ctx context.Context, n int) {
 	})
 }
 
-// BeginTool records a tool call in the call of ctx. end records its outcome. A tool that has not
-// ended when its call ends has timed out. arguments and result are stored, sealed, with the row
-// that decides the call. They must be empty if the agent's settings do not keep them.
+// BeginTool records the start of a tool in the call that runs in ctx. end records the tool's outcome. A
+// tool that has not ended when the call ends has timed out. arguments and result are sealed and stored
+// with the row that decides the call. They must be "" if the agent's settings forbid storing them.
 func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
 	record(ctx, func(m *meter) {
@@ -332,8 +330,8 @@ func (m *meter) copyTo(r *request) {
 	}
 }
 
-// maxSealed limits an answer with the texts of its tools, so that every answer that fits into a
-// store by itself also fits with them.
+// maxSealed limits the bytes of an answer together with the texts of its tools. Texts above this limit
+// are dropped, so that they never make an answer too large for a store.
 const maxSealed = store.MaxData - 4<<10
 
 // appendTools appends tools to an encoded payload. It truncates texts that would exceed maxSealed,
@@ -467,8 +465,8 @@ func (e *AgentError) Error() string { return e.Err.Error() }
 
 func (e *AgentError) Unwrap() error { return e.Err }
 
-// Cause tells the operator the reason of a void. It is stored with the void and sealed like a text.
-// Callers only learn the kind.
+// Cause is the reason for a void, for the operator. It is stored with the void and sealed like a
+// text. Callers receive only the kind.
 type Cause struct {
 	Kind string `json:"kind"` // code of the problem's kind
 	Text string `json:"text"`
@@ -521,12 +519,12 @@ func ParseCause(plain []byte) (c Cause, err error) {
 }
 
 // Sink receives the progress of a call: Provisional events between its accept and its decision, and
-// finally one Ended. The agent waits for each event to be received. A refused call has no progress.
+// finally one EndEvent. The agent waits until the Sink returns. A refused call has no progress.
 // Calls of a Sink do not overlap. A Sink that panics or takes longer than sinkTimeout is not called
 // again, while the call continues.
 type Sink func(Progress)
 
-// Progress is a Provisional or an Ended.
+// Progress is a Provisional or an EndEvent.
 type Progress interface{ progress() }
 
 // Provisional is an event of the vacant's agent. It is neither signed nor stored, and the call may
@@ -550,7 +548,8 @@ const MaxToolArguments = 4 << 10
 type ToolStep struct {
 	ID   string `json:"id"` // id of the tool call within a turn of the model
 	Name string `json:"name"`
-	// Arguments are the beginning of the arguments, without what looks like a secret. At the end of the call they are "".
+	// Arguments is the beginning of the arguments, with apparent secrets removed. It is "" at the end
+	// of the call.
 	Arguments string      `json:"arguments,omitempty"`
 	Outcome   ToolOutcome `json:"outcome,omitempty"` // "" at the beginning of the call
 }
@@ -615,7 +614,7 @@ type Partial struct {
 	Began time.Time // start of the behaviour
 }
 
-// CutAnswer decides an undecided call by a part of its answer and returns the final state: Answered, or
+// CutAnswer decides an undecided call with a partial answer and returns the final state: Answered, or
 // Unanswered if the call was or had to be voided, for example because its vacant is no longer
 // hosted or cannot sign this text.
 func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why CutReason, p Partial, o Options) (State, error) {
@@ -635,7 +634,7 @@ func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why Cu
 	void := func(failure error, final bool) (State, error) {
 		return h.voidFinal(ctx, pair, &row, voidReason{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // without began, because another request logs the counts
+	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // began is zero: the request that runs the call logs the counts
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {

@@ -28,21 +28,21 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 }
 
 func (h *Host) invalidate(r *request) {
-	if r.callerRevoked != nil || r.keyRevoked { // the next call must check revocation before its accept
+	if r.callerRevoked != nil || r.keyRevoked { // the host must check the next call before accepting it
 		h.tipCache.forget(r.pair)
 	}
 }
 
-// appendChecked appends the request row like appendRequest. If revocation was not read yet, it
-// reads it concurrently with the write, so that a warm call does not wait. A call with a revoked
-// key is voided before it runs.
+// appendChecked appends the request row like appendRequest. If a call was decided from cached data, the
+// revocation of its keys is read only now, concurrently with the write, to save time. A call with a
+// revoked key is voided before it runs.
 func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if r.revocationChecked || h.Revoked == nil {
 		return h.appendRequest(ctx, r, v)
 	}
 	checked := make(chan error, 1)
 	go func() {
-		for try := 1; ; try++ { // the call may have been accepted already
+		for try := 1; ; try++ { // a failed read is retried, because the call may already be accepted
 			err := h.checkRevoked(ctx, r)
 			if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
 				checked <- err

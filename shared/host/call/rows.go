@@ -21,7 +21,8 @@ const RowFormat = 1
 // RowKind is the type of a row.
 type RowKind byte
 
-// The kinds of row. Request streams have the first two, and response streams the others.
+// The kinds of rows. Request streams contain calls and resets. Response streams contain answers and
+// voids.
 const (
 	RowCall   RowKind = 1
 	RowReset  RowKind = 2
@@ -43,8 +44,9 @@ func (k RowKind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// Flags in the kind of a row. A row without any of these features has the same bytes as in the
-// first version.
+// Flags in the kind of a row. A row without any flag has the same bytes as in the first version of the
+// format. shownBit and cutBit can have the same value, because shownBit occurs only in request rows
+// and cutBit only in response rows.
 const (
 	usedBit    RowKind = 0x80 // response row with a Usage
 	paidBit    RowKind = 0x40 // call with a price, or its answer
@@ -53,15 +55,15 @@ const (
 	subjectBit RowKind = 0x10 // request sent by a subject of the paying account
 )
 
-// RequestRow is an accepted call or reset. The caller and the vacant are in the stream's name, and
-// texts are sealed.
+// RequestRow is an accepted call or reset. The stream's name contains the caller and the vacant. Text
+// is sealed (encrypted).
 type RequestRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
 	// The signed envelope.
-	Seq       int64 // for a call Position - EpochStart, not stored; for a reset the signed, meaningless value
+	Seq       int64 // for a call, Position - EpochStart, which is not stored; for a reset, the signed value, which has no meaning
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte // 64 bytes
@@ -83,7 +85,7 @@ type RequestRow struct {
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
 	Shard        uint8  // balance shard that receives a refund
-	// Shown is set if the answer can be read while it is being produced, and must be paid for.
+	// Shown is set if the call has a price and its answer can be read while it is being produced.
 	Shown bool
 }
 
@@ -94,7 +96,7 @@ type ResponseRow struct {
 	Kind     RowKind
 
 	Request      uint64        // position of the request row
-	RequestHash  identity.Hash // hash of the request's envelope, from which an answer's idempotency key follows (envelope.ReplyKey)
+	RequestHash  identity.Hash // hash of the request's envelope, from which envelope.ReplyKey derives an answer's idempotency key
 	RequestEpoch uint64
 
 	// The tip of the response chain after this row. A void repeats the tip of the previous row.

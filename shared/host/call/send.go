@@ -71,8 +71,8 @@ func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request)
 	return &AcceptedCall{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
-// appendOrRefuse appends the request row of r, or returns the refusal. It leaves in v the tips on which the
-// decision is based.
+// appendOrRefuse appends the request row of r, or returns the refusal. It updates v to the tips on which
+// the decision is based.
 func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
@@ -157,7 +157,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 	for plan := 1; ; plan++ {
 		// Each plan has its own WriteID. If the write of an earlier plan arrives late, this commit
-		// must not take its row, which names another payer, for its own.
+		// must not mistake the row of that write, which may name another payer, for its own row.
 		debit, err := h.appendPaid(ctx, r, row)
 		if err == nil {
 			h.tipCache.put(r.pair, tips{req: *row, rsp: v.rsp})
@@ -232,9 +232,10 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	return debit, h.commit(ctx, writes...)
 }
 
-// commit retries with the same bytes and WriteIDs while the outcome is unknown. It never moves to a
-// new tip, because one request could then be written twice. If the outcome is still unknown after
-// all retries, the row may exist but has not run, and a resend finds out.
+// commit commits writes. While the outcome is unknown, it repeats the same writes, with the same
+// positions and WriteIDs, because a request could be written twice at different positions. If the
+// outcome is still unknown after maxTries, a request row may exist although its call has not run. A
+// resend then finds the row.
 func (h *Host) commit(ctx context.Context, writes ...store.Write) error {
 	for try := 1; ; try++ {
 		err := h.Store.Commit(ctx, writes...)
@@ -263,9 +264,9 @@ func CheckTime(work, left time.Duration) error {
 	return problem.New(problem.Deadline, "it may take %s, and only %s are left", work, max(left, 0).Round(time.Second))
 }
 
-// timeAllowed returns the time limit of a behaviour that starts now: the Work of the vacant, the
-// handler or the host, in this order, at most the Work of the handler, and at most the time until
-// the deadline minus Margin. A call that runs later gets its own deadline.
+// timeAllowed returns the time limit of a behaviour that starts now. The limit is the vacant's Work, or
+// else Options.Work, or else the host's Work. It is at most Options.Work and at most the time until the
+// deadline minus Margin. The deadline does not limit a call that Resume runs later.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *TimeLimit {
 	l := &TimeLimit{Time: h.Work, Name: "the time that the host allows", IsForWaiting: true}
 	switch {
@@ -297,8 +298,8 @@ func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *Time
 	return l
 }
 
-// Reset handles a chain reset (PROTOCOL §9). Its row competes for the next position like any other
-// and begins a new epoch.
+// Reset handles a chain reset (PROTOCOL §9). Its row takes the next position of the request stream and
+// begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	return h.ResetWith(ctx, route, e, Credential{})
 }
@@ -483,7 +484,7 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 	var taken *store.TakenError
 	switch {
 	case err == nil:
-		h.tipCache.forget(r.pair) // the response tip was not read
+		h.tipCache.forget(r.pair) // a cached pair needs both tips, and the response tip was not read
 		return true, nil
 	case errors.As(err, &taken): // another writer took the position
 		return false, nil

@@ -119,8 +119,8 @@ func (d *reader) string() string {
 	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
 }
 
-// additionalData returns the additional data of a sealed text: its stream and envelope hash. They prevent
-// a text from being moved to another row.
+// additionalData returns the authenticated data of a sealed text: its stream and envelope hash. This
+// data prevents a text from being moved to another row.
 func additionalData(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)

@@ -46,10 +46,10 @@ func IsTest(ctx context.Context) bool {
 	return p != nil && p.Test
 }
 
-// taskPays reports whether the account of a dispatched task pays for the calls that a vacant makes to
-// answer r. It pays for the agents of its own tenant that only such agents have asked. For the vacant
-// of another tenant it pays only within the budget that it has named, and for no agent below that
-// vacant.
+// taskPays reports whether the account of a dispatched task pays for the calls that r's vacant makes
+// to answer r. If r is the root, the account pays if it owns the root's vacant or the task has a
+// budget. Otherwise, the account pays only if it owns the root's vacant and all vacants from the root
+// to r have the same tenant.
 func (r *request) taskPays() bool {
 	root := cmp.Or(r.root, r)
 	switch by := root.credential(); {
@@ -62,8 +62,8 @@ func (r *request) taskPays() bool {
 	}
 }
 
-// IsOwnWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or to a call in its
-// walk that only vacants of the same tenant have asked.
+// IsOwnWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or
+// to a call in the turn's walk for which all vacants from the root to the call have the same tenant.
 func IsOwnWork(ctx context.Context) bool {
 	r := requestFrom(ctx)
 	return r != nil && r.isOwnWork()
@@ -100,7 +100,8 @@ func (r *request) recheck(ctx context.Context) error {
 	return nil
 }
 
-// credential returns the credential of a request, which calls in the walk of the request refresh.
+// credential returns the credential of r. Calls in the walk of r may refresh the credential
+// concurrently (recheck).
 func (r *request) credential() Credential {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
@@ -115,14 +116,15 @@ type walk struct {
 	// paid maps the hash of a call's envelope to the hold of the call, or to its charge after it is
 	// decided. A resent envelope counts once.
 	paid map[identity.Hash]money.Amount
-	// models is the cost of models. It contains the reservations of the turns that have not ended,
-	// whose number is asking. ended is closed when one of them ends.
+	// models is the cost of model turns, including the reservations of running turns. asking is the
+	// number of running turns. ended is closed when one of them ends.
 	models money.Amount
 	asking int
 	ended  chan struct{}
 }
 
-// payments returns the sum of the payments of a walk without a call. w.mu is held.
+// payments returns the sum of the payments of a walk, except the payment for the call with the hash
+// without. The caller must hold w.mu.
 func (w *walk) payments(without identity.Hash) money.Amount {
 	sum := w.own
 	for hash, amount := range w.paid {
@@ -133,7 +135,8 @@ func (w *walk) payments(without identity.Hash) money.Amount {
 	return sum
 }
 
-// awaitTurn waits until a turn of a model ends. w.mu is held, but not while it waits.
+// awaitTurn waits until a model turn ends. The caller must hold w.mu, which awaitTurn releases while
+// it waits.
 func (w *walk) awaitTurn(ctx context.Context) error {
 	ended := w.ended
 	w.mu.Unlock()
@@ -146,8 +149,8 @@ func (w *walk) awaitTurn(ctx context.Context) error {
 	}
 }
 
-// limit returns the limit of a root that leaves the least for a call, and the cost that it bounds,
-// without the call. r.walk.mu is held.
+// limit returns the strictest limit of the root r for a call, which is the limit that leaves the least
+// money, and the cost that counts toward this limit, without the call. The caller must hold r.walk.mu.
 func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.payments(call)
 	if p := r.opts.Payer; p != nil && p.MaxWalk > 0 {
@@ -159,8 +162,9 @@ func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
 	return limit, spent
 }
 
-// reserve counts the hold of a call in the walk of a root, unless the sum would exceed the root's
-// limit. It first waits for turns of models, which reserve more than they cost.
+// reserve counts the hold of a call in the walk of the root r, unless the sum would exceed the root's
+// limit. If too little is left, it first waits for running model turns, because a turn that ends
+// releases the part of its reservation that it did not cost.
 func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Amount) error {
 	w := &r.walk
 	w.mu.Lock()
@@ -182,7 +186,7 @@ func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Am
 	return nil
 }
 
-// walkCost returns the cost of the walk of a root besides the root itself.
+// walkCost returns the cost of the walk of a root without the cost of the root itself.
 func (r *request) walkCost() money.Amount {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
@@ -205,20 +209,21 @@ func (r *request) recordCharge(out *Outcome) {
 	}
 }
 
-// ModelTurn is a turn of a model whose cost the budget of a task limits. It is for one goroutine.
+// ModelTurn is a turn of a model whose cost the budget of a task limits. It is not safe for
+// concurrent use.
 type ModelTurn struct {
 	Reserved money.Amount // maximum cost of the turn
 
 	walk   *walk
 	cost   money.Amount // cost of the turn in the walk
-	asking bool         // the turn has not ended
+	asking bool         // whether the turn is still running
 }
 
-// BeginModelTurn begins a turn of a model of a tenant's vacant, whose call ctx belongs to. It reserves
-// the amount wanted in the budget of the call's task, or the rest of the budget if that is at least
-// least. If the rest is less than wanted, it first waits for other turns. The error is of kind
-// BudgetExceeded if the rest is too small, or the error of ctx. If no budget bounds the turn,
-// BeginModelTurn returns nil.
+// BeginModelTurn begins a model turn of a tenant's vacant in the call that runs in ctx. It reserves the
+// amount wanted in the budget of the call's task. If less than wanted is left, it waits for other turns
+// to end, and then reserves the rest of the budget. If the rest is below least, the error has kind
+// BudgetExceeded. If ctx ends, the error is ctx.Err(). If no budget limits the turn, BeginModelTurn
+// returns nil.
 func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amount) (*ModelTurn, error) {
 	root := rootOf(ctx)
 	if root == nil || !root.opts.IsOwn || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
@@ -244,8 +249,8 @@ func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amou
 	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, asking: true}, nil
 }
 
-// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called
-// again. If t is nil, Settle has no effect.
+// Settle ends the turn, sets its cost, and wakes the calls and turns that wait for it. Further calls
+// only change the cost. If t is nil, Settle has no effect.
 func (t *ModelTurn) Settle(cost money.Amount) {
 	if t == nil {
 		return

@@ -1,6 +1,6 @@
-// Package documents lists all kinds of stored documents. vacancy verify checks the documents as
-// their Shape.Verify specifies, the export serves the documents that verify reads, and the grants
-// in infra name the partitions of kinds.
+// Package documents lists all kinds of stored documents. The command "vacancy verify" checks the
+// documents as their Shape.Verify specifies, the host's export serves the documents that the command
+// reads, and the access policies in the directory infra name the partitions of kinds.
 //
 // To add a kind, declare a variable of type store.Kind in the file documents.go of the package that
 // stores the documents, and add it to the list in this package.
@@ -100,8 +100,8 @@ func IsExported(k store.Key) bool {
 }
 
 func IsListed(r store.Range) bool {
-	// The export lists the documents of a kind that verify reads, unless the partition also matches
-	// a more specific pattern of a kind that verify does not read.
+	// The export lists the documents of a kind that "vacancy verify" reads, unless the partition also
+	// matches a more specific pattern of a kind that the command does not read.
 	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
 		return kind.Verify != store.VerifyNot && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
 			return other.Verify == store.VerifyNot && other.HasPartition(r.Partition) && literal(other.Partition) > literal(kind.Partition)

@@ -22,8 +22,8 @@ import (
 const (
 	// parts is the number of partitions for the reminders of a minute.
 	parts = 16
-	// lookBack is the time before its offset that a sweep reads again, because clocks differ and a
-	// write may arrive late.
+	// lookBack is how far before its offset (see OffsetDocs) a sweep reads minutes again, because
+	// clocks differ and a write may arrive late.
 	lookBack = 10 * time.Minute
 )
 
@@ -34,7 +34,7 @@ type Reminders struct {
 	Kind    store.Shape
 	Updater store.Updater
 	Now     func() time.Time
-	// Delay is the delay after which a due reminder is handled.
+	// Delay is the minimum time from when a reminder is due until a sweep handles it.
 	Delay time.Duration
 }
 
@@ -53,7 +53,7 @@ func (r Reminders) Key(due time.Time, name string) store.Key {
 	return r.Kind.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
 }
 
-// OffsetDocs contains the last swept minute of each kind of reminder.
+// OffsetDocs contains, for each kind of reminder, the last minute of which all reminders are finished.
 var OffsetDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Count(),
@@ -104,16 +104,16 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 		if err == nil {
 			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), IfVersion: d.Version, WriteID: id, Number: done})
 		}
-		if err != nil && !store.IsConflict(err) { // another sweep was faster
+		if err != nil && !store.IsConflict(err) { // a conflict means that another sweep was faster
 			failed = append(failed, store.AsProblem(err))
 		}
 	}
 	return s, errors.Join(failed...)
 }
 
-// minutes returns the minutes that a sweep reads. It reads each minute once when it is due, and
-// again after lookBack. If no minute after the offset is due, because another sweep was faster or a
-// clock was ahead, the sweep reads all minutes of lookBack.
+// minutes returns the minutes that a sweep reads. Each minute is read once when it is due, and again
+// after lookBack. If no minute after the offset is due, because another sweep was faster or a clock
+// was ahead, the sweep reads all minutes of lookBack.
 func minutes(offset, last int64) (list []int64) {
 	const back = int64(lookBack / time.Minute)
 	if offset >= last {
@@ -171,13 +171,13 @@ func (r Reminders) part(ctx context.Context, follow func(context.Context, store.
 }
 
 type result struct {
-	decided bool
+	decided bool // whether the reminder was finished and deleted
 	err     error
 }
 
-// partsAtOnce limits the partitions that are read concurrently, and atOnce limits the reminders of
-// each that are handled concurrently. A busy minute has thousands of reminders, and each waits for
-// the store.
+// partsAtOnce limits the partitions that are read concurrently, and atOnce limits the reminders of a
+// partition that are handled concurrently. A busy minute has thousands of reminders, and the handler
+// of each waits for the store.
 const (
 	partsAtOnce = 4
 	atOnce      = 8

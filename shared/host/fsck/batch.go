@@ -9,22 +9,23 @@ import (
 )
 
 // batchJobs is the number of signatures that are verified together. It is large enough to use all
-// processors and small enough for memory. batchEvents limits the reports that wait if they contain
-// no signatures.
+// processors and small enough for memory. batchEvents limits the pending reports if few of them
+// depend on a signature.
 const (
 	batchJobs   = 512
 	batchEvents = 4096
 )
 
-// report is a finding, or a finding that depends on a signature.
+// report is a pending finding. It is dropped if it depends on a signature that turns out to be
+// valid.
 type report struct {
 	finding Finding
-	version uint64 // version of the document that the finding depends on, or zero
-	certain bool   // whether it is damage even if the first reading did not find it
-	signed  []byte // nil if the finding does not depend on a signature
-	by      identity.ID
+	version uint64      // version of the document that the finding depends on, or zero
+	certain bool        // whether the finding is damage even if the first reading did not have it
+	signed  []byte      // signed message, or nil if the finding does not depend on a signature
+	by      identity.ID // signer
 	sig     []byte
-	ok      bool
+	ok      bool // whether the signature is valid, set by flush
 }
 
 func (r *run) addFinding(f Finding) { r.reports = append(r.reports, report{finding: f}) }
@@ -35,7 +36,7 @@ func (r *run) addFindingAt(version uint64, f Finding) {
 	r.reports = append(r.reports, report{finding: f, version: version})
 }
 
-// addCertainFinding reports a finding that holds even if the host worked between both readings.
+// addCertainFinding reports a finding that changes between the two readings cannot explain.
 func (r *run) addCertainFinding(f Finding) {
 	r.reports = append(r.reports, report{finding: f, certain: true})
 }
@@ -53,8 +54,8 @@ func (r *run) flushIfFull() error {
 	return r.flush()
 }
 
-// flush verifies the waiting signatures. In the second reading it also reports the findings in
-// order.
+// flush verifies the pending signatures and records the findings. Only in the second reading it
+// also reports them, in order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)

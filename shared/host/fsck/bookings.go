@@ -16,9 +16,9 @@ import (
 func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) error {
 	rows := r.reader(s)
 	var state booking.State
-	var last uint64
-	var held money.Amount // held for the venue's call
-	whole := true
+	var last uint64       // position of the last row
+	var held money.Amount // sum that is held for the call to the venue
+	whole := true         // whether all rows so far are readable
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -106,8 +106,8 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 	return nil
 }
 
-// moveBooked adds a row's amounts to its account. It returns false if the account in the row is
-// invalid.
+// moveBooked applies a row's amounts to the ledger of its account. It returns false if the account
+// in the row is invalid.
 func (r *run) moveBooked(row *hostbooking.Row) bool {
 	raw, err := hex.DecodeString(row.Account)
 	if err != nil || len(raw) != identity.Size {

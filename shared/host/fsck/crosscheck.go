@@ -22,7 +22,8 @@ import (
 
 type edge struct{ parent, child identity.ID }
 
-// These are pairs of kinds. The kind in the parent's logbook comes first.
+// These are the indexes of the pairs in crossCheckNames. In each pair, the kind in the parent's
+// logbook comes first.
 const (
 	births = iota
 	delegations
@@ -38,8 +39,8 @@ func crossCheckNames() [crossCheckKinds][2]string {
 	}
 }
 
-// crossCheck contains the number of entries and the sum of their contents, which does not depend on
-// their order.
+// crossCheck contains the number of entries and the sum of their contents' hashes. The sum does not
+// depend on the order of the entries.
 type crossCheck struct {
 	n   uint64
 	sum sum
@@ -53,11 +54,13 @@ func (t *crossCheck) add(statement []byte) {
 	}
 }
 
-// family contains the entries in the two logbooks of an edge that concern both vacants.
+// family summarizes the entries that concern both vacants of an edge, separately for the parent's
+// and the child's logbook.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// inferenceCount contains the number of answers by a vacant's model, of their logbook entries, and
-// of the known versions of its agent. cost is the cost of the vacant's rows in micro-dollars.
+// inferenceCount counts the answers of a vacant's model, the logbook entries about these answers
+// and the known versions of the vacant's agent. cost is the cost of the vacant's rows in
+// micro-dollars.
 type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
 // kinship collects from logbooks the data that is compared between parents and children and with
@@ -205,7 +208,8 @@ func (r *run) inferences(ctx context.Context) error {
 }
 
 // crossChecks compares the two logbooks of each edge if both vacants are on this host and their
-// logbooks are complete. A vacant whose key was exported may have continued on another host.
+// logbooks are complete. The logbook of a vacant whose key was exported may be incomplete, because
+// the vacant may have continued on another host.
 func (r *run) crossChecks(ctx context.Context) error {
 	order := func(a, b edge) int {
 		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {

@@ -1,7 +1,9 @@
-// Package fsck checks the stored data of a host (shared/README §6): the links, epochs, numbers and
-// decisions of every pair, every logbook, hosted vacant, review, registry event and registration, every
-// agent, plan and graduation, the balances of accounts, and every hash and signature whose text is
-// still readable. It reports and counts damage and does not repair it.
+// Package fsck checks the stored data of a host (shared/README §6): the hash chains, epochs,
+// sequence numbers and decisions of every pair, every logbook, hosted vacant, review, registry
+// event and registration, every agent, plan and graduation, the balances of accounts, and every
+// hash and signature whose text is still readable. A pair consists of the requests of one caller to
+// one vacant and of the responses. An epoch is the part of a pair's chain between two resets.
+// Package fsck reports and counts damage and does not repair it.
 //
 // The package never writes. It must not panic or stop early, whatever bytes a store contains. It
 // reports a broken row and continues with the next row. It uses only the stored data and fixed
@@ -9,30 +11,31 @@
 //
 // # How damage does not spread
 //
-// After each row the check has two positions of the chain: the position according to the rules, and
-// the position that the row itself contains. The next row is correct if it follows one of them. A
-// row with a wrong epoch is therefore one finding and not the first of a million. After an
-// unreadable row the position is unknown, and the next row is accepted.
+// After each row the check has two states of the chain: the state according to the rules, and the
+// state that the row itself claims. The next row is correct if it follows one of them. A row with a
+// wrong epoch is therefore one finding and not the first of a million. After an unreadable row the
+// state is unknown, and the check continues with the state that the next row claims.
 //
-// # A host at work
+// # Checking a running host
 //
-// Tables and pages are not snapshots, so data that must agree is read at different times. If the
-// first reading of the host has findings, a second reading follows. A finding of both readings is
-// damage. A finding of only the first reading was incomplete data that is now complete. A finding
-// of only the second reading is due to a change since the first, which Result.Changing counts.
+// Tables are read page by page and not as a snapshot, so data that must agree is read at different
+// times. If the first reading of the host has findings, a second reading follows. A finding of both
+// readings is damage. A finding of only the first reading was incomplete data that is now complete.
+// A finding of only the second reading is due to a change since the first. Result.ChangingFindings
+// counts these findings.
 //
-// Balances and the logbooks of parents, children and models change so often that both readings
-// would find differences. Each reading therefore reads their new rows before it compares them. A
-// balance that differs by more than the new rows allow is always a finding.
+// Balances, and logbook entries about children and models' answers, change so often that both
+// readings would find differences. Each reading therefore reads the new rows before it compares
+// them. A balance that differs by more than the new rows allow is always a finding.
 //
 // # Memory
 //
 // Rows are read in pages. For the pair under check, memory contains one bit per request, which says
 // that the request is decided, and the hash, epoch and response tip of the last few thousand
 // requests. Responses are almost in the order of their requests. For a late response, a page of
-// requests is read again. Memory also contains sums per child of the entries in its logbook and its
-// parent's that concern both, and the times of each graduation, because the two sides are read at
-// different times and compared at the end. It contains the next position of each stream whose rows
-// move money, and a hash of each finding of the first reading. Signatures are verified in batches
-// on all processors, and findings keep the order of the rows.
+// requests is read again. Data that is read at different times and compared at the end is also in
+// memory: sums of the logbook entries that concern a parent and its child, and the times of each
+// graduation. Memory also contains the next position of each stream whose rows move money, and a
+// hash of each finding of the first reading. Signatures are verified in batches on all processors,
+// and findings keep the order of the rows.
 package fsck

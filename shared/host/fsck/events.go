@@ -12,8 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// sum combines hashes regardless of their order. Its method add uses XOR, to compare the chain of
-// all events with the actors' chains without storing them in memory.
+// sum combines hashes regardless of their order. Its method add combines them by XOR. The sum of
+// the chain of all events must equal the sum of the actors' chains, so neither chain is held in
+// memory.
 type sum identity.Hash
 
 func (s *sum) add(l *registry.EventLeaf) {
@@ -57,7 +58,7 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// published is the state of an actor according to its events.
+// published is the state of an actor, the vacant that signs events, according to its events.
 type published struct {
 	position uint64 // position of the last event that was read
 	seq      uint64 // position of the last event in the chain of all events
@@ -204,7 +205,7 @@ func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 	})
 }
 
-// condition is the condition of a position in a stream.
+// condition describes whether a row at a position of a stream exists and can be read.
 type condition uint8
 
 const (

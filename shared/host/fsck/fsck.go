@@ -20,8 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Source is the store that is checked. Docs lists documents that are listed as a range, such as
-// names, registrations and revocations. Other documents are read by their keys from the view.
+// Source is the store that is checked. Docs lists ranges of documents, such as names, registrations
+// and revocations. Other documents are read by their keys from the view.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
@@ -31,8 +31,8 @@ type Source interface {
 type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys and, unless it withholds them, seeds
-	// Blobs opens the storage of files, or returns nil if there is none. If Blobs is nil, the documents of files are not
-	// compared with their bytes.
+	// Blobs opens the storage of files, or returns nil if there is none. If Blobs is nil, the
+	// documents of files are not compared with the stored bytes.
 	Blobs func() (blob.Blobs, error)
 	Now   func() time.Time
 	// Retention is the time for which the host stores text keys after the end of their day. Zero
@@ -74,11 +74,11 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	return r.result, nil
 }
 
-// run is one reading of a host.
+// run is one reading of a host's data. A check consists of one or two readings.
 type run struct {
 	Config
-	first          map[identity.Hash]int // number of each finding in the first reading; nil during it
-	seen           map[identity.Hash]int // number of each finding in this reading
+	first          map[identity.Hash]int // findings of the first reading, counted per hash, or nil during the first reading
+	seen           map[identity.Hash]int // findings of this reading, counted per hash
 	view           store.View
 	texts          *textkeys.Reader
 	result         Result
@@ -86,7 +86,7 @@ type run struct {
 	damagedKeyDays map[uint32]bool // days whose damaged key was reported
 	// These are the sums of the events in the chain of all events and in the actors' chains.
 	chainSum, actorSum sum
-	reports            []report // waiting reports
+	reports            []report // reports that flush has not handled yet
 	pendingSignatures  int      // number of signatures in reports
 	// kin collects the entries of logbooks about parents and children, and gate the attempts to
 	// graduate. Both are compared after all streams were read.
@@ -96,11 +96,11 @@ type run struct {
 	money map[[32]byte]*ledger
 	// tips contains the next position of each stream whose rows move money.
 	tips   map[store.Stream]uint64
-	began  time.Time
-	venues int64 // number of listed vacants
+	began  time.Time // start of this reading
+	venues int64     // number of listed vacants
 
 	pageRows   int
-	windowRows uint64
+	windowRows uint64    // size of window in requests
 	window     []summary // requests of the pair under check; its memory is reused
 }
 

@@ -17,15 +17,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// passage is an accepted attempt. It took a slot of its parent's day between began and decided.
+// passage is an accepted attempt. It took one of the parent's slots between began and decided.
 type passage struct{ began, decided time.Time }
 
-// attemptData collects data that is compared with windows and manifests at the end.
+// attemptData collects data about attempts to graduate. After all streams were read, it is compared
+// with manifests and with windows, which are the documents that limit a parent's attempts and
+// graduations.
 type attemptData struct {
 	parents          map[identity.ID]bool          // parents with attempts
 	accepted         map[identity.ID][]passage     // keyed by parent
 	attemptsByParent map[identity.ID][]int64       // start times of attempts, keyed by the parent in the child's manifest
-	opened           map[identity.ID]identity.Hash // graduated manifests by child
+	opened           map[identity.ID]identity.Hash // hash of the graduated manifest, keyed by child
 	tenants          map[string]bool               // tenants of hosted vacants, with "" for the operator
 }
 
@@ -170,8 +172,8 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	return r.reportDamage(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
-// slack is the maximum time between a slot and its attempt. A clock may have been set back between
-// them.
+// slack is the time by which a slot may precede the start or follow the end of its attempt, because
+// a clock may have been set back.
 const slack = graduation.DueAfter
 
 // slots checks that each slot of a parent belongs to an accepted attempt and that each accepted
@@ -195,8 +197,9 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	return nil
 }
 
-// match counts slots without an attempt, and attempts without a slot unless their slot may have
-// been removed because of its age.
+// match returns the number of slots without an attempt (leaked) and the number of attempts without
+// a slot (unpaid). It does not count an attempt whose slot may have been removed because of its
+// age.
 func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	w = slices.Sorted(slices.Values(w))
 	left := slices.Clone(accepted)
@@ -211,8 +214,8 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 		left = slices.Delete(left, i, i+1)
 	}
 	for _, p := range left {
-		// The slot of this attempt would have been the last one, or a later slot cannot have
-		// removed it.
+		// Slots are removed only when a later slot is added. A missing slot is therefore an error
+		// if the window is empty, or if the attempt is recent compared with the window's last slot.
 		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
 			unpaid++
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // checkManifest reports the first difference between a hosted vacant's record, its manifest and its
-// logbook. Calls depend on the record. An unreadable manifest is reported with the registration.
+// logbook. The host admits calls according to the record, so the record must be right. An
+// unreadable manifest is reported with the registration.
 func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	if isDamaged(err) {
@@ -112,8 +113,8 @@ func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Find
 	return &f
 }
 
-// checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a vacant
-// with events, registration checks them.
+// checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a
+// vacant with events, the method registration checks both.
 func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
 	some, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {
@@ -144,7 +145,7 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 			return err
 		}
 		if d.Version == 0 && rec.State == lifecycle.Archived {
-			continue // a deletion has begun, which removes the record at its end
+			continue // a deletion has begun, which removes the agents before it writes the tombstone
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The rows are the ledger. An account's balance is the sum of its own rows minus the amounts that
-// the rows of calls and bookings hold or charge. Requests and decisions of pairs are read in any
-// order, so only sums are stored.
+// The rows determine all balances. An account's balance is the sum of its own rows minus the
+// amounts that the rows of calls and bookings hold (reserve until the decision) or charge. Requests
+// and their decisions are read in any order, so only sums are stored.
 
 // ledger contains the sums of the rows of one account.
 type ledger struct {
@@ -29,9 +29,9 @@ type ledger struct {
 	in, out money.Amount               // sums of all amounts that rows add to the balance and take from it; both only grow
 	hours   map[time.Time]usage.Counts // decisions by hour
 	days    map[time.Time]money.Amount // costs of calls and bookings by day
-	account *billing.Account
-	late    map[time.Time]bool // hours of decisions that were stored after the rows were checked
-	damaged bool               // whether a row or shard of the account is unreadable, which is reported
+	account *billing.Account           // nil until the account's document was read
+	late    map[time.Time]bool         // hours of decisions that were stored after the rows were checked
+	damaged bool                       // whether a row or shard of the account is unreadable, which was reported
 }
 
 func (l *ledger) change(c *billing.Change) {
@@ -57,9 +57,9 @@ func (r *run) ledgerOf(id [32]byte) *ledger {
 type paid struct {
 	by      call.PayerKind
 	payer   [32]byte
-	price   uint64
-	version uint64
-	due     time.Time
+	price   uint64    // hold in micro-dollars
+	version uint64    // price version
+	due     time.Time // time from which any process may void the call
 }
 
 func paymentOf(q *call.RequestRow) paid {
@@ -325,7 +325,7 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 // comparison and the balance can be read again.
 func (r *run) compareBalance(l *ledger, b *reading, isLast bool) bool {
 	want := b.in - b.out
-	taken, given := l.out-b.out, l.in-b.in // changed by rows that were read after the balance
+	taken, given := l.out-b.out, l.in-b.in // amounts in rows that were read after the balance
 	short := b.balance < want-taken
 	wrong := short || b.balance > want+given
 	if !wrong && taken+given > 0 && !isLast && !l.damaged {
@@ -437,14 +437,14 @@ func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) e
 	return err
 }
 
-// usage compares an account's folded usage with its rows per hour. A host without a running meter
-// has no usage. Usage may lack rows of the last hour before the check, and may contain rows that
-// were written since the check began.
+// usage compares an account's usage documents with its rows, hour by hour. A host that does not run
+// the meter (package usage) has no usage documents. The documents may lack rows of the last hour
+// before the check and may include rows that were written since the check began.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.EachPaid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := folded[h.Start]
-		h.Fee, h.Unreported = 0, 0 // depend on the price of each call and are summed only by usage
+		h.Fee, h.Unreported = 0, 0 // usage.CountsOf does not set them, because they depend on the price
 		sum.Add(h.Counts)
 		folded[h.Start] = sum
 		return nil

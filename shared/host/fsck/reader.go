@@ -24,7 +24,7 @@ type reader struct {
 	stream store.Stream
 	page   []store.Row
 	at     uint64 // next position
-	tip    uint64 // last position, or zero if it is unknown
+	tip    uint64 // last position, or zero if the last row is missing or unreadable
 	asked  bool   // whether the tip was requested
 	broken error  // error of the request for the tip
 	ended  bool   // whether the rest of the stream is skipped
@@ -75,7 +75,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 		return true, false, nil
 	}
 	n := r.pageRows
-	if r.tip > 0 { // newer rows may refer to rows that another reader has not read
+	if r.tip > 0 { // rows after the tip are left out, because they may refer to rows that another reader has not read
 		n = int(min(uint64(n), r.tip-r.at+1))
 	}
 	if r.single > 0 {
@@ -107,7 +107,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 }
 
 func (r *reader) hole(ctx context.Context) error {
-	// A host may return no rows for a position in a gap, so each position is read.
+	// A read from a position in a gap may return no rows, so each position is read.
 	for p := r.at + 1; p <= r.tip; p++ {
 		rows, err := r.view.Rows(ctx, r.stream, p, 1, store.Ascending)
 		if err != nil && !isDamaged(err) {
@@ -134,7 +134,7 @@ func (r *reader) giveUp() {
 }
 
 func (r *reader) findTip(ctx context.Context) error {
-	// The tip is needed because a host may return no rows for a position in a gap.
+	// The tip is needed because a read from a position in a gap may return no rows.
 	if r.asked {
 		return nil
 	}

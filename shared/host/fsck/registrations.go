@@ -78,7 +78,8 @@ func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 }
 
 func (r *run) countVenues(ctx context.Context) error {
-	// Other findings could explain a difference, so the count is compared only without them.
+	// Other findings could explain a difference, so the count is compared only if the check has
+	// none.
 	if err := r.flush(); err != nil {
 		return err
 	}

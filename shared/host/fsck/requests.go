@@ -13,19 +13,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// requestEnd is a position at the end of a request chain.
+// requestEnd is the state at the end of a request chain.
 type requestEnd struct {
-	rows                    bool // whether the chain has rows
-	epoch, epochStart, back uint64
-	hash                    rehash // zero at the start and after a reset
-	floor                   time.Time
+	rows                    bool      // whether the chain has rows
+	epoch, epochStart, back uint64    // back is the start of the previous epoch
+	hash                    rehash    // zero at the start and after a reset
+	floor                   time.Time // latest signed time so far
 }
 
-// rehash contains the stored hash of a row and the hash of its envelope. If they differ, either may
-// be damaged, and the next row may contain either.
+// rehash contains the stored hash of a row and the hash that was computed again from its envelope.
+// If they differ, either may be damaged, and the next row may refer to either.
 type rehash struct {
-	stored, again identity.Hash // equal if the text is still sealed
-	unsure        bool          // whether the text does not open, so both hashes may be wrong
+	stored, again identity.Hash // equal if the text cannot be read
+	unsure        bool          // whether the text cannot be read although its key exists, so both hashes may be wrong
 }
 
 func sealedHash(h identity.Hash) rehash { return rehash{stored: h, again: h} }
@@ -43,7 +43,7 @@ func claimedEnd(q *call.RequestRow) requestEnd {
 }
 
 // after returns the end of the chain after q according to the rules. It uses the signed time only
-// if q is certainly undamaged.
+// if q's hash is intact.
 func (p requestEnd) after(q *call.RequestRow, hash rehash) requestEnd {
 	p.rows = true
 	if hash.isIntact() && q.Time.After(p.floor) {
@@ -94,30 +94,30 @@ type summary struct {
 	position uint64
 	kind     call.RowKind // zero if the row is unreadable
 	hash     rehash
-	epoch    uint64 // according to the rules
-	claim    uint64 // according to the row
-	seen     uint64
+	epoch    uint64 // epoch according to the rules
+	claim    uint64 // epoch according to the row
+	seen     uint64 // response tip that the request recorded
 	paid     paid
 }
 
-// windowRows is the number of requests in memory.
+// windowRows limits the requests of a pair in memory. Earlier requests are read again.
 const windowRows = 4096
 
-// requests checks the request stream of a pair up to the requests that responses refer to, and
+// requests checks the request stream of a pair row by row, as far as responses refer to it, and
 // looks up requests.
 type requests struct {
 	*run
 	pair    call.Pair
 	rows    *reader
-	known   bool // false after an unreadable row: the end of the chain is unknown
-	rule    requestEnd
-	claim   requestEnd
-	done    bool
-	older   []summary // page of requests before the window
-	decided []uint64  // one bit per request
-	tip     uint64    // last response position that is known
-	prices  map[uint64]price.Price
-	paying  bool // whether a request has a price
+	known   bool                   // whether the end of the chain is known, which is false after an unreadable row
+	rule    requestEnd             // end of the chain according to the rules
+	claim   requestEnd             // end of the chain according to the last row
+	done    bool                   // whether all rows were read
+	older   []summary              // page of requests before the window
+	decided []uint64               // one bit per request
+	tip     uint64                 // last response position that is known
+	prices  map[uint64]price.Price // prices of the vacant by version
+	paying  bool                   // whether a request has a price
 }
 
 func (r *run) requests(p call.Pair) *requests {

@@ -40,7 +40,7 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 	return nil
 }
 
-// responseEnd is a position at the end of a response chain.
+// responseEnd is the state at the end of a response chain.
 type responseEnd struct {
 	epoch uint64
 	seq   int64
@@ -82,9 +82,9 @@ func (s responseEnd) String() string {
 type responses struct {
 	*requests
 	rows  *reader
-	known bool // whether the end of the chain is known
-	rule  responseEnd
-	claim responseEnd
+	known bool        // whether the end of the chain is known
+	rule  responseEnd // end of the chain according to the rules
+	claim responseEnd // end of the chain according to the last row
 }
 
 func (a *responses) step(ctx context.Context) (more bool, err error) {
@@ -136,8 +136,8 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	return nil
 }
 
-// decision compares r with the request that it refers to. It returns the epoch that r must have, or
-// r's own epoch if this is unknown.
+// decision compares r with the request that it refers to. It returns the epoch that an answer must
+// have. For a void, or if the request cannot be determined, it returns r's own epoch.
 func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
 	epoch = r.Epoch
 	wrong := func(c Check, want, got any) {
@@ -212,8 +212,8 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 }
 
 func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
-	// A sealed cause is not counted as Sealed, because a void has no hash or signature that would
-	// remain unchecked.
+	// A sealed cause is not counted in SealedRows, because a void has no hash or signature that
+	// would remain unchecked.
 	text, bound, ok := r.SealedCause(a.pair)
 	if !ok {
 		return nil

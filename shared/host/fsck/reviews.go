@@ -12,8 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reviews verifies the reviews of a vacant, computes its reputation from them, and compares the result
-// with the vacant's book and registration.
+// reviews verifies the reviews of a vacant, computes its reputation from them, and compares the
+// result with the vacant's book, which is the document with its reputation, and with its
+// registration.
 func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error {
 	var recounted reputation.Book
 	rows, isWhole := r.reader(s), true

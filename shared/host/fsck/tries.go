@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// attemptStart is an attempt of a child that counts for its parent.
+// attemptStart is the start of a child's attempt, which counts for the parent.
 type attemptStart struct {
-	parent identity.ID
-	began  int64 // Unix microseconds
+	parent identity.ID // parent that signed the request
+	began  int64       // Unix microseconds
 }
 
 // collectAttempts records a child's attempts for the parent in its manifest. If the manifest is

@@ -1,5 +1,6 @@
 // Package queue contains constants that all task queues share. Its subpackages implement
-// task.Queue.
+// task.Queue. A message names a task, one of whose turns is due, or a booking (package booking). In a
+// turn, an agent answers one call.
 package queue
 
 import (
@@ -21,11 +22,13 @@ const (
 	Retention = task.MaxRunTime + 4*time.Hour
 )
 
-// The message of a turn that has no room (task.ErrFull) is redelivered after FullRetryDelay or later. To
-// limit the cost, each process redelivers one message of an account and one message of another
-// caller per FullRetryInterval. A turn fails after call.MaxQueued, so its message is redelivered at most
-// MaxFullRetries times. A dispatched task may wait until its deadline. After MaxFullRetries deliveries,
-// a new message replaces its message.
+// The message of a turn that cannot start because too many turns are running (task.ErrFull) is
+// redelivered after FullRetryDelay or later. To limit the cost, each process redelivers about one
+// message of all accounts together and one message of all callers without an account per
+// FullRetryInterval. A turn fails after call.MaxQueued, so its message is redelivered at most
+// MaxFullRetries times. A dispatched task (task.ErrWaiting) may wait longer, until its deadline.
+// After MaxFullRetries deliveries, a new message replaces its message, because a queue limits the
+// deliveries of a message.
 const (
 	FullRetryDelay    = 20 * time.Second
 	FullRetryInterval = 8 * time.Second

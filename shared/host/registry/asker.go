@@ -10,13 +10,13 @@ import (
 type viewer struct {
 	registry *Registry
 	id       *identity.ID // id that the reader has proved, or nil for an anonymous reader
-	known    bool
+	known    bool         // whether parent has been looked up
 	parent   *identity.ID
 }
 
 func (r *Registry) askerOf(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
-// canSee reports whether the asker may see g. Everybody may see a vacant that is not hidden. The
+// canSee reports whether the viewer may see g. Anyone may see a vacant that is not hidden. The
 // vacant itself and its proven parent may always see it, and the siblings of a closed child may see
 // the child.
 func (a *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {

@@ -24,7 +24,7 @@ func (m *ManifestDocument) place(now time.Time) store.Key {
 // ChildrenIndex returns up to n children of parent (1 to store.MaxPage) whose own manifests name
 // parent, graduated children first and then the latest. Its cost does not depend on the number of
 // children. If the index, which may lag behind, has fewer than n children, children found by their
-// edges follow.
+// edges (KinDocs) follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
 	listed := ManifestDocs.IndexRange(parent.String())
 	var siblings []ManifestDocument

@@ -19,7 +19,8 @@ import (
 // maxRecentEvents is the number of an actor's latest events whose idempotency keys are checked.
 const maxRecentEvents = 100
 
-// decision is the effect of an event before it has a position in the chain of all events.
+// decision is the effect of an event that is accepted but has no position in the chain of all
+// events yet.
 type decision struct {
 	event  event.Event
 	replay *LoggedEvent // stored event that this event repeats, or nil
@@ -82,8 +83,8 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 	}
 }
 
-// registration reads the registration of id. Joined is 0 if id has no event yet, and DocVersion is
-// 0 if no registration is stored.
+// registration reads the registration of id. FirstSeq is 0 if id has no event yet, and DocVersion
+// is 0 if no registration is stored.
 func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {

@@ -17,7 +17,6 @@ const (
 	revokedPartition = "revoked"
 )
 
-// The documents of a registry.
 var (
 	// RegistrationDocs contains the registrations. The index orders them by their last change and
 	// is the feed of search indexes.

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const MaxEndpoint = 2 << 10
+const MaxEndpoint = 2 << 10 // bytes
 
 // setEndpoint checks the endpoint of a card and sets whether g is hosted. An endpoint on another
 // host must use HTTPS, and its vacant is listed only after Reach has probed it, because the

@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	MaxDepth   = 32
+	MaxDepth   = 32  // limit of the steps from child to parent
 	MaxLineage = 250 // limit of the ids that are read, whether visible or not
 	// maxRead limits the bytes of registrations that are read. The last batch may exceed it.
 	maxRead = 256 << 10

@@ -99,8 +99,8 @@ func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.
 	return err
 }
 
-// edit changes facts in a registration for which the host itself vouches. If fn returns false, edit
-// makes no write. fn is called again after a conflict.
+// edit changes a registration without an event. If fn returns false, edit makes no write. fn is
+// called again after a conflict.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
 	written := false

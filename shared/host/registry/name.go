@@ -30,10 +30,9 @@ func CheckName(name string) error {
 // because commands accept them in place of a name.
 var reserved = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
-// NameTakenError returns the error for a name that is in use or reserved. The message is the same for
-// both and does not describe the vacant that has the name. Names are addresses of the host,
-// /v/NAME, so a hidden vacant's name is unavailable to other tenants, and they can learn no more
-// than this.
+// NameTakenError returns the error for a name that is in use or reserved. The message is the same
+// for both and does not describe the vacant that has the name. Names are addresses of the host,
+// /v/NAME, so other tenants may learn that the name of a hidden vacant is taken, but no more.
 func NameTakenError(name string) error {
 	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
 }
@@ -55,7 +54,7 @@ func CheckNewName(name string) error {
 		return problem.Invalid("name", "a name that does not begin with -, for example shop", clip(name))
 	case slices.Contains(reserved, strings.ToLower(name)):
 		return NameTakenError(name)
-	case isTaskID(name): // "vacancy logs" takes both
+	case isTaskID(name): // "vacancy logs" accepts a name or a task id
 		return problem.Invalid("name", "a name that is not the form of a task's id", clip(name))
 	case identity.IsShort(strings.ToLower(name)):
 		return problem.Invalid("name", "a name that is not the beginning of an id", clip(name))

@@ -74,9 +74,8 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
 }
 
-// commit writes d when it is this process's turn. It retries only if another writer took the
-// position in the chain of all events. After other conflicts the caller must make the decision
-// again.
+// commit acquires the turn and writes d. It retries only if another writer took the position in the
+// chain of all events. After other conflicts the caller must decide again.
 func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	if d.replay != nil {
 		return d.replay.receipt(&d.reg)

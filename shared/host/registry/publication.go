@@ -17,7 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Limits of unsigned claims, in bytes.
+// Limits of unsigned claims. All except MaxDeclared, which limits the number of capabilities, are
+// in bytes.
 const (
 	MaxDeclared     = 32
 	MaxDeclaredItem = 1 << 10
@@ -38,8 +39,8 @@ type Publication struct {
 	Card       []byte // serialised card, as it was sent
 	State      lifecycle.State
 	Visibility lifecycle.Visibility // requested visibility; the event signs the effective visibility
-	// BaseModel and the fields after it are claims without a signature. A nil claim keeps the
-	// stored one, but a nil Declared is replaced by the card's capability text.
+	// BaseModel to Parent are claims without a signature. A nil claim keeps the stored one, but a
+	// nil Declared is replaced by the card's capability text.
 	BaseModel, Family, Owner, Version *string
 	Declared                          []string
 	Parent                            *identity.ID
@@ -53,8 +54,8 @@ type Publication struct {
 	Signature []byte
 	// Listing is a signed listing. If it is nil, the stored listing is kept.
 	Listing *listing.Listing
-	// MayFollow reports whether the vacant may use a slug that another vacant gave up. If it is
-	// nil, the vacant may not.
+	// MayFollow reports whether the vacant may use a slug, the unique name of a venue in the
+	// registry, that another vacant gave up. If it is nil, the vacant may not.
 	MayFollow func(ctx context.Context, former identity.ID) (bool, error)
 }
 

@@ -33,8 +33,9 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 }
 
 // PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
-// change the vacant's state. If the publication is already stored, it returns a receipt with
-// Replayed, without a change. The caller must hold the Turn until tx is committed.
+// change the vacant's state. If the publication is already stored, PublishHosted returns a receipt
+// with Replayed set and adds no writes. The caller must hold the turn (AcquireTurn) until tx is
+// committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
 	d, err := r.publish(ctx, &p, publisher{host: true})
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 // next, signed by parent and child, replaces the closed manifest in the same commit. byHost means
 // that this host runs the child. The error is NotFound for a child without a manifest, Graduated
 // for an open child, and Malformed if next has changes beyond the graduation. The caller must hold
-// the Turn until tx is committed.
+// the turn (AcquireTurn) until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
 	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {

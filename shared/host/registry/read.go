@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const atOnce = 16
+const atOnce = 16 // concurrent reads of registrations
 
 func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
@@ -26,7 +26,7 @@ func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool,
 }
 
 // GetMany returns the registrations of up to store.MaxPage ids in the same order, without a
-// visibility check. Joined is 0 for an id that is not registered. It is also 0 for a damaged
+// visibility check. FirstSeq is 0 for an id that is not registered. It is also 0 for a damaged
 // registration, so that one damaged document does not break a list.
 func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
 	out := make([]Registration, len(ids))
@@ -77,8 +77,8 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 	return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller is not owner/parent", id)
 }
 
-// Events returns up to limit (1 to store.MaxPage) of actor's events in order, starting after the
-// seq after. It returns no events if actor is unknown or hidden from caller.
+// Events returns up to limit (1 to store.MaxPage) of actor's events in order whose seq is greater
+// than after. It returns no events if actor is unknown or hidden from caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]LoggedEvent, error) {
 	g, err := r.registration(ctx, actor)
 	if err != nil {

@@ -36,7 +36,7 @@ const StaleAge = 30 * 24 * time.Hour
 
 // Registration is the registry's document of one vacant.
 //
-// Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events. A proven Parent,
+// Card, Visibility, FirstSeq, LastSeq and ActorSeq follow from signed events. A proven Parent,
 // Closed, and a Listing of source signed are also signed. Declared, Family, Owner, BaseModel,
 // Version, an unproven Parent, and the State of a vacant on another host are claims of the
 // publisher.
@@ -69,18 +69,18 @@ type Registration struct {
 	// Closed means that the manifest is closed and no graduation is recorded.
 	Closed        bool
 	Listing       *listing.Listing
-	ListingSource string
+	ListingSource string            // SourceSigned or SourceOperator
 	Reputation    *reputation.State // nil if no review was counted
 	FirstSeq      uint64            // seq of the first event
 	LastSeq       uint64            // seq of the last event
 	ActorSeq      int64             // actor's sequence number of the last event
-	Changed       time.Time
-	ChangeKey     string // position in the feed of changes
-	DocVersion    uint64
+	Changed       time.Time         // time of the last change, including changes without an event
+	ChangeKey     string            // position in the feed of changes
+	DocVersion    uint64            // version of the stored document
 
 	reached        bool                                                        // whether the card's endpoint has answered or is hosted
 	listingVersion int64                                                       // highest version of a signed listing
-	wasListed      bool                                                        // Listed when the document was read
+	wasListed      bool                                                        // result of IsListed when the document was read
 	heldSlug       string                                                      // slug when the document was read
 	mayFollow      func(ctx context.Context, former identity.ID) (bool, error) // Publication.MayFollow
 }
@@ -92,8 +92,8 @@ func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	return g.State
 }
 
-// IsListed reports whether searches show g by default: it must be public, active, reached and not
-// revoked.
+// IsListed reports whether searches show g by default: it must be public and active, and must be
+// neither revoked nor waiting for a probe.
 func (g *Registration) IsListed() bool {
 	return g.Status == StatusActive && !g.AwaitsProbe && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
 }

@@ -1,19 +1,20 @@
 // Package registry stores the publications of vacants: cards, visibility, states, parents, and the
 // chain of signed events behind them.
 //
-// A registration changes only by an event that its vacant signed, in one transaction with this
-// event; by a listing or manifest that the vacant signed; or by a fact for which the host vouches
-// (the state of a hosted vacant, an operator's listing, counted reviews). An event and its position
-// in the chain never change, and an event that is sent again has no effect. A revoked key cannot
-// publish. A child with a registered closed manifest is hidden from all callers outside its tree
-// until it graduates, regardless of other manifests.
+// A registration changes only by an event that its vacant signed, in the transaction that stores
+// this event; by a listing or a manifest (the proof of its parent) that the vacant signed; or by a
+// fact for which the host vouches (the state of a hosted vacant, an operator's listing, counted
+// reviews). An event and its position in the chain never change, and an event that is sent again
+// has no effect. A revoked key cannot publish. A child with a registered closed manifest is hidden
+// from all callers outside its tree until it graduates, regardless of other manifests.
 //
 // # Layout
 //
 // Stream evt (one per host) has all events. The position of a row is the event's seq, and the row
-// holds the event's hash, the previous hash, its actor and the actor's sequence number. Stream act
-// (one per actor) has the actor's events. The position is the actor's sequence number, and the row
-// holds the complete event. The append also ensures that the sequence number is used only once.
+// holds the event's hash, the previous hash, its actor (the vacant that signed it) and the actor's
+// sequence number. Stream act (one per actor) has the actor's events. The position is the actor's
+// sequence number, and the row holds the complete event. The append also ensures that the sequence
+// number is used only once.
 //
 // The documents are:
 //
@@ -21,8 +22,8 @@
 //     its last change, which makes the index the feed of search indexes.
 //   - reg#<id>/manifest proves a parent and contains the replaced manifests. The index lists it
 //     under "children#<parent>".
-//   - opened#<id>/manifest is written by the gate together with the manifest. Only the gate's role
-//     can write it.
+//   - opened#<id>/manifest is written by the gate (package graduation) together with the manifest.
+//     Only the gate's role can write it.
 //   - kin#<parent>/<child> is the edge from the parent to the child. It is never deleted, so it is
 //     valid only if the child's registration names this parent.
 //   - revoked/<id> is a revocation, and revoked/#all is the list of all revocations, which is read
@@ -41,8 +42,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Endpoints knows which endpoints are on this host. *vacants.Records implements it. It must be safe
-// for concurrent use.
+// Endpoints determines which endpoints are on this host. *vacants.Records implements it. It must be
+// safe for concurrent use.
 type Endpoints interface {
 	// IsEndpoint reports whether this host runs id and serves it at endpoint.
 	IsEndpoint(ctx context.Context, id identity.ID, endpoint string) (bool, error)

@@ -25,8 +25,8 @@ type Revocation struct {
 
 // Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
 // key may declare it untrusted. If the revocation is already stored, Revoke returns a receipt with
-// Replayed, without a change. It refuses with the same kinds as Publish. The caller must hold the
-// Turn until tx is committed.
+// Replayed set and adds no writes. It refuses with the same kinds as Publish. The caller must hold
+// the turn (AcquireTurn) until tx is committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.revoke(ctx, &v)
 	if err != nil {

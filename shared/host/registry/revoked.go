@@ -16,11 +16,10 @@ import (
 // of the prefixes. The list can only rule out that an id is revoked. For all other ids, the
 // revocation itself is read.
 //
-// Everybody may revoke any number of their own keys. The filter fails to rule out one id in 1,000
-// with 1,500 revocations and one in ten with 6,000, and each of these ids costs an additional read.
-// An attacker who wants to make calls more expensive must therefore pay for a proportional number
-// of revocations.
-// An attacker therefore has to pay for a growing number of revocations.
+// Anyone may revoke any number of their own keys. The filter fails to rule out one id in 1,000 with
+// 1,500 revocations and one in ten with 6,000, and each of these ids costs an additional read. An
+// attacker who wants to make calls more expensive must therefore pay for a proportional number of
+// revocations.
 const (
 	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which is one read unit.
 	prefixSize  = 8

@@ -15,14 +15,14 @@ import (
 )
 
 // Limits of a target's blinded reviews. MaxPair limits the waiting reviews of each reviewer, so at most
-// MaxPair × (Threshold-1) reviews wait after a release.
+// MaxPair × (Threshold-1) reviews wait while the target has fewer than Threshold reviewers.
 const (
-	Threshold   = 3 // distinct reviewers whose reviews must be waiting before they are counted
+	Threshold   = 3 // distinct reviewers that must have written a review before any is counted
 	maxWaitTime = 30 * 24 * time.Hour
 )
 
-// ErrSpent is the cause of an error about a commitment that was used before. The reference fixes the
-// text of ErrSpent.
+// ErrSpent is wrapped in the error for a commitment that was used before. The reference implementation
+// fixes its text.
 var ErrSpent = errors.New("commitment_already_spent")
 
 // Blinded is the result of Service.Blind.
@@ -31,12 +31,13 @@ type Blinded struct {
 	Counted int // waiting reviews that Blind has counted
 }
 
-// Blind stores a blinded review until Threshold reviewers have reviewed its target. Then Blind counts all
-// waiting reviews in random order and with the same time, which hides who wrote which review.
+// Blind stores a blinded review, whose record names a commitment instead of the reviewer, until Threshold
+// reviewers have reviewed its target. Then Blind counts all waiting reviews in random order and with the
+// same time, which hides who wrote which review.
 //
-// Blind refuses what Submit refuses, but checks the limits per day only when it counts the reviews. If
-// MaxPair reviews of the reviewer wait already, the error has kind TooMany. If the commitment was used
-// before, the error has kind Conflict and wraps ErrSpent.
+// Blind returns the same errors as Submit, but checks the daily limits only when it counts the reviews.
+// If MaxPair reviews of the target by the reviewer are already waiting, the error has kind TooMany. If
+// the commitment was used before, the error has kind Conflict and wraps ErrSpent.
 func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
@@ -104,8 +105,9 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 	return docs, reviewers, nil
 }
 
-// release counts the waiting reviews of a vacant if Threshold reviewers have signed them. It deletes them
-// after it has counted all, so the next blinded review completes a release that a crash interrupted.
+// release counts the waiting reviews of a vacant if at least Threshold reviewers have signed them. It
+// deletes the reviews only after it has counted all of them, so that the next blinded review completes a
+// release that a crash interrupted.
 func (s *Service) release(ctx context.Context, target identity.ID) (out Blinded, err error) {
 	docs, reviewers, err := s.listWaiting(ctx, target)
 	if err != nil || len(reviewers) < Threshold {
@@ -121,7 +123,7 @@ func (s *Service) release(ctx context.Context, target identity.ID) (out Blinded,
 		if problem.Is(err, problem.Unavailable) {
 			return out, err
 		}
-		if err == nil { // otherwise Submit would now refuse the review, which is dropped
+		if err == nil { // if Submit would now refuse the review, release drops it
 			out.Counted++
 		}
 	}

@@ -18,7 +18,6 @@ func Stream(target identity.ID) store.Stream { return store.StreamOf(KindReviews
 
 const partition = "reviews#*" // partition of a target
 
-// Documents of reviews.
 var (
 	// BookDocs contains the reputation of a vacant, computed from the rows of its reviews.
 	BookDocs = store.Kind[reputation.Book]{
@@ -36,12 +35,12 @@ var (
 		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Count(),
 	}
-	// PartyDocs contains the number of reviews by a party.
+	// PartyDocs contains the number of a vacant's reviews by each party.
 	PartyDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Count(),
 	}
-	// BlindDocs contains the blinded reviews that wait for further reviewers. Their commitment is the key.
+	// BlindDocs contains the blinded reviews that wait for further reviewers. The key contains the commitment.
 	BlindDocs = store.Kind[review.Blinded]{
 		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.JSONCodec[review.Blinded](1),
@@ -53,11 +52,13 @@ var (
 	}
 )
 
-// recent is a set of times at which a reviewer wrote reviews, by the short ids of their targets.
+// recent contains the times of a reviewer's latest reviews, keyed by the short id of the target.
 type recent struct {
 	Taken map[string]gate.Window `json:"taken"`
 }
 
+// take returns r with a review of target added and without reviews older than a day. ok is false if a
+// limit is exceeded.
 func (r recent) take(target identity.ID, now time.Time) (next recent, ok bool) {
 	next.Taken = map[string]gate.Window{}
 	total := 0

@@ -28,7 +28,7 @@ type judgement struct {
 	rec      review.Record
 	reveal   *review.Reveal
 	reviewer identity.ID
-	earlier  registryclient.ReviewReceipt // Duplicate if the same review was counted before, otherwise zero
+	earlier  registryclient.ReviewReceipt // receipt of the same review if it was counted before, otherwise zero
 
 	answered   time.Time
 	substrate  string // public name of the substrate that answered
@@ -59,7 +59,7 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	if err != nil {
 		return j, err
 	}
-	if !ok || target.IsDeleted() || target.Closed { // only relatives call a closed child
+	if !ok || target.IsDeleted() || target.Closed { // only relatives may call a closed child
 		return j, notHosted(rec.Target)
 	}
 	if j.earlier, err = s.findDuplicate(ctx, s.Store, &rec); err != nil || j.earlier.Duplicate {
@@ -89,8 +89,8 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	return j, err
 }
 
-// judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer that is
-// not alive, and a reviewer that the target's owner runs or pays for.
+// judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer
+// whose state is not LOCAL, ACTIVE or HIBERNATING, and a reviewer that the target's owner runs or pays for.
 func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, q *call.RequestRow, a *call.ResponseRow) error {
 	own, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error
 	return a == b, nil
 }
 
-// substrateOf returns the public name of the substrate that gave an answer. If the answer does not have
-// a valid version of the vacant's agent, substrateOf uses the current substrate of the vacant.
+// substrateOf returns the public name of the substrate that gave an answer. If the answer does not
+// record a valid version of the vacant's agent, substrateOf uses the vacant's current substrate.
 func (s *Service) substrateOf(ctx context.Context, r *vacants.Record, a *call.ResponseRow) (string, error) {
 	if a.Usage == nil || a.Usage.Agent == 0 || a.Usage.Agent > uint64(r.Agent) {
 		return keyOf(r.Substrate), nil

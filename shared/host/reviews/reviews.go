@@ -1,11 +1,12 @@
 // Package reviews accepts signed reviews of answered calls, and computes reputations from them.
 //
-// A review is one commit: a row in the stream of its target, the target's book, and the reputation in
-// the target's registration. A call has at most one review. A claim is a separate document, so it can
-// be erased. Weights depend only on facts that the host knows.
+// One commit stores a review: a row in the stream of its target (the reviewed vacant), the target's
+// book (the state from which its reputation is computed), and the reputation in the target's
+// registration. A call has at most one review. The claim, which is the reviewer's free text, is a
+// separate document, so it can be erased. Weights depend only on facts that the host knows.
 //
 // A review of a free call by a reviewer that this host does not run has class quarter. reputation.Book
-// limits the sum of these reviews, because anyone can create many keys.
+// limits the total weight of these reviews, because anyone can create many keys.
 package reviews
 
 import (
@@ -62,8 +63,9 @@ func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient
 }
 
 // Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit appends
-// an entry to the vacant's logbook. If rec has no call, Issue sets the last answered one. If the call
-// already has a review, rec gets the time of this review, so the same ratings are a duplicate.
+// an entry to the vacant's logbook. If rec.Call is zero, Issue sets it to the reviewer's last answered
+// call to the target. If the call already has a review, Issue copies its time to rec, so that the same
+// ratings are a duplicate.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	if rec.Call.IsZero() {
 		last, err := s.Calls.LastDecided(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
@@ -80,7 +82,7 @@ func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.R
 		return out, store.AsProblem(err)
 	}
 	if rec.IssuedAt = canon.FormatTime(s.now()); earlier != nil {
-		rec.IssuedAt = earlier.Record.IssuedAt // signs the same bytes again
+		rec.IssuedAt = earlier.Record.IssuedAt // the same ratings then give the same signed bytes
 	}
 	if err := s.Vacants.Sign(ctx, reviewer, func(signer identity.Signer) error { return rec.Sign(ctx, signer) }); err != nil {
 		return out, err

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// KindHTTP is an agent at a URL. It is also the kind of a substrate that is only a URL.
+// KindHTTP is an agent at a URL. A substrate string that consists only of a URL also has this kind.
 const KindHTTP = "http"
 
 // These kinds are models. The argument is MODEL for the provider's own server, or URL#MODEL for
@@ -63,10 +63,11 @@ func ProviderHost(kind string) string {
 // KindMCP is a tool of an MCP server. The argument is URL#TOOL.
 const KindMCP = "mcp"
 
-// KindMock answers with a script instead of a model. The argument may be the name of the script.
+// KindMock answers with a script instead of a model. The argument is an optional model name.
 const KindMock = "mock"
 
-// KindWorker is a program elsewhere that leases turns from the host. Its argument is empty, or redo=1.
+// KindWorker is a separate program that leases turns from the host. The argument is empty, or redo=1 if
+// another worker may repeat a turn that a lost worker had started.
 const KindWorker = "worker"
 
 // KindLambda is an AWS Lambda function that follows the agent contract. The argument is its ARN.
@@ -107,7 +108,7 @@ func (s Spec) TakesSecret() bool {
 }
 
 // Endpoint returns the only URL to which the substrate sends requests, or "" if it sends no
-// requests. A vacant's guard checks it, and the manifest of a closed child contains it.
+// requests. A vacant's guard checks the URL, and the manifest of a closed child contains it.
 func (s Spec) Endpoint() string {
 	switch s.Kind {
 	case KindHTTP:
@@ -193,9 +194,10 @@ func CheckMCP(argument string) error {
 	return CheckURL(url)
 }
 
-// Family returns the name by which substrates are compared as evidence, or "" if it is unknown, for
-// example because a worker may be any program. For a model it is the BaseModel, because one model may
-// run on many servers. For another URL it is the host, because one agent may have many paths and ports.
+// Family returns a name that is equal for substrates that may give the same answers, or "" if it is
+// unknown, for example because a worker may be any program. Equal families are evidence of collusion.
+// For a model it is the BaseModel, because one model may run on many servers. For another URL it is the
+// host, because one agent may have many paths and ports.
 func (s Spec) Family() string {
 	if s.Kind == KindWorker {
 		return ""

@@ -10,7 +10,7 @@ import (
 // MaxExcerpt limits the result of Excerpt in bytes.
 const MaxExcerpt = 500
 
-// HeadReader is an io.Reader that stores as many of the first bytes in Said as Excerpt needs.
+// HeadReader is an io.Reader that copies the first bytes to Head, as many as Excerpt needs.
 type HeadReader struct {
 	io.Reader
 	Head []byte
@@ -37,8 +37,8 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
-// A token count such as "prompt_tokens": 12 looks like a named secret. Its value is a number or
-// contains further counts.
+// A token count such as "prompt_tokens": 12 looks like a named secret. counters matches its name, and
+// counted its value, which is a number, null, or the start of an object or array of counts.
 var (
 	counters = regexp.MustCompile(`(?i)tokens|token_?count`)
 	counted  = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
@@ -49,7 +49,7 @@ func Truncate(text string, maxBytes int) string {
 }
 
 // Excerpt returns the start of an agent's answer in one line of at most MaxExcerpt bytes, without
-// anything that looks like a secret. It is for the operator.
+// anything that looks like a secret. It is used in error messages.
 func Excerpt(body []byte) string {
 	// Excerpt reads twice the limit, so that a secret at the limit is either complete or not
 	// included.

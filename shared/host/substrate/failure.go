@@ -15,9 +15,9 @@ import (
 )
 
 // ConvertRequestError returns the error for a request that package outbound could not complete. It returns
-// Deadline and Canceled unchanged. Otherwise it wraps err in an error of kind SubstrateTooLarge,
-// SubstrateMisconfigured if the host refused the request or the certificate is invalid, or
-// SubstrateUnavailable.
+// an err of kind Deadline or Canceled unchanged. Otherwise it wraps err in an error whose kind is
+// SubstrateTooLarge if the answer is too long, SubstrateMisconfigured if the host refused the request or
+// the certificate is invalid, and SubstrateUnavailable in all other cases.
 func ConvertRequestError(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.AsError(err).Kind {
@@ -45,8 +45,8 @@ func StatusError(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// EndedError returns the error for an operation that did not end before ctx. Its kind is Canceled or
-// Deadline.
+// EndedError returns the error for an operation that was still running when ctx ended. The kind of the
+// error is Canceled or Deadline.
 func EndedError(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", what)
@@ -63,14 +63,13 @@ func AnswerError(status int, h http.Header, body []byte, err error) *call.AgentE
 	return &call.AgentError{Status: status, After: time.Duration(seconds) * time.Second, Body: Excerpt(body), Err: err}
 }
 
-// A refused connection is retried for refusedTime.
 const (
-	refusedTime = 2 * time.Second
-	firstWait   = 50 * time.Millisecond
+	refusedTime = 2 * time.Second       // total waiting time of RetryRefused
+	firstWait   = 50 * time.Millisecond // doubles with each try
 )
 
-// RetryRefused repeats send for two seconds while the connection is refused. The agent may be
-// restarting, and it has not received the call.
+// RetryRefused repeats send for up to refusedTime while the server refuses connections, because the
+// agent may be restarting. A retry is safe, because the agent has not received the call.
 func RetryRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
 	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
 		got, err := send()

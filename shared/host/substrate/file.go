@@ -6,8 +6,8 @@ import (
 )
 
 // File is content that a caller sends in addition to its text: an image, a document, a JSON value,
-// or the URL of one of them. The host does not verify it. It does not check that the bytes have the
-// media type, and does not fetch the URL.
+// or the URL of one of them. The host neither checks that the bytes have the media type nor fetches the
+// URL.
 type File struct {
 	Name      string // may be empty
 	MediaType string // without parameters, in lower case

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// optional lists the optional members of requests to models. For each it lists other words that
-// servers use for the member.
+// optional lists the members of model requests that are omitted if a server rejects them. words are
+// other terms for the member in the error messages of servers.
 var optional = []struct {
 	member string
 	words  []string

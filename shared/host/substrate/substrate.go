@@ -2,8 +2,8 @@
 // HTTP endpoint or a model. Each adapter is a package below this one and passes the contract in
 // package substratetest.
 //
-// A substrate gets the conversation and both ids, but never an envelope, a signature or a key.
-// Therefore it cannot act as the vacant.
+// A substrate gets the conversation and the ids of the caller and the vacant, but never an envelope, a
+// signature or a key. Therefore it cannot act as the vacant.
 //
 // # Reading answers
 //
@@ -13,8 +13,8 @@
 //
 //   - Texts, tool calls, refusals and errors determine an answer. If one of them does not have its
 //     documented form, the answer fails. An answer with neither a text nor a tool call also fails
-//     ([Fold]).
-//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not determine an
+//     ([ReadAnswer]).
+//   - Usage, thoughts, ids, indices, keep-alives of the transport and unknown events do not determine an
 //     answer. If one of them does not have its documented form, it is treated as absent. Providers
 //     may add finish reasons. After an unknown reason, the received text is the answer, and callers
 //     learn that it may be incomplete. Data after the end never discards the answer.
@@ -26,7 +26,7 @@
 //     limit, because otherwise a call may be incomplete. After an unknown reason, tools that may
 //     change something or cost money are not run.
 //
-// Models pass substratetest.Wire.Oddities, which contains examples of all rules.
+// The adapters for models pass the tests of substratetest.Wire.Oddities, which cover all rules.
 package substrate
 
 import (
@@ -53,7 +53,7 @@ type Request struct {
 	Caller    identity.ID
 	Vacant    identity.ID         // vacant that is asked
 	Chooser   outbound.URLChooser // party that chose the URLs of the substrate and the agent's servers
-	ContextID *string             // caller's thread, or nil if the caller named none
+	ContextID *string             // id of the conversation, or nil if the caller named none
 	// Turns contains the oldest turn first. The last turn is a nonempty text of the caller or
 	// contains the results of tools.
 	Turns []Turn
@@ -71,11 +71,11 @@ type Request struct {
 	Secret Secret // authenticates the host at the agent's server
 
 	call *envelope.Envelope // nil if the host itself asks, not readable by adapters
-	id   identity.Hash      // hash of a call in another process
+	id   identity.Hash      // hash of the call if another process has its envelope
 }
 
-// ID returns the hash of the call, or zero if the host itself asks. The hash is computed on demand,
-// because most substrates do not need it.
+// ID returns the hash of the call's envelope, or zero if the host itself asks. The hash is computed on
+// demand, because most substrates do not need it.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
 		return r.id
@@ -93,8 +93,8 @@ type Turn struct {
 	Role Role
 	Text string
 	// ClaimedRole is the speaker's role according to the caller, for example assistant or system, if
-	// the host has no record of the turn. It is "" for every other turn. Role is then Caller,
-	// because the caller wrote the text, whatever role it claims.
+	// the host has no record of the turn. The Role of such a turn is Caller, because the caller
+	// wrote the text. ClaimedRole is "" for every other turn.
 	ClaimedRole string
 	Files       []File       // files of a Caller turn, all named in its text
 	Calls       []ToolCall   // tool calls of an Agent turn, which follow its text
@@ -138,7 +138,7 @@ func Ask(caller, vacant identity.ID, text string) Request {
 
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
 
-// Event is a part of an answer: Text, Thought, ToolCall, Usage, Asks or Done.
+// Event is a part of an answer: Text, Thought, ToolCall, Usage, Question or FinishReason.
 type Event interface{ event() }
 
 type (
@@ -154,15 +154,15 @@ type (
 	}
 	// Usage counts the work for the answer so far. A later Usage replaces an earlier one.
 	Usage struct {
-		// Tokens. In includes Cached.
+		// Numbers of tokens. In includes Cached.
 		In, Out, Cached int
 
 		// The following fields are for agents, which may use several turns of a model.
-		Turns, Tools int  // requests to models, tool calls
+		Turns, Tools int  // number of requests to models, and of tool calls
 		Fallback     bool // whether the fallback model was used last
-		Unreported   int  // turns for which the model's server reported no usage
+		Unreported   int  // number of turns for which the model's server reported no usage
 		Agent        int  // version of the agent
-		Cost         int  // micro-dollars, where a turn with unknown usage costs its reservation
+		Cost         int  // micro-dollars, where a turn with unknown usage costs the reserved amount
 		// Prices is the version of the table of models, or zero if the call is free or the agent
 		// states its price.
 		Prices int
@@ -197,9 +197,9 @@ const (
 // Substrate answers requests. It must be safe for concurrent use and must stop when its context
 // ends. The context's deadline leaves the host enough time to sign and store the answer.
 //
-// The events of Infer end with Done or with an error, whose event is nil. An error of kind Deadline
-// means that the time ran out. Errors of the kinds Substrate… tell the operator why the substrate
-// failed. The consumer may stop early.
+// The events of Infer end with a FinishReason, or with an error and a nil event. An error of kind
+// Deadline means that the time ran out. An error whose kind starts with Substrate shows the operator why
+// the substrate failed. The consumer may stop early.
 type Substrate interface {
 	Infer(ctx context.Context, r Request) iter.Seq2[Event, error]
 }
@@ -220,7 +220,7 @@ func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	}
 }
 
-// Answer collects the events of an answer.
+// Answer is a complete answer (see ReadAnswer).
 type Answer struct {
 	Text   string
 	Calls  []ToolCall
@@ -241,10 +241,11 @@ func (a *Answer) IncompleteReason() call.CutReason {
 	return ""
 }
 
-// ReadAnswer reads an answer to its end. If it fails, it returns only the usage and an error. The kind is
-// SubstrateTooLarge if the text has more than MaxText bytes, and SubstrateMisconfigured if the
-// answer was truncated before its first word. It is SubstrateUnavailable, which makes the call
-// free, if Done is missing or the answer is empty.
+// ReadAnswer reads an answer to its end. If it fails, it returns only the usage and an error. An error
+// among the events is returned unchanged. Otherwise, the kind is SubstrateTooLarge if the text or the
+// arguments of a tool call have more than MaxText bytes, and SubstrateMisconfigured if the answer was
+// truncated before its first word. If the events end without a FinishReason or the answer is empty, the
+// kind is SubstrateUnavailable, which makes the call free.
 func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder

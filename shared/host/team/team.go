@@ -63,7 +63,7 @@ func New(c Config) *Team { return &Team{c} }
 
 // Caller is the account or operator that sends a request.
 type Caller struct {
-	Payer   *call.Payer // account of the request's key; nil for the operator
+	Payer   *call.Payer // account of the request's key, or nil for the operator
 	Address string      // client address, or ""
 }
 
@@ -184,7 +184,7 @@ func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error)
 func (t *Team) definition(ctx context.Context, r *vacants.Record) (*definition.Agent, error) {
 	a, err := t.Vacants.Agent(ctx, r, 0)
 	if problem.Is(err, problem.Conflict) {
-		return nil, nil // the vacant answers by a plan
+		return nil, nil // the vacant answers with a plan
 	}
 	return &a, err
 }
@@ -225,10 +225,10 @@ type Request struct {
 	MaxTurns             *int64
 	Budget               *money.Amount
 	Key                  string        // idempotency key, or ""
-	Servers              []task.Server `json:",omitempty"` // so that requests without servers keep their hash
+	Servers              []task.Server `json:",omitempty"` // omitted if empty, which keeps the hash of requests without servers
 }
 
-// Started describes a dispatched task. Model and Mode are the settings in force. For an agent of
+// Started describes a dispatched task. Model and Mode are the effective settings. For an agent of
 // another tenant, Model is nil, and Mode is empty unless the request chose read-only.
 type Started struct {
 	Status   string   `json:"status"`
@@ -282,7 +282,7 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 }
 
 func (q *Request) hash() string {
-	b, _ := json.Marshal(q) // numbers and texts encode
+	b, _ := json.Marshal(q) // cannot fail for numbers and strings
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
@@ -328,6 +328,8 @@ func checkMessage(field, text string, m *task.Message) error {
 	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
 }
 
+// settings returns the settings of a new task. It ignores a setting that does not apply to the agent or
+// that the caller may not choose, and adds a warning.
 func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
 	switch {
 	case q.MaxTurns != nil && *q.MaxTurns < 1:

@@ -5,8 +5,8 @@
 // each change separately. An interrupted step can therefore start again, and it changes only the
 // remaining documents. Rows are never changed.
 //
-// To change the form or the meaning of stored documents, append a step to steps. Its test should
-// upgrade documents of the previous version.
+// To change the form or the meaning of stored documents, append a step to steps. The test of the
+// step should upgrade documents of the previous version.
 package upgrade
 
 import (
@@ -36,9 +36,9 @@ import (
 type Step struct {
 	Number int
 	Name   string // documents that the step changes
-	// run is nil if documents need no change, because the absence of a new member has a meaning.
-	// Such a step is still necessary, because programs of the previous version would drop the
-	// member and must refuse the documents.
+	// run is nil if documents without a new member remain valid and need no change. Such a step is
+	// still necessary, because programs of the previous version would drop the member and must refuse
+	// the documents.
 	run func(*run, context.Context) error
 }
 
@@ -66,7 +66,7 @@ type Version struct {
 	At      time.Time `json:"at"`             // time when Version was reached
 	Program string    `json:"program,omitempty"`
 	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed. Cursor
-	// is its position in the range after them.
+	// is the run's position in the next range.
 	WalkedRanges int    `json:"walked,omitempty"`
 	Cursor       string `json:"cursor,omitempty"`
 }
@@ -101,8 +101,8 @@ type Data struct {
 // run is the state of a Run.
 type run struct {
 	Data
-	visited func()
-	from    Version // version, with the position of an earlier run of the same step
+	visited func()  // called after each document, possibly concurrently
+	from    Version // stored version, with the position of an earlier run of the same step
 	walked  int     // number of ranges that this run has completed or skipped
 	page    int     // number of documents between two checks of Until
 }
@@ -130,8 +130,8 @@ func New(ctx context.Context, d Data) (Version, error) {
 	return r.storeVersion(ctx, Current, Current)
 }
 
-// Run upgrades the documents of a store to the version Current, or to an earlier one if Until comes
-// first. It may be called again after an error. It has no effect if the documents already have this
+// Run upgrades the documents of a store to the version Current, or to an earlier version if Until is
+// reached first. It may be called again after an error. It has no effect if the documents already have this
 // version.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := Read(ctx, d.Store)
@@ -195,7 +195,7 @@ func (r *run) put(ctx context.Context, v Version) (Version, error) {
 // atOnce limits the concurrent changes. Concurrent changes share commits to the disk.
 const atOnce = 64
 
-// limitedPage is the page size of steps that need few reads per document.
+// limitedPage is the page size if Until is set, for steps that need few reads per document.
 const limitedPage = 100
 
 // each calls change for the documents of a range, several at once. It skips damaged documents,
@@ -259,7 +259,7 @@ func (r *run) identity(ctx context.Context) error {
 	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeSelf(ctx, tx, r.Vault) })
 }
 
-// hosted contains the ranges through which all vacants and tombstones are found.
+// hosted contains the ranges of names through which all vacants, including deleted ones, are found.
 var hosted = []store.Range{vacants.NameDocs.Range(), vacants.FormerDocs.Range()}
 
 func (r *run) records(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 // AllDocs is the shape that covers all documents of usage. Only the meter writes them.
 var AllDocs = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
-// subjectPartition starts the partitions of SubjectDocs.
+// subjectPartition is the prefix of the partitions of SubjectDocs.
 const subjectPartition = "use#subject#"
 
 // The documents contain usage by UTC hour or day, ordered by time.
@@ -46,8 +46,8 @@ var (
 			Encode: func(Day) ([]byte, error) { return nil, nil },
 		},
 	}
-	// OffsetDocs contains the position up to which each partition of the feed is folded. The number
-	// is 1 if a partition has ended and is folded completely.
+	// OffsetDocs contains the offset up to which each partition of the feed is folded. The
+	// document's Number is 1 if the partition has ended and is folded completely.
 	OffsetDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.Text(),

@@ -62,15 +62,15 @@ type FoldResult struct {
 	Rows    int       // folded rows
 	Commits int       // commits of the fold
 	Latest  time.Time // time of the last folded decision, or the zero time
-	// Unreported contains the hours in which a vacant had its first unreported answer.
+	// Unreported contains the hours that got their first unreported answer (Counts.Unreported).
 	Unreported []Hour
 
-	lost error // store.ErrTrimmed
+	lost error // wraps store.ErrTrimmed if the feed has dropped rows, otherwise nil
 }
 
 // Fold folds all rows that the feed has now. If the feed has dropped rows that were not folded,
-// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The dropped rows are
-// missing in usage, which verify reports.
+// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The totals then lack the
+// dropped rows, which the command verify reports.
 func (m *Meter) Fold(ctx context.Context) (f FoldResult, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 	return store.AsProblem(err)
 }
 
-// step folds one page of a partition. more is false at its end.
+// step folds one page of a partition. more is false at the end of the partition.
 func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more bool, err error) {
 	offsetDoc, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
 	if err != nil {
@@ -164,8 +164,8 @@ func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more
 		}
 		taken++
 	}
-	// Rows of many accounts reach the limits of a commit early, and the rest of their page must be
-	// read again.
+	// If the rows of a page belong to many accounts, a commit reaches its limits early, and the rest of
+	// the page must be read again.
 	if m.page = min(2*page, maxRows); len(rows) < page {
 		m.page = maxRows // the next rows may belong to few accounts
 	}
@@ -183,8 +183,8 @@ func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
-	// This also applies to an error, because the commit may have succeeded, and no later fold
-	// returns these hours.
+	// The hours are returned even after an error, because the commit may have succeeded, and no later
+	// fold returns them.
 	f.Unreported = append(f.Unreported, unreported...)
 	if err != nil {
 		return false, store.AsProblem(err)
@@ -194,13 +194,13 @@ func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more
 	return true, nil
 }
 
-// maxSpent limits the spending of an account per day, so that a wrong sum does not stop the fold.
-// The spending of a day is negative if it consists of refunds for earlier bookings.
+// maxSpent bounds the spending of an account per day. It is far above real amounts, so that even a wrong
+// sum does not stop the fold. The spending of a day is negative if it consists of refunds for earlier
+// bookings.
 const maxSpent = math.MaxInt64 / 16
 
 // commit writes the offset and the sums of the rows before it. The version of the offset ensures
-// that another meter has not counted these rows. It returns the hours in which a vacant had its
-// first unreported answer.
+// that another meter has not counted these rows. commit returns the hours for FoldResult.Unreported.
 func (m *Meter) commit(ctx context.Context, offsetDoc store.Doc, next string, total sums) (unreported []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
@@ -315,8 +315,9 @@ func requestOf(row store.Row) *call.RequestRow {
 	return &r
 }
 
-// counts returns the additions of a row and the time at which the call was decided. Only decisions
-// of calls and rows of bookings have additions. For a damaged row the error is errUnreadable.
+// counts returns the additions of a row and the time at which its call was decided. Only decisions of
+// calls (answers and voids) and rows of bookings have additions. For a damaged row the error wraps
+// errUnreadable.
 func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (adds []addition, decided time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
@@ -404,7 +405,7 @@ func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
 	return owner, nil
 }
 
-// CountsOf returns the counts of a decision and its time. Fee and Unreported are not set, because
+// CountsOf returns the counts and the time of a decision. Fee and Unreported are not set, because
 // they depend on the price. A void has no time of its own, so its time is the due time of its call.
 // Every fold therefore uses the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) {

@@ -19,14 +19,14 @@ type RecountResult struct {
 
 // Recounter corrects usage from all rows of a host, including rows that its feed no longer has.
 //
-// If a document has the same version before its rows are read and after all rows are folded, it
-// contains exactly these rows, so their sum is written under this version. Hours and days that
-// ended less than ten minutes ago are not corrected, because the stream of a table may show a row
-// later than a read of the table. If a row cannot be read, no document is corrected, because usage
-// may be the only record of this row.
+// If a document has the same version before its rows are read and after all rows are folded, it should
+// contain exactly these rows. Recounter then writes their sum, unless the version has changed. Hours and
+// days that ended less than ten minutes ago are not corrected, because the feed of a DynamoDB table may
+// return a row later than a read of the table does. If a row cannot be read, no document is corrected,
+// because usage may be the only record of this row.
 type Recounter struct {
-	Meter *Meter // only Fold reads the Meter's Feed
-	Rows  store.Walker
+	Meter *Meter       // only Fold reads the Meter's Feed
+	Rows  store.Walker // reads all streams of the store
 	// Fold folds all rows of the feed.
 	Fold func(ctx context.Context) error
 }
@@ -155,7 +155,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	switch ids := s.IDs(); {
 	case s.Kind() == booking.KindBooking:
 	case s.Kind() == store.KindResponse && len(ids) == 2:
-		// The tenant of the vacant may not have an account.
+		// The tenant of the vacant may have no account, so readAccounts has not read its documents.
 		owner, err := c.Meter.owner(ctx, ids[1])
 		if err == nil {
 			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
@@ -186,8 +186,8 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	}
 }
 
-// requestReader reads the requests of a pair in order, up to the one that is looked up. It retains
-// the others until they are looked up.
+// requestReader reads the requests of a pair in order, up to the request that find looks up. It retains
+// the requests before it until find looks them up.
 type requestReader struct {
 	view      store.View
 	next      uint64

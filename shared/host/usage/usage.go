@@ -1,10 +1,11 @@
-// Package usage folds the rows of calls into hourly totals: payments per account, vacant and
+// Package usage folds (adds up) the rows of calls into hourly totals: payments per account, vacant and
 // caller, and earnings per owner and vacant. It also folds the spending of accounts on calls and
 // bookings into daily totals.
 //
-// One commit changes the offset in the feed, under the version that was read, together with all
-// documents of the rows before it. A row is therefore counted once, even if several processes read
-// it or a process crashes.
+// The rows come from the store's feed, which lists them in the order of their commits. One commit
+// writes the offset, which is a position in the feed, together with the totals that include the rows
+// before the offset, and fails if another process has changed the offset. A row is therefore counted
+// once, even if several processes read it or a process crashes.
 package usage
 
 import (
@@ -20,7 +21,7 @@ import (
 // Counts contains the totals of an hour.
 type Counts struct {
 	Answers uint64       `json:"answers"`
-	Voids   uint64       `json:"voids"`
+	Voids   uint64       `json:"voids"` // calls that ended without an answer
 	Charge  money.Amount `json:"charge"`
 	Fee     money.Amount `json:"fee"` // the host's share of Charge
 	In      uint64       `json:"in"`  // tokens
@@ -102,12 +103,12 @@ func EachOwned(ctx context.Context, s store.Lister, tenant string, from, until t
 	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-// maxCounted limits the documents that CallsOfDay reads. It suffices for 100 vacants that are
+// maxCounted limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that are
 // called in every hour of a day.
 const maxCounted = 2400
 
 // CallsOfDay returns the number of decided calls per vacant of a tenant on the UTC day of now. An
-// empty tenant means the operator. If there are more than maxCounted hours, it returns nil.
+// empty tenant means the operator. If there are more than maxCounted documents, CallsOfDay returns nil.
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	counted, enough := 0, errors.New("enough")

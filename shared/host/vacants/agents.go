@@ -110,9 +110,9 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolveVacants replaces the names in a.Vacants with ids. a is for the vacant self, whose ID, Tenant and
-// Parent must be set. by must know each vacant unless it is public, and self must be allowed to ask
-// it.
+// resolveVacants replaces the names in a.Vacants with ids. a is the agent of self, whose ID, Tenant and
+// Parent must be set. The Asker by must know each of these vacants unless it is public, and self must be
+// allowed to ask each of them.
 func (v *Directory) resolveVacants(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, what := range a.Vacants {
@@ -182,9 +182,9 @@ func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Recor
 	return Record{}, false, err
 }
 
-// mayAsk reports whether the agent of self may ask r. It may ask its children and siblings. If r
-// admits other callers, the agent may also ask r if r is public, belongs to the same tenant or is
-// its parent. Vacants of the operator may ask the vacants of all tenants.
+// mayAsk reports whether the agent of self may ask r, which is always true for children and siblings of
+// self. If r admits other callers, the agent may also ask r if r is public, belongs to the same tenant or
+// is the parent of self. Vacants of the operator may ask the vacants of all tenants.
 func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil

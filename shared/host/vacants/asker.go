@@ -43,8 +43,8 @@ func (a Asker) chooser() outbound.URLChooser {
 	return outbound.Stranger
 }
 
-// unknownError returns the error for a lookup of what if a knows no such vacant. A tenant always gets
-// the same error, even if what is malformed. Other askers get err.
+// unknownError returns the error for a lookup of what if the Asker a knows no such vacant. A tenant always
+// gets the same error, even if the name or id in what is malformed. Other askers get err.
 func (a Asker) unknownError(what string, err error) error {
 	if a.who == ofTenant {
 		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, clip(what))
@@ -53,7 +53,7 @@ func (a Asker) unknownError(what string, err error) error {
 }
 
 // The index of names has a partition for each tenant. Tombstones without a name follow the names,
-// because '~' sorts after all letters of a name, and names that were given up by a rename follow
+// because '~' sorts after all characters of a name, and names that were given up by a rename follow
 // the tombstones. A page of a tenant's vacants therefore reads only the documents that it shows,
 // and its cursor contains only the last document of the page, which belongs to the tenant. Cursors
 // need no signature of the host, because a forged cursor is only another position among the same

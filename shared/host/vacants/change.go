@@ -83,16 +83,16 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 	})
 }
 
-// RaiseFloors raises the floor of all vacants that are not terminal, because a store that was
-// restored from a backup does not know which envelopes were accepted after the backup. Until the
-// floor has passed, callers must wait or sign later than it. If RaiseFloors is repeated after an
-// error, the floor is later.
+// RaiseFloors raises the Floor of all vacants that are not terminal (SUNK or ARCHIVED), because a store
+// that was restored from a backup does not know which envelopes were accepted after the backup. Calls
+// that are signed at or before the Floor are refused, so callers must wait until it has passed, or sign
+// with a later time. If RaiseFloors is repeated after an error, it sets a later Floor.
 func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
 	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &total) })
 	return total, err
 }
 
-// RaiseResult counts the vacants whose floor was raised. Until is the latest floor.
+// RaiseResult contains the number of vacants whose Floor was raised, and the latest Floor.
 type RaiseResult struct {
 	Vacants int
 	Until   time.Time
@@ -172,7 +172,7 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 }
 
 func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
-	defer v.memory.forget() // also if the outcome is unknown
+	defer v.memory.forget() // even if the outcome of the commit is unknown
 	return store.AsProblem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
 }
 

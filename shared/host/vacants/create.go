@@ -20,16 +20,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another host. Its
-// logbook is continued, and the chains of its calls are stored.
+// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another host. The
+// vacant's logbook is continued, and the chains of its calls are stored.
 type CreateSpec struct {
-	// By creates the vacant and therefore chose Substrate and Agent. By must know the Vacants of
-	// the agent unless they are public.
+	// By is the party that creates the vacant and that chose Substrate and Agent. It must be allowed
+	// to know the vacants in Agent.Vacants, except public vacants.
 	By         Asker
 	Name       string
 	Capability string
 	Substrate  string // string form of a substrate.Spec, or "" if Agent is set
-	// Agent is the first version of the agent. Its Vacants may be names. If it is nil, the default
+	// Agent is the first version of the agent. Its Vacants may be names. If Agent is nil, the default
 	// agent of Substrate is used.
 	Agent  *definition.Agent
 	Tenant string        // tenant for which the vacant is hosted, may be ""
@@ -38,9 +38,10 @@ type CreateSpec struct {
 	Key     *identity.Key   // nil creates a new key
 	Logbook []logbook.Entry // only with a Key, may be empty
 	// Manifest makes the vacant a child. It requires a Key. It may be nil if the registry has the
-	// manifest. If the logbook starts with BIRTH, one of the two is required.
+	// manifest. If the logbook starts with BIRTH, a given or registered manifest is required.
 	Manifest *composite.Manifest
-	// Chains contains documents of the caller's state by target. It requires a Key.
+	// Chains contains the states of the vacant's calls to others, by the called vacant (bundle.Chain). It
+	// requires a Key.
 	Chains map[identity.ID][]byte
 }
 
@@ -152,7 +153,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 		if v.Registry == nil || s.Key == nil {
 			return made, first, nil
 		}
-		// The manifest of the import, or otherwise of the registry, determines the parent.
+		// The imported manifest or, if AddManifest does not add it, the registered manifest determines the parent.
 		if m := s.Manifest; m != nil {
 			added, err := v.Registry.AddManifest(ctx, tx, m)
 			if err != nil {
@@ -196,7 +197,7 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key)
 	return key, wipe, err
 }
 
-// commitNew creates a vacant in one commit, while it holds the locks of the logbooks in locks. add
+// commitNew creates a vacant in one commit, while it locks the logbooks of the vacants in locks. add
 // returns the vacant and its first logbook entry, and adds the other writes to tx. Before a retry,
 // find returns the vacant if another host or an earlier run of the command has created it.
 func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
@@ -253,6 +254,7 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	return v.get(ctx, r.ID)
 }
 
+// plan checks s and returns the record to create and the substrates for its card.
 func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, nil, err

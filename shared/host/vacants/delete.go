@@ -51,7 +51,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 			return Record{}, err
 		}
 	}
-	if r.HasKin { // r answers no more calls, so no call statistics are added
+	if r.HasKin { // r no longer answers calls, so no call statistics are added
 		d, err := v.Store.Doc(ctx, callstats.Key(id))
 		if err == nil && d.Version > 0 {
 			err = v.destroy(ctx, d)
@@ -104,11 +104,12 @@ func (v *Directory) checkChildless(ctx context.Context, r *Record) error {
 }
 
 const (
-	// maxEdges limits the edges of a parent that are followed, because the holder of the parent's
-	// key can create any number of edges to children that do not exist. Beyond this limit, all
-	// vacants on this host are read instead, whose number the operator controls.
+	// maxEdges limits the edges (links from a parent to a child in the registry) that are followed,
+	// because the holder of the parent's key can create any number of edges to children that do not
+	// exist. Beyond this limit, all vacants on this host are read instead, whose number the operator
+	// controls.
 	maxEdges      = 1000
-	namedChildren = 3
+	namedChildren = 3 // maximum number of children that an error names
 	readsAtOnce   = 16
 )
 

@@ -52,13 +52,14 @@ var (
 			return err
 		},
 	}
-	// ChainDocs contains, by target, the caller's chains with which a vacant was imported.
+	// ChainDocs contains the states of an imported vacant's calls to others, by the called vacant
+	// (bundle.Chain).
 	ChainDocs = store.Kind[[]byte]{
 		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
-	// ForgetDocs contains the times before which a vacant's agent forgets a caller's thread. A key
-	// is the caller and the hash of the thread.
+	// ForgetDocs contains the times before which a vacant's agent has forgotten a caller's thread
+	// (ForgetAnswers). The key contains the caller and the hash of the thread.
 	ForgetDocs = store.Kind[mark]{
 		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Owner: store.OfVacant, Verify: store.VerifyParse},
 		Codec: store.JSONCodec[mark](1),

@@ -75,7 +75,7 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, logEntri
 	return store.AsProblem(err)
 }
 
-// LogRow returns the row of an entry, for a commit of the caller.
+// LogRow returns the signed row of an entry. The caller must commit it.
 func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error) {
 	signer, err := v.signer(ctx, e.ID)
 	if err != nil {

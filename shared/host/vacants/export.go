@@ -43,7 +43,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, err
 	}
 	b := bundle.Bundle{Name: r.Name, Key: key}
-	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
+	if c, err := card.Parse(r.Card); err == nil { // verify reports a damaged card
 		b.Card = c.Blob()
 	}
 	m, isChild, err := v.Manifest(ctx, id)

@@ -17,7 +17,7 @@ import (
 // MaxPage is the maximum page length of List and Logbook.
 const MaxPage = 100
 
-// Get returns the record of id from the store. If id is not hosted here or by does not know it, the
+// Get returns the record of id from the store. If id is not hosted here or the Asker by does not know it, the
 // error is of kind NotFound.
 func (v *Directory) Get(ctx context.Context, by Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
@@ -70,7 +70,7 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 const minPrefix = 4
 
 // Find returns the record of a vacant that a person identified by a name, an id, or a prefix of an
-// id, tried in this order. A prefix is compared only with vacants that by knows. If it matches
+// id, tried in this order. A prefix is compared only with vacants that the Asker by knows. If it matches
 // several ids, the error names their vacants.
 func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, error) {
 	r, err := v.exactly(ctx, by, what)
@@ -112,7 +112,7 @@ func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record,
 	return v.ByName(ctx, by, what)
 }
 
-// List returns a page of the records of vacants that by knows and that are not deleted, ordered by
+// List returns a page of the records of vacants that the Asker by knows and that are not deleted, ordered by
 // name, and the cursor of the next page, or "" after the last page. A page may be short or empty
 // although more pages follow. A tenant's page may lack vacants that were created within the last
 // second.
@@ -222,7 +222,7 @@ func checkPage(cursor string, n int) error {
 	return err
 }
 
-// each calls fn for all vacants that by knows in the order of their names, and counts those for
+// each calls fn for all vacants that the Asker by knows in the order of their names, and counts those for
 // which fn returns true. After an error of fn, it continues with the next vacant, and returns all
 // errors.
 func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {

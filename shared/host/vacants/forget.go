@@ -28,7 +28,7 @@ func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 	return ForgetDocs.Key(id.String(), who, what)
 }
 
-// mark is a document of ForgetAnswers.
+// mark records the time of a call of ForgetAnswers.
 type mark struct {
 	Time time.Time `json:"time"`
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Graduation is a child that has passed the gate.
+// Graduation describes a closed child that has passed the gate, which checks whether it may become public.
 type Graduation struct {
 	Request   composite.GraduationRequest // signed by both parties
 	Artefacts Artefacts
@@ -29,8 +29,8 @@ type Artefacts struct {
 	// ManifestParent and ManifestChild sign the open manifest, which is the Graduated form of the
 	// registered manifest.
 	ManifestParent, ManifestChild []byte
-	// Card is the serialized card of a child on another host. The other fields belong to its
-	// register event.
+	// Card is the serialized card of a child on another host. The fields after Card belong to the
+	// child's register event.
 	Card      []byte
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
@@ -48,8 +48,8 @@ type GraduationResult struct {
 	Receipt  registry.Receipt
 }
 
-// LockGraduation locks the logbooks of parent and child and takes the registry's turn, so that the
-// caller can plan and commit a graduation. done releases all three.
+// LockGraduation locks the logbooks of parent and child and takes the registry's turn (its lock for
+// appending events), so that the caller can plan and commit a graduation. done releases all three.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host has no registry")
@@ -59,7 +59,7 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 		return nil, err
 	}
 	return func() {
-		v.memory.forget() // also if the outcome is unknown
+		v.memory.forget() // even if the outcome of the commit is unknown
 		end()
 	}, nil
 }
@@ -69,7 +69,7 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 // register event, as far as each belongs to this host. The caller must hold LockGraduation until tx
 // is committed.
 //
-// It checks again everything that may have changed since the gate's checks. The kind of an error is
+// AddGraduation checks again everything that may have changed since the gate's checks. The kind of an error is
 // Consent, NotFound for an unknown child, Graduated for an open child, Revoked, Conflict for a
 // party that cannot be called or a parent that is a closed child, and Malformed for a missing
 // signature of a party on another host.
@@ -93,8 +93,8 @@ func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduatio
 // graduating is a graduation that is being planned.
 type graduating struct {
 	Graduation
-	parent, child     Record // records after the graduation, or zero if not hosted here
-	before            composite.Manifest
+	parent, child     Record             // records after the graduation, or zero if not hosted here
+	before            composite.Manifest // the child's manifest before the graduation
 	publication       registry.Publication
 	made              GraduationResult
 	tx                *store.Tx
@@ -151,6 +151,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	return p, nil
 }
 
+// restoreState returns the record of a party of a graduation, or false if it is not hosted here.
 func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok {

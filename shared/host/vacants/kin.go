@@ -18,7 +18,7 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 	return v.Registry.Manifest(ctx, child)
 }
 
-// Children returns a page of the records of parent's children that are hosted here and that by
+// Children returns a page of the records of parent's children that are hosted here and that the Asker by
 // knows, ordered by id, and the cursor of the next page, or "" after the last page. A page may be
 // short or empty although more pages follow, because an edge may lead to a child on another host or
 // come from a replaced manifest. The cursor is an id in a manifest that the parent has signed.

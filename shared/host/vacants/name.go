@@ -21,7 +21,7 @@ const beforeIDs = "!"
 
 func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
 
-// NameKey returns the key of the document that maps a name to its vacant. It contains the name in
+// NameKey returns the key of the document that maps a name to its vacant. The key contains the name in
 // lower case, so that the second of two commits with spellings of the same name fails. An earlier
 // program allowed names that differ only by case. One of their vacants has this key, and the others
 // have exactKey.
@@ -63,8 +63,8 @@ type spelling struct {
 }
 
 // checkName checks whether r may get a name. The error is registry.NameTakenError if a vacant other than
-// r has a spelling of the name, or if the name belongs to another tenant and by is not the
-// operator. checkName returns the tombstones that have spellings of the name.
+// r has a spelling of the name, or if the name belongs to another tenant and the Asker by is
+// not the operator. checkName returns the tombstones that have spellings of the name.
 func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
 	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
 	if err != nil {
@@ -100,6 +100,7 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 	return former, nil
 }
 
+// claim adds to tx the writes that give r a name.
 func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
 	former, err := v.checkName(ctx, tx, by, name, r)
 	if err != nil {
@@ -119,13 +120,15 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name stri
 	return nil
 }
 
+// leave adds to tx the write that moves a tombstone to FormerDocs, before its name is used or released.
 func (s *spelling) leave(tx *store.Tx) {
 	id := s.tombstone.ID
 	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: nameIndex(&s.tombstone, afterNames+id.String())}, id)
 }
 
-// giveUp adds to tx that r no longer has its name, whose document is at k. The name still belongs
-// to its tenant. A name of which two tenants had spellings then belongs to the operator.
+// giveUp adds to tx the write after which r no longer has its name. k is the key of the name's document.
+// The name still belongs to the tenant of r. If spellings of the name belonged to two tenants, the name then
+// belongs to the operator.
 func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {

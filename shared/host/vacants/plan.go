@@ -23,9 +23,9 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 	return p, err == nil && d.Version > 0, store.AsProblem(err)
 }
 
-// SetPlan makes id a composite that answers with p. It returns p with the ids of its children. by
-// must know the children, which must be hosted here, have a manifest with id as parent, and not be
-// terminal. Together with the plans below and above id, the plan must have no cycles and respect
+// SetPlan makes id a composite that answers with p. It returns p with the ids of its children. The
+// Asker by must know the children, which must be hosted here, have a manifest with id as parent, and not be
+// terminal. The tree of the plans above and below id, including p, must have no cycles and must respect
 // plan.MaxDepth and plan.MaxCalls.
 //
 // The plan, the record and a logbook entry are one commit. The card of id does not change. Setting
@@ -146,7 +146,7 @@ type tree struct {
 	vacants *Directory
 	of      *Record // composite with the new plan
 	plan    *plan.Plan
-	calls   int
+	calls   int // delegations that the current walk has visited
 }
 
 func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
@@ -197,6 +197,7 @@ func (t *tree) names(path []*Record) string {
 	return strings.Join(pathNames, " -> ")
 }
 
+// cardWords returns the substrates that a vacant's card lists.
 func cardWords(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case s.Kind == plan.Kind:

@@ -19,8 +19,8 @@ import (
 
 // PublishOptions contains the changes of a publication. Nil fields are left unchanged.
 type PublishOptions struct {
-	// By publishes the vacant. Only the operator may give it a slug that a vacant of another tenant
-	// has given up.
+	// By is the party that publishes the vacant. Only the operator may give the vacant a slug that a
+	// vacant of another tenant has given up.
 	By         Asker
 	Capability *string // a new capability requires a new card
 	// Visibility defaults to PUBLIC if the vacant is hidden or not published.
@@ -76,7 +76,7 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 }
 
 // republish publishes id with unchanged options and a card for the host's current URL. It reports
-// whether the card has changed. If the child has become closed since its publication, it is hidden.
+// whether the card has changed. If the vacant has become a closed child since then, it is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		as := g.SignedVisibility
@@ -188,6 +188,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
+// lockAll locks the logbooks of ids and takes the registry's turn. done releases them.
 func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	written, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
@@ -266,7 +267,7 @@ func (r *Record) ListedPrice(given int64) (int64, error) {
 	return hold, nil
 }
 
-// listing returns the options of the listing with the price of r, or nil if the listing does not
+// listing returns the options for the next listing, with the price of r, or nil if the listing does not
 // change.
 func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingOptions, error) {
 	var given int64
@@ -305,8 +306,8 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	if w == nil {
 		return nil
 	}
-	// The version is the time, so that a version that an operator's listing replaced is not used
-	// again.
+	// The version is the time, so that no version is used again after an operator's listing has replaced
+	// it.
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
@@ -332,8 +333,8 @@ func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publica
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// The number of the registration is used on which the decision is based. A new read could
-	// include an event that the decision does not know.
+	// seq follows the registration that announce has read. The current registration may include a later
+	// event, which announce did not take into account.
 	seq := a.reg.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),

@@ -28,7 +28,7 @@ type Record struct {
 	Substrate  string              // string form of a substrate.Spec
 	Chooser    outbound.URLChooser // party that set Substrate and Agent
 	// Agent is the version of the definition.Agent that answers with Substrate. Zero means the
-	// default agent. It is not used while the vacant answers with a plan.
+	// default agent. Agent is not used while the vacant answers with a plan.
 	Agent   int
 	Card    []byte // canonical blob of the signed card
 	Created time.Time
@@ -100,9 +100,9 @@ func (r *Record) HasKey() bool { return len(r.seed) > 0 }
 type Plain string
 
 const (
-	PlainOpen   Plain = ""       // each is a guest, who finds its tasks by their ids
-	PlainOff    Plain = "off"    // such callers are refused
-	PlainShared Plain = "shared" // all are the same guest, for tests
+	PlainOpen   Plain = ""       // each caller is a separate guest, which finds its tasks by their ids
+	PlainOff    Plain = "off"    // callers without a key are refused
+	PlainShared Plain = "shared" // all callers are the same guest, for tests
 )
 
 func ParsePlain(s string) (Plain, error) {
@@ -181,7 +181,7 @@ var record = store.JSONCodec[stored](format)
 
 func encodeRecord(r Record) ([]byte, error) {
 	// For a deleted vacant only the tombstone is encoded, so that destroyed data cannot be written
-	// back. It includes the kin, because a deleted closed child stays hidden from unrelated
+	// back. The tombstone includes the kin, because a deleted closed child stays hidden from unrelated
 	// callers.
 	s := stored{
 		ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
@@ -230,8 +230,8 @@ func decodeRecord(d store.Doc) (Record, error) {
 	}, nil
 }
 
-// ChooserOf returns the effective chooser of the substrate or agent that by has set for a tenant's
-// vacant. If tenant is "", it is the operator, because only the operator's key creates and changes
+// ChooserOf returns the effective chooser of a substrate or agent that the party by has set for a tenant's
+// vacant. If tenant is "", the chooser is the operator, because only the operator's key creates and changes
 // such a vacant.
 func ChooserOf(tenant string, by outbound.URLChooser) outbound.URLChooser {
 	if tenant == "" {
@@ -254,6 +254,7 @@ func RecordKey(id identity.ID) store.Key { return RecordDocs.Key(id.String()) }
 
 func (r *Record) isOpen() bool { return !r.State.IsClosed() && !r.Closed }
 
+// place returns r's key in the index of open vacants, or the zero Key.
 func (r *Record) place() store.Key {
 	if !r.isOpen() {
 		return store.Key{}

@@ -14,14 +14,14 @@ import (
 )
 
 // memoryTime and memoryItems limit the cache of records. A paused vacant may still answer on other
-// instances for memoryTime (PROTOCOL §6).
+// instances of the host for memoryTime (PROTOCOL §6).
 const (
 	memoryTime  = time.Second
 	memoryItems = 1024
 )
 
-// Records reads the records of the vacants on this host, and the host's base URL. It does not
-// depend on keys, substrates or the registry, which can therefore use it. It is safe for concurrent
+// Records reads the records of the vacants on this host, and the host's base URL. The registry can use
+// Records, which does not depend on the registry, on keys or on substrates. Records is safe for concurrent
 // use.
 type Records struct {
 	Store store.Store
@@ -81,8 +81,8 @@ func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Rec
 	return m.record, m.ok, err
 }
 
-// WorkersOf returns the tenant whose workers do the turns of a vacant. A closed child has the workers of its parent's
-// tenant.
+// WorkersOf returns the tenant whose workers run the turns of a vacant. If a closed child belongs to another
+// tenant than its parent, it has no workers, and the error is of kind SubstrateMisconfigured.
 func (v *Records) WorkersOf(ctx context.Context, id identity.ID) (tenant string, err error) {
 	r, ok, err := v.Show(ctx, id)
 	if err == nil && ok && r.Closed && r.Parent != nil {
@@ -194,6 +194,7 @@ type remembered struct {
 	until  time.Time
 }
 
+// now returns the current generation.
 func (m *memory) now() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

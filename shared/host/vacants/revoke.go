@@ -80,8 +80,9 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	return receipt, err
 }
 
-// AcceptRevocation stores a revocation that the holder of any key has signed (see registry.Revoke).
-// If the vacant is hosted here, it becomes SUNK in the same commit.
+// AcceptRevocation stores a revocation that the holder of the revoked key has signed. The key may belong to
+// a vacant on another host (see registry.Revoke). If the vacant is hosted here, it becomes SUNK in the same
+// commit.
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()

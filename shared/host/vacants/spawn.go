@@ -19,8 +19,8 @@ import (
 
 // SpawnSpec describes a child to create.
 type SpawnSpec struct {
-	// By creates the child and therefore chose Substrate and Agent, unless they are the parent's.
-	// By must know the Vacants of the agent unless they are public.
+	// By is the party that creates the child and that chose Substrate and Agent, unless they are the
+	// parent's. It must be allowed to know the vacants in Agent.Vacants, except public vacants.
 	By     Asker
 	Parent identity.ID // hosted on this host
 	Path   composite.BirthPath

@@ -17,8 +17,8 @@ import (
 
 // Changes contains the arguments of Update. Nil fields are left unchanged.
 type Changes struct {
-	// By changes the vacant and therefore chose Substrate and Agent. By must know the Vacants of
-	// the agent unless they are public.
+	// By is the party that changes the vacant and that chose Substrate and Agent. It must be allowed
+	// to know the vacants in Agent.Vacants, except public vacants.
 	By               Asker
 	Name, Capability *string
 	Substrate        *string // string form of a substrate.Spec, for a default agent
@@ -40,8 +40,8 @@ type Changes struct {
 // same commit. The old name stays reserved for the tenant. Calls that were already accepted are
 // answered with the old substrate and agent.
 //
-// Repeating the same changes has no effect. The error is Conflict if the record has changed since
-// Seen or After, the name is taken or the state is terminal, and Malformed for invalid changes.
+// Repeating the same changes has no effect. The error is Conflict if IfAgent or IfChanged does not
+// match, the name is taken or the state is terminal, and Malformed for invalid changes.
 func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Record, error) {
 	if err := v.checkChanges(&c); err != nil {
 		return Record{}, err
@@ -223,6 +223,7 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Chan
 	return err
 }
 
+// done reports whether r already has all values in c, apart from the agent.
 func (c *Changes) done(r *Record) bool {
 	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
 		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.KeylessAccess) &&

@@ -7,11 +7,12 @@
 // registration, so half-changed vacants, states without a logbook entry and replaced cards cannot
 // be observed. The creation, import and graduation of a child is one commit with its manifest and
 // its hosted parent's entry. A name belongs to one vacant at a time. After a rename or a deletion
-// it stays reserved for the vacant's tenant. A seed never appears in a record, an error or a log
-// line, and the seed of a deleted vacant is not stored.
+// it stays reserved for the vacant's tenant. A seed, which is a private key, never appears in an error
+// or a log line, records contain it only sealed, and the seed of a deleted vacant is not stored. A
+// deleted vacant leaves a tombstone, which is a record without the destroyed data.
 //
-// Every lookup of a vacant requires an Asker, except Show, ShowNamed and Lookup. These are for
-// calls and for handlers that conceal hidden vacants.
+// Every lookup of a vacant requires an Asker, the party that may or may not know the vacant, except
+// Show, ShowNamed and Lookup. These methods are for calls and for handlers that conceal hidden vacants.
 package vacants
 
 import (
@@ -72,7 +73,7 @@ type Directory struct {
 	hostSigners *sealed.Signers // signers of the host's own identity
 	agents      *agentCache
 	logs        keyedMutex
-	known       atomic.Pointer[self]
+	known       atomic.Pointer[self] // the host's own identity, or nil before it is read
 }
 
 func New(c Config) *Directory {

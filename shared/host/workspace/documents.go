@@ -31,7 +31,7 @@ type document struct {
 
 // CountDocs contains the number of workspaces of each owner, and the file and byte counts of each
 // workspace, packed into one number. The number of a removed workspace is the negative Unix time of
-// its removal until the workspace's files are deleted.
+// its removal.
 var CountDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
 	Codec: store.Count(),
@@ -82,6 +82,7 @@ func (v *stored) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
 
 func (v *stored) isFile() bool { return v.Blob != "" }
 
+// weight returns what the file adds to the number in CountDocs.
 func (v *stored) weight() int64 {
 	if !v.isFile() {
 		return 0

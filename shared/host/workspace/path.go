@@ -78,5 +78,5 @@ func CheckPath(path string) (string, error) {
 	return normal, nil
 }
 
-// Fold returns the form that all spellings of a path share. Lists are sorted by it.
+// Fold returns the form that all spellings of a path share. Lists are sorted by this form.
 func Fold(path string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(path))) }

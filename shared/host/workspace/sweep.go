@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Prefix starts the keys of all blobs.
+// Prefix begins the keys of all blobs.
 const Prefix = "workspaces/"
 
 const (
@@ -155,7 +155,7 @@ func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, lis
 }
 
 // Verification compares the documents of all workspaces with each other and with the blobs. Its
-// method Verify returns an error only if it could not read all of them.
+// method Verify returns an error only if it cannot read all documents and blobs.
 type Verification struct {
 	Documents interface {
 		store.Reader
@@ -207,8 +207,8 @@ func (c *Verification) Verify(ctx context.Context) error {
 }
 
 // verify compares the documents of a workspace with its blobs. It returns the blobs that are older
-// than age and not needed by any document. It may report a file that was written after the blobs
-// were listed.
+// than age and not needed by any document. If a file was written after the blobs were listed,
+// verify may report that its blob is missing.
 func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, count, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {

@@ -74,9 +74,9 @@ func (w *Workspaces) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "wor
 type File struct {
 	Path string    `json:"path"`
 	Size int64     `json:"size"`
-	Hash string    `json:"sha256"` // hexadecimal
-	Time time.Time `json:"time"`   // last write
-	Task string    `json:"task,omitempty"`
+	Hash string    `json:"sha256"`         // hexadecimal
+	Time time.Time `json:"time"`           // last write
+	Task string    `json:"task,omitempty"` // id of the task that wrote the file, or ""
 
 	ws   *opened
 	blob string
@@ -96,14 +96,16 @@ type If struct {
 	Hash   string // the file must have this hash
 }
 
+// Write contains the arguments of Workspaces.Write and Workspaces.Delete. Delete uses only Path, If and
+// Also.
 type Write struct {
 	Path string
 	Data []byte
 	If   If
 	Task string // id of the writing task, or ""
 	// Also adds writes to the commit of the change. It is called in each attempt, and an error from
-	// it aborts the change. Also may be nil. If a bounded Add of Also does not fit, the error of
-	// the change wraps a *store.BoundsError with the key of that Add.
+	// it aborts the change. Also may be nil. If an Add from Also exceeds its bounds, the error of
+	// the change wraps a *store.BoundsError with the key of the Add.
 	Also func(ctx context.Context, tx *store.Tx) error
 }
 

@@ -8,7 +8,7 @@
 // Commit copies the row into a record and queues it. One goroutine, the committer, takes the
 // complete queue, decides each commit against the transaction and the earlier commits of the queue,
 // writes the records of the accepted ones, syncs once for all, and acknowledges them. The next
-// group gathers during the sync, so a commit never waits for company.
+// group gathers during the sync, so a commit is never delayed in order to fill a group.
 //
 // Records of all streams are appended to one journal, so that 64 rows of 64 pairs fill a dozen
 // pages instead of changing 64. The index locates the rows. The entries of the last few thousand
@@ -26,8 +26,8 @@
 // # Measured and rejected
 //
 // Pages larger than 4 KB have no benefit. Not syncing the free list saves a tenth, but then every
-// start reads the complete file. Batch of bbolt delays commits to collect a group, and runs a group
-// again if one of its commits is refused.
+// start reads the complete file. The method DB.Batch of bbolt delays commits to collect a group, and
+// runs a group again if one of its commits is refused.
 package bolt
 
 import (
@@ -115,8 +115,8 @@ func (r recent) record(position uint64) uint64 {
 	return r.records[position-r.first]
 }
 
-// truncateAfter returns r without the records after record, which a transaction that ends with record does
-// not have.
+// truncateAfter returns r without the records after record. A transaction whose last record is record
+// does not contain them.
 func (r recent) truncateAfter(record uint64) recent {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -249,8 +249,8 @@ func (s *Store) Close() error {
 	return s.closeFile(s.disk.err())
 }
 
-// closeFile closes the file after err. After a panic, bbolt may still hold locks and its Close
-// could hang, so the file stays open until the process ends.
+// closeFile closes the file unless err, the earlier failure of the store, is a panic. After a panic,
+// bbolt may still hold locks and its Close could hang, so the file stays open until the process ends.
 func (s *Store) closeFile(err error) error {
 	if isPanic(err) {
 		return nil

@@ -97,9 +97,9 @@ func (s *Store) finishCommit(g *group) {
 	s.recent = map[store.Stream]recent{}
 }
 
-// rollBack rolls back a group that is not on disk. If its transaction is visible nevertheless, its
-// last sync failed. The state on disk is then unknown, and the store fails all calls until the file
-// is opened again. The same holds after a panic, because bbolt's lock may still be held.
+// rollBack rolls back a group whose transaction failed with cause. If the transaction is visible
+// nevertheless, its last sync failed. The state on disk is then unknown, and the store fails all calls
+// until the file is opened again. The same holds after a panic, because bbolt's lock may still be held.
 func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {
 		return s.disk.markLost(cause)

@@ -26,7 +26,7 @@ var (
 	// namesBucket maps stream names to numbers: name -> number. It stores each name once, and
 	// listing streams does not read rows.
 	namesBucket = []byte("names")
-	// numbersBucket is the inverse, for the feed: number -> name.
+	// numbersBucket is the inverse of namesBucket, for the feed: number -> name.
 	numbersBucket = []byte("numbers")
 	// indexBucket locates rows: stream number, position -> record number.
 	indexBucket = []byte("index")
@@ -47,8 +47,7 @@ var (
 // rowFormat is the first byte of every record and every document.
 const rowFormat = 1
 
-// headerSize is the size of a record without the row's data: format, WriteID, stream number,
-// position.
+// headerSize is the size of a record without the row's data: format, WriteID, stream number, position.
 const headerSize = 1 + 16 + 8 + 8
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -64,8 +63,7 @@ func indexKey(stream, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(number(stream), position)
 }
 
-// newRecord encodes a row. The stream number stays 0, because only the committer can set it
-// (setStream).
+// newRecord encodes a row. The stream number stays 0, because only the committer can set it (setStream).
 func newRecord(a store.Append) []byte {
 	b := make([]byte, headerSize, headerSize+len(a.Data))
 	b[0] = rowFormat
@@ -143,8 +141,7 @@ func expiringKey(d store.Doc) []byte {
 	return append(number(uint64(d.Expires.Unix())), documentKey(d.Key)...)
 }
 
-// newDocument encodes a document: format, version, number, WriteID, index, expiry second or 0,
-// data.
+// newDocument encodes a document: format, version, number, WriteID, index, expiry second or 0, data.
 func newDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
 	b = append(b, rowFormat)

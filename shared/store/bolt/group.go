@@ -55,8 +55,8 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 	return g
 }
 
-// commit applies one commit of the group, or returns as outcome why it is refused. An error aborts
-// the group.
+// commit applies one commit of the group. If the commit is refused, outcome is the refusal. An error
+// in err aborts the group.
 func (g *group) commit(r *request) (outcome, err error) {
 	own, refusal := store.Decide(r.writes, g)
 	switch {

@@ -41,9 +41,9 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 // noRecordLimit is the record limit of reads outside a walk.
 const noRecordLimit = math.MaxUint64
 
-// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
-// stream's recent rows before the transaction begins. Rows leave memory only after the file's index
-// has them, so the transaction sees the dropped ones. If a group was rolled back in between, the
+// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the stream's
+// recent rows before the transaction begins. A row is dropped from memory only after it is in the file's
+// index, so the transaction finds every row that the copy lacks. If a group was rolled back in between, the
 // copy may contain its records, whose numbers the next group reuses, and readStream starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
 	for {
@@ -102,7 +102,7 @@ func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
 	return tx, nil
 }
 
-// stream is a stream in one transaction, up to a record.
+// stream reads one stream in one transaction, up to a record.
 type stream struct {
 	journal *bbolt.Bucket
 	index   *bbolt.Bucket // nil if recent has all rows of the stream

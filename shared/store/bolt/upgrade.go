@@ -37,10 +37,10 @@ const (
 //
 // Rows keep their encoding. Format 2 stored documents without expiry in a shorter form, and its
 // first version had no numbersBucket. The first transaction sets the new format, which earlier
-// programs reject, and the mark of the upgrade. Each later transaction changes some entries and
-// moves the mark, because a document of format 2 is indistinguishable from one of format 3. The
-// mark remains until [Store.Upgraded], so that the caller can first upgrade the contents of
-// documents.
+// programs reject, and a mark that records the progress. Each later transaction changes some entries
+// and moves the mark, because a document of format 2 is indistinguishable from one of format 3. The
+// mark remains until [Store.FinishUpgrade] is called, so that the caller can first upgrade the
+// contents of documents.
 type Upgrade struct {
 	// Begin is called before the first change of the file. If it returns an error, Open fails. The
 	// file is locked, so Begin can copy it.
@@ -170,9 +170,9 @@ func fromFormat2(value []byte) []byte {
 // Info describes a file.
 type Info struct {
 	Format int // -1 for an empty file
-	// From is the format or version at which an incomplete upgrade began, or 0.
+	// From is the format at which an incomplete upgrade began. Zero means that no upgrade is incomplete.
 	From int
-	// About is the value of the last Upgraded. It may be nil.
+	// About is the value that was passed to the last FinishUpgrade. It may be nil.
 	About []byte
 	// Size is the size of the file. Only Inspect sets it.
 	Size int64

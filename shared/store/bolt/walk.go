@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker. Its view never changes. It waits for one group of commits at its
-// start and for one at its end.
+// Walk implements store.Walker. Its view never changes. Walk waits for the running group of commits
+// before it calls fn, and again after fn returns.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	v, err := s.newView(ctx)
 	if err != nil {

@@ -81,8 +81,8 @@ func (s *Store) update(a store.Add) *types.Update {
 
 // token returns a client request token that identifies a transaction by its content. DynamoDB
 // applies a token only once within ten minutes and rejects it with different content. Because the
-// token is a digest of everything, different commits with the same WriteID have different tokens,
-// and their conditions decide.
+// token is a digest of all writes, different commits with the same WriteID have different tokens, and
+// their conditions decide whether they are applied.
 func token(writes []store.Write) string {
 	h, hasWriteID := sha256.New(), false
 	part := func(kind byte, texts ...string) {
@@ -108,8 +108,8 @@ func token(writes []store.Write) string {
 		}
 	}
 	if !hasWriteID {
-		// Deleting the same versions of recreated documents would have the token of the earlier
-		// deletion, and DynamoDB would not delete them.
+		// If documents are deleted, created again and deleted at the same versions, the second
+		// deletion would have the token of the first, and DynamoDB would not apply it.
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters

@@ -20,13 +20,14 @@ const (
 	// the same writes again.
 	maxTries     = 3
 	shortestWait = 25 * time.Millisecond
-	// The SDK keeps 10 idle connections by default. A busy process has more concurrent calls and
-	// would dial for each of the others.
+	// The SDK keeps 10 idle connections by default, so a busy process would open a new connection for
+	// most of its concurrent calls.
 	idleConnections = 128
 )
 
 // NewClient returns a client with retries and timeouts for the store, whose writes are all safe to
-// repeat. It adds costs to the obs.Usage of the context. opts are applied last.
+// repeat. The client adds the cost of each operation to the obs.Usage of the operation's context.
+// opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {

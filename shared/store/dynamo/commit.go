@@ -53,9 +53,9 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.sendUntilKnown(ctx, writes, send)
 }
 
-// sendUntilKnown calls send until the outcome is known, and returns the refusal of the last try. A lost try
-// is a late write like any other, and is applied if its conditions still hold. The condition on a
-// taken position never holds again, but bounds may hold again.
+// sendUntilKnown calls send until the outcome is known. If conditions failed, it returns the error of
+// the last try. An earlier try whose response was lost may still be applied later if its conditions
+// hold then: a taken position never becomes free, but bounds may hold again.
 func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {

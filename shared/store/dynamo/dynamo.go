@@ -22,7 +22,6 @@ import (
 // Tables names the two tables. A missing table is detected by the first call or by Warm.
 type Tables struct{ Rows, Docs string }
 
-// Store is a store in DynamoDB.
 type Store struct {
 	client  *dynamodb.Client
 	tables  Tables

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The attribute names. They are short, because every item pays for them. They also version the
-// layout: a later layout would use other names, and a reader rejects an item without an expected
-// attribute.
+// The attribute names. They are short, because their bytes count towards the size of every item. They
+// also version the layout: a later layout would use other names, and a reader rejects an item without
+// an expected attribute.
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
@@ -23,7 +23,7 @@ const (
 	attrNumber  = "n"  // docs; 0 if absent
 	attrIndexPK = "xp" // only docs with an index key
 	attrIndexSK = "xs"
-	attrExpires = "t" // only docs that expire: second, for DynamoDB's TTL
+	attrExpires = "t" // only docs that expire: Unix seconds, which DynamoDB's TTL reads
 )
 
 // docsIndex is the name of the sparse index of docs.

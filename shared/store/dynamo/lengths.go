@@ -6,14 +6,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// knownStreams limits memory: twice as many streams, at about 150 bytes each, take 5 MB. A dropped
-// stream costs one read at its next append, unless the caller reads its tip anyway.
+// knownStreams limits the streams of each of the two generations in knownTips. At about 150 bytes per
+// stream, both take 5 MB. A dropped stream costs one read at its next append, unless the caller reads
+// its tip anyway.
 const knownStreams = 1 << 14
 
 // knownTips records the highest known position of each stream. Rows are never deleted, so a recorded
-// position remains valid until the table is restored from a backup (Forget). It may lag behind the
-// tip but is never ahead. Two generations limit its size: a full young generation replaces the old
-// one, whose unused streams are dropped.
+// position remains valid until the table is restored from a backup (see Store.Forget). It may be lower
+// than the tip, but is never higher. Two generations limit the number of streams: when young is full,
+// it replaces old, and the streams that were only in old are dropped.
 type knownTips struct {
 	mu         sync.Mutex
 	limit      int

@@ -12,17 +12,18 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// Retries of an operator's reader, which runs next to a host. If it is throttled or disconnected,
-// it retries the same page for about six minutes, whereas a caller gets an error at once.
+// Retries of a client that reads a table for an operator while a host uses it. If the client is
+// throttled or disconnected, it retries the same page for about six minutes. The client of a host
+// gives up after maxTries.
 const (
 	paceTries   = 40
 	paceShort   = 50 * time.Millisecond
 	paceLongest = 20 * time.Second
 )
 
-// WithReadRate limits a client to units read units per second, averaged over a second or two, based on the
-// cost in each response. A strongly consistent read of 4 KB costs one unit. wait sleeps, or returns
-// early if its context ends. A rate of 0 or less means no limit.
+// WithReadRate limits a client to the given read units per second, averaged over a second or two. The
+// limit uses the cost that each response reports: a strongly consistent read of 4 KB costs one unit.
+// wait sleeps, or returns early if its context ends. If units is 0 or less, the rate is not limited.
 func WithReadRate(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &pace{units: units, now: now}
 	return func(o *dynamodb.Options) {
@@ -41,7 +42,7 @@ func WithReadRate(units float64, now func() time.Time, wait func(context.Context
 	}
 }
 
-// pace tracks the time at which the reads so far are paid for.
+// pace tracks the time until which the reads so far use up the rate.
 type pace struct {
 	units float64
 	now   func() time.Time

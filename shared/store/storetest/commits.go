@@ -16,7 +16,7 @@ var commitFacts = []fact{
 	{"the priced accept, its settling and its refund hold together", proveLedger},
 }
 
-// scene is a store with one write of each kind, all of which would succeed.
+// scene is a store together with writes of each kind, all of which would succeed.
 type scene struct {
 	s              store.Store
 	a, b           store.Append
@@ -72,7 +72,8 @@ func proveTogether(t *testing.T, h Adapter) {
 	c.wantApplied(t, h)
 }
 
-// proveNothing puts a write that is refused at each position among writes that would succeed.
+// proveNothing inserts a refused write at each position of a commit whose other writes would
+// succeed, and checks that no write is applied.
 func proveNothing(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	taken := newRow(newStream(), 1, "")
@@ -178,7 +179,7 @@ func proveLedger(t *testing.T, h Adapter) {
 	wantBounds(t, s.Commit(t.Context(), newRow(requests, 2, "no money"), debit, newPut(second, 0, "due")), 3)
 	wantTip(t, s, requests, rowOf(accept))
 	wantAbsent(t, s, second)
-	// Taken takes precedence over an exceeded bound.
+	// TakenError takes precedence over BoundsError.
 	wantTaken(t, s.Commit(t.Context(), newRow(requests, 1, "replay"), debit), rowOf(accept))
 
 	void := []store.Write{newRow(responses, 1, "void"), store.Add{Key: balance, Delta: 7, Max: 1 << 40}, store.Delete{Key: reminder, If: 1}}

@@ -34,7 +34,7 @@ func commitUntilAcknowledged(t *testing.T, s store.Store, writes ...store.Write)
 	t.Fatal("Commit() failed ten times")
 }
 
-// faultsFirst applies these fates to the first tries of a commit. Later tries succeed.
+// faultsFirst applies the faults in fates to the first commits, in order. Later commits have no fault.
 func faultsFirst(s store.Store, fates ...Fault) *Lossy {
 	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fault {
 		if op != "Commit" || len(fates) == 0 {

@@ -35,8 +35,7 @@ type worldDoc struct {
 	number  int64
 }
 
-// opIn is an operation: a commit, or a read of the stream or document with
-// index `of`.
+// opIn is an operation: a commit, or a read of the stream or document with index `of`.
 type opIn struct {
 	read   string // "tip", "rows" or "doc"; "" for a commit
 	of     int
@@ -187,7 +186,7 @@ func proveLinearizable(t *testing.T, h Adapter) {
 	}
 }
 
-// lossy gives some commits a fault, and delivers some of the late ones while clients still run.
+// lossy returns s with faults in some of the commits.
 func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -199,9 +198,9 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 			return NoFault
 		}
 		f := Fault(rnd.IntN(5))
-		// The second delivery of a commit with only a put or delete may be refused because of the
-		// effect of the first; only rows are permanent. Besides, each unknown outcome doubles
-		// porcupine's search.
+		// Only rows are permanent, so a commit without a row is not applied twice: the second time,
+		// it may be refused because of the effect of the first. The number of unknown outcomes is
+		// limited, because each of them doubles porcupine's search.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
 				return NoFault

@@ -12,22 +12,21 @@ import (
 // Fault is the fault that Lossy applies to a call.
 type Fault int
 
-// The fates. For a read, Lost, Unheard and Late are equivalent.
+// The faults. For a read, Lost, Unacknowledged and Delayed are equivalent, and Twice has no effect.
 const (
 	NoFault        Fault = iota // applied and acknowledged
 	Lost                        // never applied; the writer gets an error
 	Unacknowledged              // applied; the writer gets an error
 	Delayed                     // the writer gets an error; AwaitPending applies the writes later
-	Twice                       // applied twice, as by a retry of the network; the writer gets the second outcome
+	Twice                       // applied twice, like a request that the network repeats; the writer gets the second outcome
 )
 
 var fates = map[Fault]string{NoFault: "fine", Lost: "lost", Unacknowledged: "unheard", Delayed: "late", Twice: "twice"}
 
 func (f Fault) String() string { return fates[f] }
 
-// Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide
-// before every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for
-// concurrent use.
+// Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide before
+// every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for concurrent use.
 type Lossy struct {
 	store.Store
 	Decide func(op string, writes []store.Write) Fault
@@ -93,8 +92,8 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 }
 
-// AwaitPending applies the late writes in the order they were sent and returns
-// the error of each.
+// AwaitPending applies the delayed commits in the order in which they were sent, and returns the error
+// of each.
 func (l *Lossy) AwaitPending(ctx context.Context) []error {
 	l.mu.Lock()
 	late := l.late

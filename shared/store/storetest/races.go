@@ -98,8 +98,8 @@ func raceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// raceCrossing runs writers that name two streams in opposite orders. One commit of each pair must
-// get both streams.
+// raceCrossing runs writers that append to the same two streams in opposite orders. In each round,
+// exactly one of their commits must be accepted, for both streams.
 func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {

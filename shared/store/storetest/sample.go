@@ -2,8 +2,8 @@ package storetest
 
 import "testing"
 
-// FatesOf lists the fates to test for an operation. For reads, Lost, Unheard and Late are
-// equivalent, so only one of them is listed.
+// FatesOf returns the faults to test for an operation. For reads, Lost, Unacknowledged and Delayed are
+// equivalent, so FatesOf returns only one of them.
 func FatesOf(op string) []Fault {
 	if op != "Commit" {
 		return []Fault{Lost}
@@ -12,6 +12,6 @@ func FatesOf(op string) []Fault {
 }
 
 // InSample reports whether a run tests case n of a long series of faults: all of them in a deep run,
-// one of five in a default run (-short). Five is coprime to the number of fates, so that
-// neighboring calls get different fates.
+// one of five with -short. Five is coprime to the number of faults of a commit, so that the cases of
+// the sample cover all faults.
 func InSample(n int) bool { return !testing.Short() || n%5 == 0 }

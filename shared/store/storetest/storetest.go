@@ -30,7 +30,7 @@ type Adapter struct {
 	Reopen func(tb testing.TB, s store.Store) store.Store
 	// IndexLag is the maximum delay of the sparse index.
 	IndexLag time.Duration
-	// HasFeed is set if the stores implement store.HasFeed.
+	// HasFeed is set if the stores implement store.Feed.
 	HasFeed bool
 	// HasMovingView is set if Walk's view is not a snapshot.
 	HasMovingView bool
@@ -114,7 +114,8 @@ func (h Adapter) histories() int {
 	return 30
 }
 
-// within polls until check returns no complaint, for at most the lag of the adapter's index.
+// within calls check until it returns "". If that takes longer than the lag of the adapter's index,
+// the test fails with the string that check returned.
 func (h Adapter) within(t *testing.T, check func() string) {
 	t.Helper()
 	for end := time.Now().Add(h.IndexLag); ; time.Sleep(20 * time.Millisecond) {
@@ -197,7 +198,7 @@ func wantTip(t testing.TB, s store.Store, name store.Stream, want store.Row) {
 		t.Fatalf("Tip() = %v, want nil", err)
 	}
 	if bytes.Equal(want.Data, got.Data) {
-		want.Data, got.Data = nil, nil // cmp is slow on large ones
+		want.Data, got.Data = nil, nil // cmp is slow on large data
 	}
 	if diff := cmp.Diff(want, got, empty); diff != "" {
 		t.Fatalf("Tip() (-want +got):\n%s", diff)
@@ -211,7 +212,7 @@ func wantDoc(t testing.TB, s store.Store, want store.Doc) {
 		t.Fatalf("Doc() = %v, want nil", err)
 	}
 	if bytes.Equal(want.Data, got.Data) {
-		want.Data, got.Data = nil, nil // cmp is slow on large ones
+		want.Data, got.Data = nil, nil // cmp is slow on large data
 	}
 	if diff := cmp.Diff(want, got, empty); diff != "" {
 		t.Fatalf("Doc() (-want +got):\n%s", diff)

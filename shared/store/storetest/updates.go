@@ -56,9 +56,8 @@ func raceUpdates(t *testing.T, h Adapter) {
 	}
 }
 
-// proveLossyUpdates applies each fate to each of the first calls of an update. An update that
-// succeeds was applied once. An update that fails was applied at most once, even after its late
-// writes.
+// proveLossyUpdates applies each fault to each of the first three calls of an update. An update that
+// succeeds was applied once. An update that fails was applied at most once, even after its delayed writes.
 func proveLossyUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for _, fate := range FatesOf("Commit") {

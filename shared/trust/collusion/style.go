@@ -11,9 +11,9 @@ import (
 
 // The constants are the indexes of a style vector. Each feature is clipped to [0, 1].
 const (
-	tokens = iota // tokens per response, in thousands
-	typeToken
-	entropy // evenness of the ten most frequent tokens
+	tokens    = iota // tokens per response, in thousands
+	typeToken        // distinct tokens per token
+	entropy          // evenness of the ten most frequent tokens
 	sentences
 	sentenceLength
 	punctuation
@@ -88,9 +88,8 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
 }
 
-// baseline returns the mean and the scale of each feature's square root in ordinary answers. It
-// uses square roots because most features are rates near 0. A feature with a scale of 0 is not
-// used.
+// baseline returns the mean and the scale of each feature's square root in ordinary answers. It uses square
+// roots because most features are rates near 0. A feature with a scale of 0 is not used.
 func baseline() (means, scales [Features]float64) {
 	return [Features]float64{
 			tokens: 0.35, typeToken: 0.65, entropy: 0.92, sentences: 0.55, sentenceLength: 0.35, punctuation: 0.30, questions: 0.25,
@@ -106,12 +105,12 @@ func baseline() (means, scales [Features]float64) {
 const maxDeviation = 2
 
 // Centre returns the difference between a style and the style of ordinary answers. Vectors without
-// negative components all point in similar directions, but centred vectors do not. A missing
-// confidence makes no difference.
+// negative components all point in similar directions, but centred vectors do not. If no response
+// states a confidence, the two confidence features are 0 and stay 0.
 //
 // Figures for synthetic authors: 0.1 to 2 % of the pairs of different authors exceed StyleThreshold
 // (9 to 48 % without centring), and at most 0.3 % reach the strength that refuses by default. 95 %
-// of the pairs by one author reach it.
+// of the pairs by one author reach that strength.
 func Centre(v []float64) ([]float64, error) {
 	if len(v) != Features {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", Features, len(v))

@@ -26,15 +26,15 @@ func DetectorOf(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// Zeros is the default detector of the reference, which finds no similarity. On a host with Zeros,
-// all children pass the third check.
+// Zeros is the default detector of the reference, which finds no similarity. All children pass its
+// collusion check, unless the threshold of the policy is 0.
 type Zeros struct{}
 
 func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
 	return FindingsFromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
-// Observed is the detector that compares the host's own observations. In mode Reference it ignores
+// Observed is the detector that compares the host's own observations. In ModeReference, it ignores
 // siblings.
 type Observed struct{}
 
@@ -92,7 +92,7 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	return s
 }
 
-// ancestor returns a signal that refuses only in mode Reference and is recorded in other modes.
+// ancestor returns a signal that refuses only in ModeReference and is recorded in other modes.
 // Graduation removes the edge to the parent, so this edge is not evidence, and siblings have a
 // common parent by definition.
 func (p *Pair) ancestor(m Mode) Signal {
@@ -133,7 +133,7 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 
 // substrate compares the substrate families. One common family is a match, even if both vacants
 // also have other families. A match with the parent refuses in all modes, but a match with a
-// sibling refuses only in mode Strict.
+// sibling refuses only in ModeStrict.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == Parent || m == ModeStrict}
 	a, b := p.Child.knownFamilies(), p.Other.knownFamilies()
@@ -193,8 +193,8 @@ func roundAll(v []float64) []float64 {
 	return out
 }
 
-// markMissing marks s as a signal without evidence. The reason is the one in the observations,
-// otherwise why.
+// markMissing marks s as a signal without evidence. Its reason is the first reason that the two
+// observations give for the signal, or why if they give none.
 func (p *Pair) markMissing(s Signal, why string) Signal {
 	s.State, s.Strength, s.Why = SignalMissing, 0, why
 	for _, o := range []Observation{p.Child, p.Other} {

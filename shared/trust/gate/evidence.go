@@ -23,15 +23,15 @@ const MinResponses = 50
 // ActivityHours is the number of hours for which a comparison needs the activity: seven days.
 const ActivityHours = 7 * 24
 
-// Observation is a host's own evidence about a vacant. If a part of the evidence is missing, it is
-// empty, and Why has the reason under the name of its signal. If Why has a reason for Substrate
-// although Families is not empty, the list of families is incomplete.
+// Observation is a host's own evidence about a vacant. If the evidence for a signal is missing, its
+// fields are empty, and Why has the reason under the name of the signal. If Why has a reason for
+// Substrate although Families is not empty, the list of families is incomplete.
 type Observation struct {
 	ID            identity.ID
 	Closed        bool            // closed child, which is called only from within its tree
 	Tenant, Owner string          // tenant of the vacant, owner in its signed listing
 	Families      []string        // distinct families of its substrates; "unknown" and "composite" are not evidence
-	Activity      []float64       // calls from outside the tree per hour, for Buckets hours
+	Activity      []float64       // calls from outside the tree in each of ActivityHours hours
 	Responses     int             // responses that Style was computed from
 	Style         []float64       // style vector of package collusion, not centred
 	Why           map[Name]string // reasons for missing parts
@@ -42,8 +42,8 @@ type Pair struct {
 	With         identity.ID
 	Role         Role
 	Child, Other Observation // evidence about the child, evidence about the other vacant
-	// Ancestor means that both have a common ancestor even if the edge between parent and child is
-	// ignored.
+	// Ancestor is true if the two vacants have a common ancestor even when the edge between the child
+	// and its parent is ignored.
 	Ancestor bool
 }
 
@@ -71,7 +71,7 @@ type SignalState string
 
 const (
 	SignalObserved SignalState = "observed"
-	SignalMissing  SignalState = "missing"  // refuses in mode Strict if the signal can block
+	SignalMissing  SignalState = "missing"  // refuses in ModeStrict if CanRefuse is true
 	SignalExcluded SignalState = "excluded" // not used under the policy
 )
 
@@ -162,7 +162,7 @@ func (f *Finding) strengths() (s strengths) {
 }
 
 // CheckCollusion performs the third check of the gate. It returns an error of kind Collusion, in the words
-// of the reference, if the most similar pair reaches the threshold. In mode Strict it also refuses
+// of the reference, if the most similar pair reaches the threshold. In ModeStrict, it also refuses
 // missing evidence and names the signal. If the findings are invalid, the error has kind Damaged.
 func (f Findings) CheckCollusion() error {
 	if err := f.Check(); err != nil {

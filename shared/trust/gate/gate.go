@@ -1,10 +1,10 @@
 // Package gate decides whether a child may graduate, which means that it leaves its parent's tree
-// (PROTOCOL §13). It defines the steps of this decision and the checks of evidence that they make.
-// The checks neither read nor write stored data.
+// (PROTOCOL §13). It defines the steps of this decision and their checks. The checks neither read nor
+// write stored data.
 //
-// The first refusal is the same in a process and in a state machine, because both run the steps in
-// the same order. Missing evidence is reported as missing and never as zero. An invalid strength is
-// a failure and never lets a child pass.
+// A standalone host runs the steps itself, and a host on AWS runs them in a state machine. Both use
+// the same order, so both report the same first refusal. Missing evidence is reported as missing and
+// never as zero. An invalid strength is a failure and never lets a child pass.
 package gate
 
 import (
@@ -27,7 +27,6 @@ const (
 	Commit    StepName = "commit"
 )
 
-// Step is one step of the gate.
 type Step struct {
 	Name StepName
 	// Refuses lists the kinds of the step's refusals. An error of another kind is a failure of the
@@ -37,8 +36,8 @@ type Step struct {
 	Description string
 }
 
-// Steps returns the steps in their order. Only the last step changes stored data. It repeats the
-// checks whose facts may have changed since.
+// Steps returns the steps in their order. Only the last step changes stored data. It first repeats
+// the checks whose facts may have changed since the earlier steps.
 func Steps() []Step {
 	return []Step{
 		{Consent, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},

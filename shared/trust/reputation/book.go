@@ -32,9 +32,9 @@ type Book struct {
 
 // Allowance is the weight that reviews of class quarter have used.
 type Allowance struct {
-	At    time.Time           `json:"at,omitzero"`
-	Today [dimensions]float64 `json:"today"` // weight in the UTC day of At
-	Ever  [dimensions]float64 `json:"ever"`  // weight decayed to At
+	At    time.Time           `json:"at,omitzero"` // time at which the latest such review was accepted
+	Today [dimensions]float64 `json:"today"`       // weight in the UTC day of At
+	Ever  [dimensions]float64 `json:"ever"`        // weight decayed to At
 }
 
 func (a Allowance) decay(t time.Time) Allowance {
@@ -84,8 +84,8 @@ func (b *Book) Verify(target identity.ID, data []byte, claim *string) (row revie
 	return row, err
 }
 
-// Add adds the next row, which data encodes. If the row does not contain the hash of the last row, or
-// has an invalid signal or weight, the error has kind Damaged.
+// Add adds the next row, whose encoded form is data. If the row does not contain the hash of the last
+// row, or has an invalid signal or weight, the error has kind Damaged.
 func (b *Book) Add(row *review.Row, data []byte) error {
 	if row.Prev != b.Tip {
 		return problem.New(problem.Damaged, "review %d: expected the hash %s of the row before, got %s", b.Rows+1, b.Tip, row.Prev)

@@ -62,9 +62,9 @@ func (p Posterior) Variance() float64 {
 	return p.Alpha * p.Beta / (n * n * (n + 1))
 }
 
-// check returns an error unless p has finite parameters, a positive prior and half-life, and is not
-// below its prior. Otherwise a posterior from another registry could have a mean above 1 or be NaN.
-// d only names the posterior in the error.
+// check returns an error unless the parameters of p are finite, its prior and its half-life are
+// positive, and Alpha and Beta are not below the prior. An unchecked posterior from another registry
+// could have a mean above 1 or NaN. The error names the dimension d.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):

@@ -1,9 +1,8 @@
 // Package reputation turns the reviews of a vacant into scores: five Beta posteriors, one for each
 // dimension, that decay with time.
 //
-// A posterior is never below its prior, and reviews increase it by no more than their evidence. A
-// refused update leaves it unchanged. A vacant without reviews scores 0, even after its reputation
-// was read.
+// Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight to
+// their sum, and a refused update leaves them unchanged. A vacant without reviews scores 0.
 package reputation
 
 import (

@@ -35,7 +35,7 @@ func (w Weights) normalize() ([dimensions]float64, error) {
 const (
 	deviationWeight      = 1.0   // weight of the standard deviation
 	explorationWeight    = 0.5   // weight of the exploration term
-	minCountedWeight     = 0.05  // dimensions up to this weight do not limit the evidence
+	minCountedWeight     = 0.05  // dimensions up to this weight do not affect the combined evidence
 	minDimensionEvidence = 1e-6  // lower bound of a dimension's evidence
 	minEvidence          = 0.001 // lower bound of the combined evidence
 )
@@ -91,8 +91,8 @@ const MaxExploration = 0.25
 //   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
 //     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack
 //     evidence, all of them are used with their priors.
-//   - The exploration bonus depends on the Evidence, as EarnedScore does. An Evidence below 1 is raised
-//     to 1, so a trace of evidence does not earn a larger bonus than a complete review.
+//   - The exploration bonus is computed from [State.Evidence], like EarnedScore. Evidence below 1 is
+//     raised to 1, so that a trace of evidence does not earn a larger bonus than a complete review.
 //   - The exploration bonus is at most MaxExploration.
 //
 // If s is nil, the vacant has no reviews.

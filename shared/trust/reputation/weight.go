@@ -17,7 +17,7 @@ var baseWeights = map[string]float64{GroundTruth: 1, "redteam_probe": 0.8, Calle
 type Factors struct {
 	Source     string  // a key of baseWeights
 	SameFamily bool    // whether models of one family answer for reviewer and target
-	Nth        int64   // number of the review among the reviews of the target by the same party
+	Nth        int64   // 1 for the first review of the target by the same party, 2 for the second, and so on
 	Similarity float64 // similarity of reviewer and target, from 0 to 1
 	Reviewer   *State  // reputation of the reviewer, or nil
 }

@@ -1,8 +1,8 @@
 // Package booking implements the protocol of bookings: the states of a booking's envelope, and the
 // signed statement by which a venue recognizes a host's booking.
 //
-// Only Transition decides which state may follow which. Callers must call it before they store a
-// new state.
+// CheckTransition decides which state may follow which. Callers must call it before they store a new
+// state.
 package booking
 
 import (
@@ -99,8 +99,7 @@ const (
 	StatusNoShow    Status = "no_show"
 )
 
-// Status returns the status that the guest sees. It does not apply if the guest has canceled the
-// booking.
+// Status returns the status that the guest sees. It does not apply if the guest has canceled the booking.
 func (s State) Status() Status {
 	switch s {
 	case Accepted:
@@ -134,8 +133,8 @@ func (c *Statement) Sign(ctx context.Context, s certificate.Signer) (err error) 
 	return err
 }
 
-// Verify returns an error of kind BadSignature unless c is signed by a key that its host certified
-// for the claim's time. The venue must decide whether that time is recent.
+// Verify returns an error of kind BadSignature unless c is signed by a key that c.Host certified for
+// c.Time. The venue must decide whether c.Time is recent.
 func (c *Statement) Verify() error {
 	if err := c.Certificate.Verify(c.Host, c.Time); err != nil {
 		return err

@@ -3,7 +3,7 @@
 //
 // A strict decoder accepts only documents that have exactly one reading: it refuses duplicate keys,
 // lone surrogates and Floats that exceed float64. The canonical form of an accepted document is
-// accepted too, unless it is longer than Limits.Bytes, and is its own canonical form. A lenient
+// accepted too, unless it is longer than Limits.Bytes, and equals its own canonical form. A lenient
 // decoder (see [Limits]) gives this guarantee for the values that it reads, but not for the values
 // that it skips.
 package canon
@@ -17,7 +17,7 @@ type Limits struct {
 	Depth int // maximum nesting of arrays and objects
 	Keys  int // maximum number of keys in one object
 	// Lenient is for messages from other parties, in which a detail that is not used must not make
-	// the complete message unreadable. Skip and Span then check only the grammar and the depth of a
+	// the complete message unreadable. Skip and SkipRaw then check only the grammar and the depth of a
 	// value, a skipped member may occur twice, a number such as 1.0 is accepted as an integer, and
 	// Unmarshal treats null for an optional member as absent. Signed bytes and stored documents
 	// must be decoded strictly.
@@ -45,9 +45,8 @@ func DefaultLimits() Limits { return Limits{Bytes: 256 << 10, Depth: 32, Keys: 1
 // limit for answers of substrates, even if each of its bytes is escaped.
 func AnswerLimits() Limits { return Limits{Bytes: 2 << 20, Depth: 32, Keys: 1024} }
 
-// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a Float and stays a
-// Float, because 1 and 1.0 have different canonical forms and therefore different hashes (PROTOCOL
-// §2).
+// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a Float and stays a Float,
+// because 1 and 1.0 have different canonical forms and therefore different hashes (PROTOCOL §2).
 type Kind uint8
 
 // Invalid is the kind of input that does not begin a value.

@@ -33,7 +33,7 @@ type Decoder struct {
 }
 
 // NewDecoder returns a decoder of data. The caller must not change data while it uses the decoder
-// or results of Raw and Span. Strings stay valid.
+// or results of Raw and SkipRaw. Strings stay valid.
 func NewDecoder(data []byte, l Limits) *Decoder {
 	d := new(Decoder)
 	d.Reset(data, l)
@@ -128,8 +128,8 @@ func (d *Decoder) Document(f func(key string) error) error {
 	return d.End()
 }
 
-// Object decodes an object and calls f for each member in order. It refuses duplicate keys at the
-// end of the object, after it may have called f for both.
+// Object decodes an object and calls f for each member in order. It detects duplicate keys only at the
+// end of the object, so it may have called f for both of them.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.MismatchError(Object.String())
@@ -166,8 +166,7 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// onlyOnce is the expectation in an error about a duplicate key. Unmarshal recognizes these errors
-// by it.
+// onlyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors by it.
 const onlyOnce = "the key once"
 
 func findDuplicate(keys []string) (string, bool) {
@@ -370,7 +369,7 @@ func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skip) }
 // value. It is for values that another decoder reads, or that are passed on.
 func (d *Decoder) SkipRaw() ([]byte, error) {
 	raw, err := d.readRaw(d.Skip)
-	d.skipped = 0 // unlike a skipped member, a member read by Span must not occur twice
+	d.skipped = 0 // unlike a skipped member, a member that SkipRaw read must not occur twice
 	return raw, err
 }
 

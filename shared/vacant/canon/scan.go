@@ -56,7 +56,7 @@ func (d *Decoder) readString() (string, error) {
 func (d *Decoder) unescape(start, i int) (string, error) {
 	s := d.text
 	var out strings.Builder
-	// This is enough unless the string contains an escaped quote.
+	// The capacity is sufficient unless the string contains an escaped quote.
 	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"')))
 	out.WriteString(s[start:i])
 	for i < len(s) {
@@ -187,7 +187,7 @@ func (d *Decoder) readNumber() (string, error) {
 	return lit, nil
 }
 
-// MismatchError returns an error that says that want was expected and that describes the next value.
+// MismatchError returns an error that states that want was expected and describes the next value.
 func (d *Decoder) MismatchError(want string) error {
 	k := d.Kind()
 	if k == Invalid {

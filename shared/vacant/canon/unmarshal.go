@@ -14,13 +14,13 @@ import (
 )
 
 // Unmarshal decodes one document into v, a pointer to a struct with json tags. It is as strict as
-// [Decoder]: it refuses unknown members (unless [Limits].Open is true), duplicate members, missing
+// [Decoder]: it refuses unknown members (unless Limits.SkipUnknown is true), duplicate members, missing
 // required members and values of another kind. Its errors state the path of the member, such as
 // listing.tags[2], what was expected and what was found. The caller must check what the values
 // mean.
 //
 // If a member is absent, its field is unchanged, so v can hold defaults. null is refused unless the
-// field's options or [Limits].Lenient allow it. Options have their own tag, for example
+// field's options or Limits.Lenient allow it. Options have their own tag, for example
 // `canon:"required,max=80"`:
 //
 //   - required: the member must be present
@@ -51,9 +51,8 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.d.End()
 }
 
-// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its
-// name in errors, for example "manifest". Unknown members are refused, because the signature does
-// not cover them.
+// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its name in
+// errors, for example "manifest". Unknown members are refused, because the signature does not cover them.
 func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if len(data) > limit {
 		return &problem.Error{Kind: problem.TooLarge, Field: document, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
@@ -80,7 +79,7 @@ func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	return problem.WithPlace(p.Kind, document, &p)
 }
 
-// Got has these values in Unmarshal's errors about unknown and missing members.
+// The values of problem.Error.Got in Unmarshal's errors about unknown and missing members.
 const (
 	unknownMember = "another member"
 	missingMember = "nothing"
@@ -103,8 +102,8 @@ type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// Unit is a type whose JSON values have a unit. InJSON returns what an error says was expected,
-// such as "an integer of micro-dollars".
+// Unit is a type whose JSON values have a unit. InJSON returns the expectation for error messages, such
+// as "an integer of micro-dollars".
 type Unit interface{ InJSON() string }
 
 // unmarshaler decodes one document into Go values.

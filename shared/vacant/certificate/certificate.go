@@ -1,6 +1,6 @@
 // Package certificate implements a host's signed statement that lets another key sign receipts and
-// bookings for the host. So handlers that serve the public hold only that key and never the host's
-// identity.
+// bookings for the host. Handlers that serve the public therefore hold only the certified key and never
+// the host's own key.
 //
 // A certified key is accepted only for receipts and bookings, and only while its certificate is
 // valid. All other statements of a host, such as checkpoints, verify only under the host's id.

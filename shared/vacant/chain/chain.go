@@ -2,7 +2,7 @@
 // replays, gaps and forks, and enforces the time floor of a reset (PROTOCOL §7).
 //
 // All functions are pure. A chain has no gap and no fork within an epoch, and an envelope that was
-// signed before a reset does not fit after the reset.
+// signed before a reset is refused after the reset.
 package chain
 
 import (
@@ -19,7 +19,7 @@ type Tip struct {
 	Seq   int64         // last sequence number of the epoch, or 0 before the first envelope
 	Hash  identity.Hash // hash of the last envelope, or zero before the first
 	Epoch uint64        // number of resets so far
-	Floor time.Time     // latest time signed in any epoch, or zero before the first envelope
+	Floor time.Time     // latest signed time of an envelope in any epoch, or zero before the first envelope
 }
 
 // CheckNext returns an error of kind Replay, Gap, Fork or Floor unless e may follow t. It checks the
@@ -33,16 +33,16 @@ func (t Tip) CheckNext(e *envelope.Envelope) error {
 	case e.Prev != t.Hash:
 		return problem.New(problem.Fork, "prev_envelope_hash mismatch: expected %s, got %s", t.Hash, e.Prev)
 	case t.Epoch > 0 && t.Seq == 0 && !e.Time.After(t.Floor):
-		// The floor refuses a call that was recorded before the reset, which would otherwise fit
-		// again. Only the first call after a reset needs it, because later calls are linked to that
-		// call by hash.
+		// The floor refuses a call that was signed before the reset and that would otherwise be
+		// accepted again. Only the first call after a reset is checked against the floor, because
+		// later calls are linked to that call by hash.
 		return t.FloorError(e)
 	}
 	return nil
 }
 
-// CheckReset returns an error of kind Floor unless the reset e may follow t. A caller does not need
-// it for a chain without rows, which accepts any reset.
+// CheckReset returns an error of kind Floor unless the reset e may follow t. A chain without rows
+// accepts any reset, so callers need not call CheckReset for such a chain.
 func (t Tip) CheckReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
 		return t.FloorError(e)

@@ -27,7 +27,7 @@ const domain = "vacancy:claim:v1"
 type PaymentClaim struct {
 	Vacant    identity.ID
 	Host      identity.ID
-	Account   string    // id in hex, or "" to end the vacant's link to whichever account pays now
+	Account   string    // id in hex, or "" to unlink the vacant from the account that pays now
 	Cap       int64     // micro-dollars per UTC day, or 0 for no cap
 	Time      time.Time // whole microseconds
 	Signature []byte

@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AfterGraduation returns the unsigned manifest that replaces m when its child graduates. It is open,
-// public_a2a and of version V2. All other members are unchanged (PROTOCOL §13.4).
+// AfterGraduation returns the unsigned manifest that replaces m when the child graduates. The new
+// manifest is open, public_a2a and of version V2. All other members are unchanged (PROTOCOL §13.4).
 func (m *Manifest) AfterGraduation() Manifest {
 	next := *m
 	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
@@ -18,7 +18,7 @@ func (m *Manifest) AfterGraduation() Manifest {
 }
 
 // CheckGraduation returns an error unless next is the graduated form of m with the signatures of
-// both parties (PROTOCOL §13.4). It names the first member with another value.
+// both parties (PROTOCOL §13.4). The error names the first member with another value.
 func (m *Manifest) CheckGraduation(next *Manifest) error {
 	switch {
 	case next.ParentID != m.ParentID:

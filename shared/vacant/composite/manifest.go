@@ -53,12 +53,12 @@ const (
 
 // The limits for manifests in a registry.
 const (
-	MaxTools     = 256 // in each of the three tool lists
-	MaxToolBytes = 256
-	MaxBlob      = 64 << 10
+	MaxTools     = 256      // in each of the three tool lists
+	MaxToolBytes = 256      // in the name of each tool
+	MaxBlob      = 64 << 10 // bytes of a serialised manifest
 )
 
-// Manifest binds a child to its parent. JSON with the signatures is a [ManifestDocument].
+// Manifest binds a child to its parent. Its JSON form with signatures is [ManifestDocument].
 type Manifest struct {
 	ParentID        identity.ID  `json:"parent_id" canon:"required"`
 	ChildID         identity.ID  `json:"child_id" canon:"required"`

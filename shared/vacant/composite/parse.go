@@ -39,8 +39,8 @@ func ParseManifest(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
-// ManifestDocument is the JSON form of a manifest, which Parse reads and Blob writes. The reference
-// never serialises a manifest.
+// ManifestDocument is the JSON form of a manifest, which ParseManifest reads and Blob writes. The
+// reference never serialises a manifest.
 type ManifestDocument struct {
 	Manifest
 	SignatureParent identity.Signature `json:"signature_parent"`

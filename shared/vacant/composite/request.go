@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// graduationIntent is the intent in the signed bytes of a Request.
+// graduationIntent is the intent in the signed bytes of a GraduationRequest.
 const graduationIntent = "vacant:graduation:v1"
 
 // The limits of a request. The capability text must fit into a card and a logbook entry.
@@ -20,9 +20,9 @@ const (
 	MaxRequest    = 64 << 10 // bytes
 )
 
-// GraduationRequest requests that a child becomes public. Parent and child both sign it, together with the
-// capability text of the child's new card (PROTOCOL §13.1). It has neither a nonce nor a time, so a
-// host that receives requests must record them.
+// GraduationRequest requests that a child become public. Parent and child both sign the request, which
+// includes the capability text of the child's new card (PROTOCOL §13.1). A request has neither a nonce
+// nor a time, so a host must record the requests that it receives in order to detect repeated ones.
 type GraduationRequest struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`

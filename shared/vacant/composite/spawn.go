@@ -34,7 +34,7 @@ type SpawnRequest struct {
 	Signature   []byte       `json:"-"`
 }
 
-// Check returns an error that names the wrong field unless r has the form of a request. The host
+// Check returns an error that names the wrong field unless the members of r are well-formed. The host
 // must check which members the birth path allows, and which substrates are allowed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {

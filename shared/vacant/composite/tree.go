@@ -24,8 +24,8 @@ func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) err
 
 // CheckOutbound enforces the outbound policy, which the reference does not enforce (PROTOCOL §23 E8).
 // ParentPermitted allows calls within the tree and to vacants whose id is among the child's tools.
-// A V1 manifest does not sign the policy, so it passes for all vacants. Errors have kind TreeOnly
-// and name the policy.
+// A V1 manifest does not sign the policy, so CheckOutbound then allows all vacants. Errors have kind
+// TreeOnly and name the policy.
 func (m *Manifest) CheckOutbound(callee identity.ID, siblings []identity.ID) error {
 	if m.Schema == V1 || m.Outbound == Unrestricted || m.isInTree(callee, siblings) {
 		return nil

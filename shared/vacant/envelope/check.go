@@ -14,8 +14,8 @@ const (
 	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key
 )
 
-// Check returns an error unless m may be signed. It refuses the messages that the recipient's
-// strict decoder would refuse.
+// Check returns an error if the recipient's strict decoder would refuse m. Such a message must not be
+// signed.
 func (m Message) Check() error {
 	if err := m.Role.validate(); err != nil {
 		return err

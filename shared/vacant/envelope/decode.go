@@ -60,15 +60,16 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 }
 
 // reader decodes one envelope. If a member is wrong, it records the error and continues to the end
-// of the body. So a body that is not JSON is refused for that reason wherever the defect is, and of
-// several wrong members the error is about the member that the reference checks first.
+// of the body. A body with a JSON syntax error is therefore refused as not JSON, even if a wrong
+// member comes before the syntax error. If several members are wrong, the error is about the member
+// that the reference checks first.
 type reader struct {
 	d          *canon.Decoder
 	checkRPC   bool   // whether to check jsonrpc and method
 	answer     bool   // whether the body is a response
 	seen       set    // members found so far
 	firstWrong member // first wrong member in the order of checks
-	err        error  // error about worst
+	err        error  // error about firstWrong
 	id         []byte
 	e          Envelope
 }

@@ -1,5 +1,6 @@
 // Package envelope implements the signed message between two vacants: its fields, its signed bytes
-// and its JSON-RPC encoding (PROTOCOL §4, §5).
+// and its JSON-RPC encoding (PROTOCOL §4, §5). Comments call the reference implementation of the
+// protocol, which is written in Python, "the reference".
 //
 // The hashed and signed bytes are built from the parsed fields and never copied from the wire. A
 // parsed envelope has the same signed bytes as the original. The decoders drop all members that the
@@ -18,7 +19,7 @@ import (
 // Role is the sender's role in a message.
 type Role string
 
-// PROTOCOL §4.3 defines these roles. If a message has no role, it is RoleUser.
+// PROTOCOL §4.3 defines these roles. If a message has no member "role", its role is RoleUser.
 const (
 	RoleUser  Role = "ROLE_USER"
 	RoleAgent Role = "ROLE_AGENT"
@@ -70,7 +71,7 @@ type Envelope struct {
 // signature.
 func (e *Envelope) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
 
-// Sign sets e.Signature with s, whose id must be e.From, and returns the hash of e.
+// Sign signs e with s, whose id must be e.From. It sets e.Signature and returns the hash of e.
 func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	b := e.AppendSigning(nil)
 	sig, err := s.Sign(ctx, b)
@@ -83,9 +84,8 @@ func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, 
 
 func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 
-// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller
-// verifies an answer with the key of its target, not with the key in From, which the answer only
-// claims (PROTOCOL §16).
+// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller verifies an
+// answer with the key of its target, not with the key in From, which the answer only claims (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 	b := e.AppendSigning(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
@@ -99,8 +99,8 @@ func (e *Envelope) IsReset() bool {
 
 func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
 
-// replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. So the
-// signature of an answer binds it to its request, which the reference does not do (PROTOCOL §23
+// replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. The signature
+// of an answer therefore binds the answer to its request. The reference does not do this (PROTOCOL §23
 // A2).
 const replyPrefix = "re:"
 

@@ -16,7 +16,7 @@ import (
 const MaxReason = 1 << 10
 
 // RegisterPayload returns the payload of a register event: the actor's card and visibility. v must
-// be the effective visibility, see [lifecycle.State.Effective].
+// be the effective visibility, see [lifecycle.State.EffectiveVisibility].
 func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},

@@ -47,9 +47,8 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// transitions has the allowed combinations of state and event, which are 23 of 42. Only ReviveRequested
-// and ArchiveRequested change the state. Pausing and sinking are not events: the host sets the new
-// state.
+// transitions has the allowed combinations of state and event, which are 23 of 42. Only ReviveRequested and
+// ArchiveRequested change the state. Pausing and sinking are not events: the host sets the new state.
 var transitions = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
@@ -68,8 +67,8 @@ func (s State) Next(e Event) (State, error) {
 	return s, problem.New(problem.Conflict, "event %.40s is not valid in state %.40s", e, s)
 }
 
-// CanBeCalled reports whether a vacant in state s answers calls. It stands for both can_be_called
-// and is_runnable of the reference, which are always equal.
+// CanBeCalled reports whether a vacant in state s answers calls. It replaces can_be_called and
+// is_runnable of the reference, which are always equal.
 func (s State) CanBeCalled() bool { return s == Local || s == Active }
 
 func (s State) CanReview() bool { return s == Local || s == Active || s == Hibernating }

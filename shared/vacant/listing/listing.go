@@ -41,7 +41,7 @@ const (
 	domainVenue = "vacancy:listing:v2\x1f"
 )
 
-// Listing is a vacant's search data. JSON with the Venue and the Signature is a [Shape].
+// Listing is a vacant's search data. Its JSON form with Venue and Signature is [Document].
 type Listing struct {
 	VacantID    identity.ID `json:"vacant_id" canon:"required"`
 	Version     int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
@@ -165,8 +165,7 @@ func appendList(dst []byte, list []string) []byte {
 
 func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSigning(nil)) }
 
-// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check
-// refuses.
+// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check refuses.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if err := l.Check(); err != nil {
 		return err

@@ -27,7 +27,7 @@ const (
 const (
 	DefaultCategory = "agent"
 	DefaultLocation = "global"
-	DefaultReferral = 700
+	DefaultReferral = 700 // basis points
 	// defaultSlug and the short id form the slug of a vacant that has not claimed a slug.
 	defaultSlug = "v-"
 )
@@ -57,8 +57,7 @@ func ParseDefaultSlug(slug string) (short string, ok bool) {
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
 
-// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are
-// reserved.
+// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are reserved.
 func CheckSlug(s string) error {
 	if s == "" || len(s) > MaxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlug), fmt.Sprintf("%.80q", s))

@@ -163,9 +163,9 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 	return s, nil
 }
 
-// Delegation is the content of the entries about a task that a parent gives to a child: Delegate in
-// the parent's logbook and Execute in the child's. A zero Task is omitted, because the reference
-// has no hash of the task.
+// Delegation is the content of the entries about a task that a parent gives to a child: an entry of
+// KindDelegate in the parent's logbook and an entry of KindExecute in the child's logbook. A zero Task
+// is omitted, because the reference has no hash of the task.
 type Delegation struct {
 	Parent, Child identity.ID
 	Kind          string        // kind of the subtask
@@ -188,10 +188,9 @@ func (d Delegation) payload(other canon.Member) []byte {
 	return object(members...)
 }
 
-// Aggregation is the content of the parent's entry about combining its children's answers. Tasks
-// and Results are hashes of the sent and the received texts in the order of the calls, and Result
-// is the hash of the combined text. A nil list or zero hash is omitted, because the reference has
-// none of these hashes.
+// Aggregation is the content of the parent's entry about combining its children's answers. Tasks and
+// Results are hashes of the sent and the received texts in the order of the calls, and Result is the hash
+// of the combined text. A nil list or zero hash is omitted, because the reference has none of these hashes.
 type Aggregation struct {
 	Children       []identity.ID // one for each call, in the order of the calls
 	Tasks, Results []identity.Hash
@@ -261,8 +260,9 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	return h, withField("plan_hash", err)
 }
 
-// SubtaskKind returns the kind of a subtask in a logbook. If v is an object with a member "kind",
-// this is the member in Python's str form, otherwise the name of v's Python type (PROTOCOL §11).
+// SubtaskKind returns the kind of the subtask v for a logbook. If v is an object with a member "kind",
+// SubtaskKind returns this member as Python's str formats it. Otherwise it returns the name of v's
+// Python type (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {

@@ -54,8 +54,8 @@ func StateChangedPayload(from, to lifecycle.State) []byte {
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// RestoredPayload returns the payload for a vacant after its host was restored from a backup. The vacant
-// refuses everything that was signed at or before floor.
+// RestoredPayload returns the payload of the entry that a vacant gets after its host was restored from
+// a backup. The vacant refuses everything that was signed at or before floor.
 func RestoredPayload(floor time.Time) []byte {
 	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
@@ -65,7 +65,7 @@ func CardSignedPayload(card identity.Hash, endpoint string) []byte {
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
 
-// Publication is the content of a publication's payload.
+// Publication is the content of an entry of KindPublished.
 type Publication struct {
 	Card       identity.Hash
 	Endpoint   string
@@ -83,22 +83,22 @@ func PublishedPayload(p Publication) []byte {
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
-// UpdatedPayload returns the payload for an update of a vacant that does not change its card. substrate is
-// the kind of the vacant's substrate.
+// UpdatedPayload returns the payload of the entry about an update that leaves the vacant's card
+// unchanged. substrate is the kind of the vacant's substrate.
 func UpdatedPayload(name, substrate string) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
-// PricedPayload returns the payload for a new version of the price of calls. most is the maximum that a
-// call costs in micro-dollars.
+// PricedPayload returns the payload of the entry about a new version of the vacant's price. maxCost is
+// the maximum cost of a call in micro-dollars.
 func PricedPayload(version uint64, maxCost int64) []byte {
 	return object(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
-// KeyExportedPayload returns the payload for an export of the key and the logbook. host is the URL of the
-// exporting host. After this entry, another party can also sign with the key.
+// KeyExportedPayload returns the payload of the entry about an export of the key and the logbook. host
+// is the URL of the exporting host. After this entry, another party can also sign with the key.
 func KeyExportedPayload(host string) []byte {
 	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
@@ -236,7 +236,7 @@ func (e *ChainError) Error() string { return e.problem().Text() }
 
 func (e *ChainError) Unwrap() error { return e.problem() }
 
-// The messages are worded as in the reference.
+// problem returns e as a problem, in the words of the reference.
 func (e *ChainError) problem() *problem.Error {
 	if e.IsLink() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)

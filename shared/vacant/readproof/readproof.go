@@ -3,8 +3,8 @@
 // instead, which anyone can forge.
 //
 // A proof is valid for one method, one target with its query, one authority and a few minutes. The
-// authority, host and port, prevents a host from replaying a proof at another host. A header has
-// exactly one form.
+// authority (host and port) prevents a host from replaying a proof at another host. A proof has
+// exactly one form as a header.
 package readproof
 
 import (
@@ -28,8 +28,7 @@ const MaxSkew = 300 * time.Second
 // domain separates the signed bytes of read proofs from all other bytes that a vacant signs.
 const domain = "vacancy:read:v1"
 
-// bodyDomain is the domain of requests with a body. Their signed bytes end with the hash of the
-// body.
+// bodyDomain is the domain of requests with a body. Their signed bytes end with the hash of the body.
 const bodyDomain = "vacancy:request:v1"
 
 // Request is the part of a request that a proof covers.
@@ -94,7 +93,7 @@ func Parse(value string) (Proof, error) {
 	return p, nil
 }
 
-// Verify returns an error of kind Clock or BadSignature unless p was made for r within Skew of now.
+// Verify returns an error of kind Clock or BadSignature unless p was signed for r within MaxSkew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
 	if off := p.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
 		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",

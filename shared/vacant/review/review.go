@@ -1,7 +1,7 @@
 // Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and the
 // rows in which a host stores accepted reviews.
 //
-// A signature covers the second canonical form of all members except payload_hash_hex and
+// A signature covers the canonical form CJ-A of all members except payload_hash_hex and
 // signature_hex. A record stores these bytes, because 1 and 1.0 hash differently.
 package review
 
@@ -23,7 +23,8 @@ const MaxClaim = 1 << 10
 
 func Dimensions() []string { return []string{"factual", "logical", "relevance", "honesty", "adoption"} }
 
-// requiredDimensions is the number of dimensions that each review must rate, the first of Dimensions.
+// requiredDimensions is the number of dimensions that each review must rate. They are the first ones
+// in Dimensions.
 const requiredDimensions = 3
 
 // Ratings is a map of dimension names to signals or weights from 0 to 1.
@@ -52,7 +53,7 @@ type Record struct {
 	payload []byte // bytes whose hash is Hash
 }
 
-// Members is the set of a record's members. A blinded record has a Commitment instead of a Reviewer.
+// Members contains the members of a record. A blinded record has a Commitment instead of a Reviewer.
 type Members struct {
 	Reviewer   identity.ID   `json:"reviewer,omitzero"`
 	Commitment identity.Hash `json:"reviewer_commitment,omitzero"`
@@ -87,8 +88,7 @@ const (
 	memberSignature   = "signature_hex"
 )
 
-// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the
-// member.
+// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the member.
 func Parse(data []byte) (r Record, err error) {
 	v, err := canon.Parse(data, canon.DefaultLimits())
 	if err != nil {
@@ -97,7 +97,7 @@ func Parse(data []byte) (r Record, err error) {
 	return ParseValue(v)
 }
 
-// ParseValue checks a record as Parse does, but takes a parsed JSON value.
+// ParseValue is like Parse, but takes a parsed JSON value.
 func ParseValue(v canon.Value) (r Record, err error) {
 	r, err = decodeRecord(v)
 	if want, got := identity.Sum(r.payload).String(), text(v, memberPayloadHash); err == nil && got != want {
@@ -111,7 +111,7 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// decodeRecord checks a record as ParseValue does, but does not verify the hash.
+// decodeRecord is like ParseValue, but does not verify the hash.
 func decodeRecord(v canon.Value) (r Record, err error) {
 	if v.Kind() == canon.Object && text(v, memberCall) == "" { // the review names no call
 		r.payload, v = Payload(v), omit(v, memberCall)

@@ -32,7 +32,7 @@ type Row struct {
 	Claimed   bool            `json:"claimed,omitempty"`
 	Reveal    *Reveal         `json:"reveal,omitempty"`
 	Class     Class           `json:"class"`
-	Nth       int64           `json:"nth"`       // number of the review among the reviews of the target by its party
+	Nth       int64           `json:"nth"`       // 1 for the first review of the target by the same party, 2 for the second, and so on
 	Substrate string          `json:"substrate"` // public name of the substrate that answered
 	Weights   Ratings         `json:"weights"`
 

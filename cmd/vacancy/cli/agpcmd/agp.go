@@ -1,4 +1,5 @@
-// Package agpcmd contains the commands for bookings and AGP.
+// Package agpcmd contains the commands for bookings and for AGP, the protocol of AGNT by which
+// agents find and book venues.
 package agpcmd
 
 import (
@@ -56,7 +57,8 @@ func errNoTierKey() error {
 	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
-// sendCommand sets up cmd, which sends an envelope and prints the answer.
+// sendCommand completes cmd, so that it sends an AGP envelope with intent and payload to a host, and
+// prints the answer.
 func sendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, payload func(args []string) (map[string]any, error), print func(io.Writer, T)) *cobra.Command {
 	var w kit.Where
 	var from string

@@ -1,5 +1,5 @@
 // Package awscmd implements the commands for a host on AWS: deploy, destroy, tail, invoke, cost,
-// and the operator's key of a stage.
+// and the operator's key of a stage. A stage is one deployment of a host, such as dev or prod.
 package awscmd
 
 import (
@@ -90,9 +90,9 @@ type deployment struct {
 	top   string // top directory of the checkout
 	cdk   *cdk.CLI
 	cloud cloud.Cloud
-	rec   stage.Record // contains the context values of this run
-	// stored contains the settings that were read from the stage. It is nil for a stage of an
-	// earlier release, which does not store settings.
+	rec   stage.Record // this machine's record of the stage; its Context has the values of this run
+	// stored contains the settings that were read from the stage. It is nil if the stage is not
+	// deployed, or if an earlier release deployed it without storing settings.
 	stored map[string]string
 
 	regional map[string]string // context values that depend on the Region
@@ -100,7 +100,7 @@ type deployment struct {
 }
 
 func (f deployFlags) values() (map[string]string, error) {
-	// The stacks validate the values.
+	// Only the names are checked here. The stacks validate the values.
 	given := map[string]string{}
 	for _, kv := range f.context {
 		name, value, ok := strings.Cut(kv, "=")

@@ -11,9 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// rotation is a rotation of the edge's secret. First the functions accept the new and the previous
-// value, then the edge sends the new one. If the rotation is interrupted, the functions still
-// accept the value that the edge sends. The zero rotation changes no secret.
+// rotation is a planned change of the secret that the edge (CloudFront) sends to the functions. A
+// deploy first makes the functions accept the new and the previous value, and then makes the edge
+// send the new one. If it is interrupted, the functions still accept the value that the edge sends.
+// The zero rotation changes no secret.
 type rotation struct {
 	secret string // ARN
 	next   string // id of the version that the edge will send
@@ -26,7 +27,7 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	if err != nil {
 		return rotation{}, err
 	}
-	if v, _ := setting.ReadContext(values); !v.Edge { // the stacks report wrong values
+	if v, _ := setting.ReadContext(values); !v.Edge { // the build of the stacks reports wrong values
 		return rotation{}, nil
 	}
 	edge, err := d.deployedTemplate(ctx, stage.FullName(d.rec.Stage, "edge"))
@@ -42,11 +43,13 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
 	}
 	version, _ := assembly.SecretVersion(edge)
-	// The edge was created with the current version, which is still in use.
 	if version == "" {
+		// No rotation has changed the secret since the edge was created, so the edge sends the
+		// current version.
 		version, err = d.cloud.Version(ctx, r.secret)
-		// The last deploy may have ended before it recorded the version.
 	} else {
+		// The edge sends this version, but the last deploy may have been interrupted before it
+		// promoted the version.
 		err = d.cloud.Promote(ctx, r.secret, version)
 	}
 	if err != nil {

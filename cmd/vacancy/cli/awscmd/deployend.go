@@ -71,8 +71,8 @@ type mailResult struct {
 	Fix       string   `json:"fix"` // a command
 }
 
-// finish makes the deployed stacks usable: it writes the record, creates the operator key, sets the
-// URL and makes a first call.
+// finish makes the deployed stacks usable: it writes this machine's record of the stage, creates the
+// operator key, sets the host's URL and makes a first call.
 func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := learnURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailRe
 }
 
 // learnURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
-// handlers have the edge's URL, because the functions' own URLs refuse other requests.
+// handlers have the edge's URL, because the functions refuse requests that bypass the edge.
 func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
 	stack, err := c.Stack(ctx, stage.FullName(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
@@ -159,7 +159,7 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A key in the environment is used but not stored, so it stays where the person keeps it.
+		// A key from the environment is used only for this run, because the person stores it elsewhere.
 		d.rec.OperatorKey = given
 	}
 	keys, err := operatorKeys(d.App, ctx, d.cloud, d.rec.Stage)
@@ -194,6 +194,7 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 // must start new functions.
 const settleTime = 3 * time.Minute
 
+// greet sets the host's URL and calls the vacant hello. If there is no vacant to call, it sets r.NoCall.
 func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -251,8 +252,9 @@ func retryThrottled(ctx context.Context, do func() error) error {
 	}
 }
 
-// hello returns the vacant to call, or nil and a reason if there is none. It does not return a
-// person's own vacants, which may cost money and would get a call from a stranger.
+// hello returns the vacant to call, or nil and a reason if there is none. It creates the vacant if
+// the host has no vacants. It does not return a person's own vacants, which may cost money and would
+// get a call from a stranger.
 func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
 	v, err := admin.ShowVacant.Call(ctx, handler, admin.VacantRequest{Vacant: helloName})
 	if err == nil {

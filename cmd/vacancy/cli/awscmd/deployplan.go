@@ -39,8 +39,8 @@ type plannedStack struct {
 	Name      string         `json:"name"`
 	Resources map[string]int `json:"resources"`
 
-	counts []string
-	sum    int
+	counts []string // one text for each resource type, such as "3 Lambda::Function"
+	sum    int      // number of all resources
 }
 
 func (r planResult) Print(w io.Writer) {

@@ -32,7 +32,7 @@ func (d *deployment) preflight(ctx context.Context) error {
 		return problem.New(problem.Canceled, "interrupted: nothing was created")
 	}
 	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
-	// Otherwise the CDK app would refuse the values after the builds.
+	// The CDK app would refuse invalid values only after the builds.
 	if err := f.Want(wanted, d.rec.Region); err != nil {
 		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.AsError(err).Text())
 	}

@@ -56,7 +56,7 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]s
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.Note("nothing changes: the stacks are as the checkout says")
-		return nil, u.pause(ctx) // the pause lasts until an interrupted upgrade is complete
+		return nil, u.pause(ctx) // an interrupted upgrade may remain, which needs the pause
 	}
 	u.explain()
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {
@@ -256,6 +256,7 @@ func (d *deployment) explainFailure(ctx context.Context, interrupted bool, what 
 	return err
 }
 
+// state describes the current status of stacks. next is a command that may help, or "".
 func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
 	var parts []string
 	for _, name := range stacks {

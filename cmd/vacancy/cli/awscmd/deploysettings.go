@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// choose determines the context values: the flags change the settings that the stage stores. The
-// first deploy of a stage asks for a mail address.
+// choose sets the context values of this run to the settings that the stage stores, changed by the
+// flags. The first deploy of a stage asks for a mail address.
 func (d *deployment) choose(ctx context.Context) error {
 	given, err := d.flags.values()
 	if err != nil {
@@ -26,7 +26,8 @@ func (d *deployment) choose(ctx context.Context) error {
 	d.stored = stored
 	switch {
 	case stored != nil:
-		// Another machine has deployed the stage since, or a deploy from this machine failed.
+		// The record differs if another machine has deployed the stage since the record was written,
+		// or if a deploy from this machine failed.
 		if d.rec.Context != nil {
 			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(stored)) {
 				d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
@@ -60,8 +61,8 @@ func (d *deployment) choose(ctx context.Context) error {
 func changeContext(context, given map[string]string) map[string]string {
 	chosen := map[string]string{}
 	maps.Copy(chosen, context)
-	// Another release may have stored values that are unknown to this release. A rotation sets its
-	// own values.
+	// Omit the values that this release does not know, and the values that each deploy sets itself,
+	// such as the versions of the edge's secret.
 	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.OperatorContexts(), name) })
 	maps.Copy(chosen, given)
 	return chosen

@@ -61,7 +61,7 @@ func countTypes(t assembly.Template) (counts []string, sum int) {
 // and policy.
 func (d *deployment) noteDiff(ctx context.Context, built *assembly.Assembly, changes []stackChange) error {
 	args := []string{"diff", "--app", built.Dir, "--method", "template", "--no-color", "--exclusively"}
-	options := len(args)
+	options := len(args) // number of arguments before the stacks
 	for _, s := range built.Stacks {
 		i := slices.IndexFunc(changes, func(c stackChange) bool { return c.Stack == s.Name })
 		if i < 0 {

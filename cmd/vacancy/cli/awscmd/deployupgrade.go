@@ -24,12 +24,12 @@ import (
 // functions add. If a deploy is interrupted, the next one continues.
 type upgrading struct {
 	*deployment
-	// from is the version of the documents. It is 0 for a stage without documents or whose first
-	// deploy failed.
+	// from is the version of the stored documents before the upgrade. It is 0 if the stage has none
+	// or if its first deploy failed.
 	from int
 	// paused is the template of the functions before they were paused. It is nil before the pause.
 	paused []byte
-	// wait waits until the turns of the earlier program have ended.
+	// wait sleeps while running functions of the earlier release end. Tests replace it.
 	wait func(context.Context, time.Duration) error
 }
 
@@ -80,7 +80,7 @@ func (u *upgrading) pause(ctx context.Context) error {
 	}
 	for _, f := range functions.All() {
 		err := u.cloud.SetConcurrency(ctx, stage.FullName(u.rec.Stage, f.Name), 0)
-		if err != nil && !problem.Is(err, problem.NotFound) { // this deploy creates the function
+		if err != nil && !problem.Is(err, problem.NotFound) { // this deploy will create a missing function
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (u *upgrading) run(ctx context.Context) error {
 		return err
 	}
 	if u.from == upgrade.Current {
-		// An earlier deploy ended between the upgrade and the end of the pause.
+		// An earlier deploy may have been interrupted between the upgrade and the end of the pause.
 		if reserved == 0 {
 			return u.resume(ctx, functions.All())
 		}
@@ -129,8 +129,8 @@ func (u *upgrading) run(ctx context.Context) error {
 
 func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	// The function may still be paused, so the call is retried.
 	defer cancel()
+	// The function may still be paused, so the call is retried.
 	err = retryThrottled(ctx, func() error {
 		payload, err = kit.InvokeStage(ctx, u.cloud, u.rec.Stage, functions.Admin.Name, functions.UpgradeEvent)
 		return err

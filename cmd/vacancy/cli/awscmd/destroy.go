@@ -47,8 +47,8 @@ stack owns, and that cost money. It deletes none of them.`,
 // firstFailure is a stack to delete, with its data resources.
 type firstFailure struct {
 	cloud.Stack
-	goes  []cloud.Resource // data that are deleted with the stack
-	stays []cloud.Resource // data that remain after the stack is deleted
+	goes  []cloud.Resource // data resources that are deleted with the stack
+	stays []cloud.Resource // data resources that remain after the stack is deleted
 	count int              // number of all resources
 }
 
@@ -60,6 +60,7 @@ type destroyResult struct {
 	Orphans []keptResult `json:"orphans"`
 }
 
+// keptResult is a data resource that was not deleted.
 type keptResult struct {
 	Type string `json:"type"`
 	Name string `json:"name"`

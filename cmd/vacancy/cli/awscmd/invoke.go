@@ -63,7 +63,8 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		}
 		function = stage.FullName(name, function)
 	}
-	// This check precedes reading the event, because another program may be waiting to provide it.
+	// NeedAWS may replace this process by vacancy-aws, which must then read the event from standard
+	// input. So NeedAWS is called before the event is read.
 	if err := a.NeedAWS(); err != nil {
 		return err
 	}
@@ -109,8 +110,9 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	return r.failure()
 }
 
-// wholeAnswer returns an HTTP answer in the form of a function that does not stream. A streamed
-// answer consists of the status and headers, eight NUL bytes, and the body.
+// wholeAnswer converts a streamed HTTP answer into the form that functions without streaming return.
+// A streamed answer consists of the status and headers, eight NUL bytes, and the body. Other answers
+// are returned unchanged.
 func wholeAnswer(payload []byte) []byte {
 	head, body, streamed := bytes.Cut(payload, make([]byte, 8))
 	var whole map[string]any

@@ -54,15 +54,15 @@ where it is set.`,
 type keyResult struct {
 	Stage string `json:"stage"`
 	Key   string `json:"operator_key"`
-	Kept  string `json:"kept_in"`
+	Kept  string `json:"kept_in"` // path of the record that contains the key
 }
 
 func (r keyResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
 }
 
-// createKey creates a stage's operator key and stores it in the stage's record. It writes the record
-// once before that, so that an unwritable directory does not cause the loss of a key.
+// createKey creates a stage's operator key and stores it in the stage's record. It first writes the
+// record without the new key, so that an unwritable directory does not cause the loss of a key.
 func createKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.Stages()
 	if err != nil {

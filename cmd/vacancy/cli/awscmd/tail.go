@@ -172,8 +172,9 @@ func readLine(l cloud.Line) logLine {
 	return line
 }
 
-// pairFits compares a typed pair with the shortened ids of a line. Either may be a prefix of the
-// other.
+// pairFits reports whether the pair of a log line matches want, which is an id or has the form
+// CALLER>VACANT. Two ids match if one is a prefix of the other, because log lines contain shortened
+// ids.
 func pairFits(want, pair string) bool {
 	from, to, ok := strings.Cut(pair, ">")
 	if !ok {

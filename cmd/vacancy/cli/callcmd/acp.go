@@ -74,7 +74,6 @@ has the kinds and sizes of its updates, but no texts.
 	return cmd
 }
 
-// fetchAgent fetches the card of an agent.
 func fetchAgent(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, error) {
 	card, err := agents.FetchCard(ctx, a.HTTP(0), s.agentURL())
 	if problem.Is(err, problem.NotFound) && s.name == "" {
@@ -83,13 +82,14 @@ func fetchAgent(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, err
 	return card, err
 }
 
-// askForSignatures names the extension by which a vacant adds its signature to answers.
+// askForSignatures adds the header that makes a vacant sign its answers.
 func askForSignatures(_ context.Context, r *outbound.Request) error {
 	r.Header.Set("A2A-Extensions", a2awire.Extension)
 	return nil
 }
 
-// bridgeOf returns the bridge to an agent.
+// bridgeOf returns the configuration of a bridge to an agent. as names the identity that signs the calls.
+// If as is "", the account of the key in the environment makes the calls, or a guest.
 func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (c acpbridge.Config, err error) {
 	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Note: a.Note}
 	if c.Dir, err = os.Getwd(); err != nil {
@@ -132,7 +132,7 @@ func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Whe
 		return c, err
 	}
 	c.Own, c.Sender = &own, acpbridge.Dispatcher{Client: client, Agent: name, Note: a.Note}
-	// A task that cannot be read would cost in vain.
+	// A task costs money, so check first that the key may read its answer.
 	_, err = c.Agent.ListTasks(ctx, a2awire.ListRequest{Size: 1})
 	if err == nil {
 		_, err = teamapi.ListTasks.Key.Call(ctx, client, teamapi.TaskList{})
@@ -143,7 +143,7 @@ func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Whe
 	return c, nil
 }
 
-// signBridge completes the bridge of an identity.
+// signBridge completes c for a bridge whose calls an identity signs. as names the identity.
 func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, as string, w kit.Where) error {
 	self, err := a.Caller(ctx, as)
 	if err != nil {
@@ -206,7 +206,7 @@ func receiptOf(client op.Client) func(context.Context, *task.Message) (any, erro
 type agentProof struct {
 	Vacant   string             `json:"vacant,omitempty"`
 	Verified bool               `json:"verified"` // the vacant signed its card
-	Card     []agents.Signature `json:"card"`
+	Card     []agents.Signature `json:"card"`     // signatures of the agent card, each with its verification
 	Answer   *answerProof       `json:"answer,omitempty"`
 }
 

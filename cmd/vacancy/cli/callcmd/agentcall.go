@@ -29,7 +29,7 @@ import (
 )
 
 type agentCallFlags struct {
-	target                        string   // agent and host flags, quoted for a shell
+	target                        string   // agent that the person named, quoted for a shell
 	files                         []string // paths
 	stream, noWait, tasks, pushes bool
 	task, cancel, peer, cursor    string
@@ -50,6 +50,7 @@ func (f *agentCallFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cancel, "cancel", "", "cancel the task with this `ID`")
 }
 
+// set reports whether the person gave one of the flags, except for --peer.
 func (f *agentCallFlags) set() bool {
 	return f.stream || f.noWait || len(f.files) > 0 || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // streamSigned makes a signed call as a stream. It prints the text as it arrives, but the text is
-// valid only after the signed answer at the end has confirmed it. The call is stored and settled
-// like any other call.
+// valid only after the signed answer at the end has confirmed it. The request and its outcome are
+// stored, as for any other call.
 func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, address string, words []string) error {
 	target, err := dispatch.FetchTarget(ctx, web, address)
 	switch {
@@ -89,7 +89,8 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	return showCall(a, result, err, print)
 }
 
-// keptCall returns the error of a stream that was interrupted or refused.
+// keptCall adds to err, the error of a signed stream, how to get the answer of the call. typed is the
+// target as the person typed it.
 func keptCall(typed string, err error) error {
 	var refused *a2awire.RPCError
 	if h := new(kit.Hinted); errors.As(err, &h) {

@@ -152,8 +152,8 @@ registry is on it, too.`,
 // lastThread is the value of --context that continues the thread of the last call.
 const lastThread = "-"
 
-// callMessage returns the message to send and its thread. If --context is missing, a call to an
-// agent with memory begins a thread that a later call can continue.
+// callMessage returns the message to send and its thread. threaded is true if --context is given. If
+// it is not given, a call to an agent with memory begins a thread that a later call can continue.
 func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
@@ -171,7 +171,7 @@ func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool)
 	return msg, thread, err
 }
 
-// callTarget performs the requested operation: send, ask, reset, print or accept.
+// callTarget sends the words to a target, or does what --ask, --reset, --print or --accept requests.
 func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, threaded bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
@@ -285,8 +285,8 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 // maxMore limits the wait for a call that the host reports as pending.
 const maxMore = call.MaxQueued + call.MaxWork + call.Grace + time.Minute
 
-// describeWait returns a function that describes what a call is waiting for. If another terminal is
-// calling the target, describeWait reports that immediately.
+// describeWait returns a function that describes what a call is waiting for. It also makes the caller
+// print a note at once if the call must wait for a call of another terminal.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, limit time.Duration) func() string {
 	began := a.Now()
 	var line atomic.Pointer[string]

@@ -25,8 +25,8 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 		return err
 	case kind == problem.Misdirected:
 		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
-	// Only texts that end in "the time that the host allows" or "that the vacant allows" depend on
-	// the setting work.
+	// The setting work changes only the limits whose errors end in "the time that the host allows"
+	// or "that the vacant allows".
 	case kind == problem.Deadline && strings.Contains(problem.AsError(err).Text(), " allows"):
 		return kit.WithHint(err, "vacancy update %s work=TIME    # for example 2m, at most 14m", t.Name)
 	case !f.where.IsLocal(a):

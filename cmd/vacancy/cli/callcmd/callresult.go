@@ -14,30 +14,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CallResult is the JSON result of an operation on a target. Envelopes have the form of the
-// protocol.
+// CallResult is the JSON result of a call, --ask or --reset. Request and Reply are signed envelopes
+// in the JSON form of the protocol.
 type CallResult struct {
 	As          string          `json:"as"`                      // signing identity
 	Context     string          `json:"context_id,omitempty"`    // context of the request
 	Made        bool            `json:"made_identity,omitempty"` // the identity was created for this call
 	Target      identity.ID     `json:"target"`
-	Before      *identity.ID    `json:"earlier_target,omitempty"` // vacant that the address led to in an earlier call, if it was another one
+	Before      *identity.ID    `json:"earlier_target,omitempty"` // vacant at the same address in an earlier call, if it differs
 	URL         string          `json:"url"`
-	Fate        dispatch.Fate   `json:"fate,omitempty"`
+	Fate        dispatch.Fate   `json:"fate,omitempty"` // outcome, or "" while the call is open
 	Text        *string         `json:"text,omitempty"`
 	Request     json.RawMessage `json:"request,omitempty"`
 	RequestHash *identity.Hash  `json:"request_hash,omitempty"`
 	Reply       json.RawMessage `json:"reply,omitempty"`
 	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq    int64           `json:"reply_seq,omitempty"`
-	Cut         string          `json:"cut,omitempty"` // reason why the text is incomplete
-	Bound       bool            `json:"bound"`
-	Resumed     bool            `json:"resumed"`
-	Reset       bool            `json:"reset"`
-	Status      int             `json:"status,omitempty"`
+	Cut         string          `json:"cut,omitempty"`    // reason why the text is incomplete
+	Bound       bool            `json:"bound"`            // the signed answer names its request
+	Resumed     bool            `json:"resumed"`          // the call was already under way, so the same bytes were sent
+	Reset       bool            `json:"reset"`            // the chain was reset
+	Status      int             `json:"status,omitempty"` // HTTP status of the deciding reply, or 0
 	Timing      timing          `json:"timing"`
 	Late        []lateResult    `json:"late,omitempty"`
-	Unknown     []string        `json:"unknown,omitempty"`
+	Unknown     []string        `json:"unknown,omitempty"` // sentences about facts that could not be determined
 
 	hasNewThread bool // the call began a thread and was answered
 	printsLate   bool // late outcomes go to standard output instead of notes
@@ -51,9 +51,9 @@ type CallResult struct {
 
 type timing struct {
 	Began  string  `json:"began"`
-	TookMS float64 `json:"took_ms"`
-	WireMS float64 `json:"wire_ms"`
-	Posts  int     `json:"posts"`
+	TookMS float64 `json:"took_ms"` // total duration, including waits
+	WireMS float64 `json:"wire_ms"` // duration of all requests
+	Posts  int     `json:"posts"`   // number of requests
 }
 
 // lateResult is the outcome of an earlier call.

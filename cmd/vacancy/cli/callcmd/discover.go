@@ -74,7 +74,8 @@ needs no agent. --dry-run only prints the files.`,
 // letters.
 var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-// check returns an error for flags that exclude each other. named says that the command names an agent.
+// check returns an error if flags exclude each other, or if the agent is missing. root is true if --root is set, and
+// named is true if the command names an agent.
 func (f *geminiFlags) check(root bool, named bool) error {
 	switch {
 	case f.user && root:
@@ -142,7 +143,8 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
 	return a.Show(r)
 }
 
-// agent returns the name of an agent's file, and its content, or nil with --remove.
+// agent returns the name of an agent's file without its extension, and the content of the file. The content is nil if
+// --remove is set.
 func (f *geminiFlags) agent(a *kit.App, ctx context.Context, what string) (slug string, file []byte, err error) {
 	s, err := mcpServerOf(a, ctx, what, f.where)
 	if err != nil {
@@ -179,7 +181,7 @@ func fileProblem(path string, err error) error {
 const maxGeminiName = 100
 
 // geminiName returns the name of an agent in Gemini CLI. It consists of lowercase letters, digits, _ and -, and does
-// not begin with _, because Gemini CLI skips files that do.
+// not begin with _, because Gemini CLI skips files with such names.
 func geminiName(name string) (string, error) {
 	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-_")
 	if strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") || slug == "" || len(slug) > maxGeminiName {

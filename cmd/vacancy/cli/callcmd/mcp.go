@@ -66,7 +66,7 @@ same question gets its answer.
 			}
 			err = teamcmd.With(ctx, a, w, func(c op.Client) error {
 				own := teamcmd.Stdio(c)
-				if _, err := own.Agents(ctx); isWithoutTeam(err) { // an unreachable host may come back
+				if _, err := own.Agents(ctx); isWithoutTeam(err) { // other errors, such as an unreachable host, may be temporary
 					return err
 				}
 				relay.Team = own
@@ -85,12 +85,14 @@ same question gets its answer.
 	return cmd
 }
 
-// isWithoutTeam reports whether an error means that the client must not dispatch tasks, because its
-// key lacks the scope or the operator has not given this machine a key.
+// isWithoutTeam reports whether an error means that the client has no team (agents to which it may
+// dispatch tasks), because its key lacks the scope or this machine has no key.
 func isWithoutTeam(err error) bool {
 	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
+// mcpServer is a host or one of its vacants, as NAME or URL names it. The commands for ACP and for
+// Gemini CLI use it, too.
 type mcpServer struct {
 	base string // URL of the host
 	name string // name or id of the vacant; "" for the host's server

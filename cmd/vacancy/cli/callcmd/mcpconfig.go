@@ -48,8 +48,8 @@ without a key, they start "vacancy mcp".`,
 	})
 }
 
-// configCommand completes a command that prints an entry of a server or an agent for the configuration of a client.
-// entry returns the entry, and the URL of the server.
+// configCommand completes cmd, which prints or writes an entry for a client's configuration file. entry returns the entry
+// of a server or an agent, and its URL.
 func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, entry func(ctx context.Context, what string, s mcpServer, as string, w kit.Where) (mcpclients.Entry, string, error)) *cobra.Command {
 	var w kit.Where
 	var as, name string
@@ -102,7 +102,7 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&name, "client", "", "the client: "+strings.Join(clients.Names(), ", "))
-	// It fails only for a flag that does not exist.
+	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
@@ -110,7 +110,7 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 	return cmd
 }
 
-// startedEntry returns the entry of a program that serves s by a command of this program.
+// startedEntry returns an entry that makes the client start this program, with a command that serves s.
 func startedEntry(a *kit.App, s mcpServer, command, as string) (mcpclients.Entry, error) {
 	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{command}}
 	if s.name != "" {

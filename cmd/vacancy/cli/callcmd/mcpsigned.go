@@ -44,7 +44,7 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 	if host != nil && host.Record.URL == s.base {
 		search = cmp.Or(host.Record.RegistryURL, search)
 	}
-	// All questions end with the program. Each call is stored, and the same question resumes it.
+	// All questions end with the program. Each call is stored, so the same question resumes it later.
 	asking, end := context.WithCancel(ctx)
 	defer end()
 	h := &signedHost{
@@ -129,7 +129,8 @@ type signedAgent struct {
 	target dispatch.Target
 }
 
-// question is a signed call.
+// question is a signed call, running or ended. key is the id of its vacant with the client's id for the
+// question, so that a repeated question returns the same call. It is "" if the client gave no id.
 type question struct {
 	id, key, context string
 	of               *signedHost

@@ -16,8 +16,8 @@ import (
 
 // checkPayer returns a check of the target of a signed call. Signed calls do not carry the key in
 // $VACANCY_KEY, so the check refuses a call that costs money unless the account of the key is
-// linked to self. Otherwise a user who set the key would notice only from a 402, lost free calls or
-// another account's charge that the key does not pay.
+// linked to self. Otherwise the user, who expects the key to pay, would get a 402 (payment required),
+// use up free calls, or let another account pay.
 func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountAt(ctx, f.where, t.URL)
@@ -73,8 +73,8 @@ func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []strin
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// shortHint adds a hint how the account can get money to the refusal of a call. Only the host knows
-// whether it takes cards.
+// shortHint adds a hint about adding money to the account to the refusal of a call. Only the host
+// knows whether it accepts payments by card.
 func shortHint(err error, address string) error {
 	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(address)))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// peersFile is the list of the user's peers, in the user's home directory for vacancy.
+// peersFile is the file in $VACANCY_HOME that lists the user's peers.
 const peersFile = "peers.yaml"
 
 func peersCommand(a *kit.App) *cobra.Command {
@@ -82,7 +82,7 @@ func peersPath(a *kit.App) (string, error) {
 func cards(a *kit.App, web agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.DataHomeDir()
 	c := &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}
-	if peers, bad := readPeers(a); bad == nil { // a call to a URL needs no list
+	if peers, bad := readPeers(a); bad == nil { // an invalid list does not prevent a call to a URL
 		c.Lifetime = peers.CardLifetime
 	}
 	return c, err
@@ -203,7 +203,7 @@ func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
 type peersResult struct {
 	Peers []agents.RatedPeer `json:"peers"`
 
-	add string // command that admits a peer
+	add string // command that adds a peer
 }
 
 func (r peersResult) Print(w io.Writer) {

@@ -52,7 +52,6 @@ chain, and adds up their weights. It exits with 6 if the result is another score
 	return cmd
 }
 
-// reputationResult is a vacant's reputation.
 type reputationResult struct {
 	Name string `json:"name,omitempty"`
 	registryclient.Reputation

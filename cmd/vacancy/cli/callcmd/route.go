@@ -16,8 +16,8 @@ import (
 
 type routeFlags struct {
 	callFlags
-	among, show int
-	send        bool
+	among, show int  // maximum numbers of vacants to fetch and to print
+	send        bool // --call is given
 }
 
 func routeCommand(a *kit.App) *cobra.Command {
@@ -108,6 +108,8 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	return showOutcome(a, self, out, false, err)
 }
 
+// fits fetches at most among vacants. It returns those that share a word with the prompt, best first,
+// and the number of vacants that it compared. p rates the vacants by reputation.
 func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, among int, prompt string, p discovery.Policy) ([]discovery.Fit, int, error) {
 	var matches []discovery.Match
 	for {
@@ -128,9 +130,9 @@ func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery
 
 type fitResult struct {
 	matchResult
-	Fit   float64  `json:"fit"`
-	Value float64  `json:"value"`
-	Words []string `json:"words"`
+	Fit   float64  `json:"fit"`   // 0 to 1, match of the card with the prompt
+	Value float64  `json:"value"` // rating by fit and reputation, by which the results are sorted
+	Words []string `json:"words"` // words of the prompt that matched
 }
 
 // routeResult contains the matches for a prompt, best first.

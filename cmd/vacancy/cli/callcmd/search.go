@@ -48,6 +48,7 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
+// most returns --max-price in micro-dollars, or nil if the flag is not given.
 func (f *findFlags) most() (*int64, error) {
 	if f.maxPrice == "" {
 		return nil, nil
@@ -168,7 +169,8 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// line formats a match: name, short id, price, capability, and the command that calls it.
+// line formats a match: value (its rank or rating), name, short id, price, capability, and the address
+// for "vacancy call".
 func (r matchResult) line(value float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {

@@ -1,5 +1,6 @@
-// Package childcmd implements the commands for composites: children, their manifests and
-// graduation, plans, and the gate's settings.
+// Package childcmd implements the commands for composites, which are vacants that delegate calls to
+// their children: children, their manifests and graduation, plans, and the settings of the gate. A
+// closed child graduates, which makes it public, if it passes the checks of the gate.
 package childcmd
 
 import (

@@ -29,7 +29,7 @@ type graduateFlags struct {
 	// Flags for two parties who sign separately.
 	print              bool
 	registry, manifest string
-	with               string
+	with               string // file with the request that the other party has signed
 }
 
 func graduateCommand(a *kit.App) *cobra.Command {
@@ -119,8 +119,9 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if err != nil {
 		return err
 	}
-	// A local host may not be running, so its admin API receives the request. A remote host
-	// receives it at its public gate. A stage that has no edge publishes the URL of the function.
+	// A local host gets the request through its admin API, which works even if the host is not
+	// running. A remote host gets it at its public gate, which has a separate URL on a stage without
+	// an edge.
 	var view graduation.View
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
@@ -173,8 +174,9 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 	}
 }
 
-// buildSubmission collects both signatures. If the parent or the child is a local identity, buildSubmission
-// also signs the artefacts of an acceptance with its key.
+// buildSubmission collects the signatures of parent and child. If one of them is a local identity,
+// buildSubmission also signs the artefacts, the documents that take effect if the gate accepts the
+// child. half is the request that the other party has signed, or nil.
 func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: child.id.String()})

@@ -120,8 +120,9 @@ func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	return nil
 }
 
-// signArtefacts signs the graduated manifest and, for a local child, its next card and register event.
-// where returns the URL of the registry that lists the child.
+// signArtefacts signs the documents that take effect if the gate accepts the child: the new manifest
+// with the key of each party that is a local identity and, for a local child, its public card and the
+// event that registers the card. where returns the URL of the registry that lists the child.
 func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	out, own, graduated := &sub.Artefacts, child.own, m.AfterGraduation()
 	if parent.own != nil {

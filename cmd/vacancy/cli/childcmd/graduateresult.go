@@ -63,7 +63,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 		fmt.Fprintln(w, "no evidence was looked at")
 		return
 	}
-	// The groups of signals have the same names as in refusals. Each group has one strength.
+	// Signals are printed in groups, which have the same names as in refusals.
 	groups := map[gate.Name]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.Pairs {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())

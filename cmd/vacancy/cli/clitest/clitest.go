@@ -18,13 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Golden compares output with a file of testdata, except keys and hashes.
+// Golden compares output with a file of testdata. It ignores differences in keys and hashes.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name+".golden"), stable(got))
 }
 
-// File compares a text with a file.
+// File compares got with the file at path. If -update is set, it first writes got to the file.
 func File(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
@@ -44,8 +44,8 @@ func File(t *testing.T, path, got string) {
 	}
 }
 
-// varies matches the parts of an output that depend on keys, on the randomness
-// used before, or on free ports.
+// varies matches the parts of an output that depend on keys, on random numbers
+// or on free ports.
 var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
 
 // stable replaces each varying text by its kind and a number. The same text has

@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// changed is the result of a command that writes files.
 type changed struct {
 	Written   []string `json:"written"`
 	Unchanged int      `json:"unchanged"`
@@ -36,8 +37,8 @@ type changed struct {
 type copier struct {
 	*kit.App
 	*fileAPI
-	only    string
-	yes     bool
+	only    string   // prefix of the paths to copy, or "" for all files
+	yes     bool     // replace files without a question
 	skipped []string // skipped files with the reason
 }
 
@@ -79,8 +80,9 @@ func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[st
 	return o.Command(f.App)
 }
 
-// copy sends the files of from that are missing or have another hash in to. It asks for
-// confirmation if files would be replaced, unless --yes is set. from and to map paths to hashes.
+// copy compares the hashes of files in from and to, which are keyed by path. It calls send for each path
+// in from whose hash in to is different or missing. If files would be replaced, copy asks for
+// confirmation unless --yes is set.
 func (f *copier) copy(ctx context.Context, from, to map[string]string, where string, send func(path string) error) (r changed, err error) {
 	r = changed{Written: []string{}, Skipped: f.skipped}
 	var paths, differ []string

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// fileAPI is the API of the workspace in the flag --workspace.
+// fileAPI is the API of the workspace that the flag --workspace names.
 type fileAPI struct {
 	teamcmd.API
 	workspaceapi.WorkspaceName

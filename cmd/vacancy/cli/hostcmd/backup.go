@@ -145,8 +145,8 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 	return nil
 }
 
-// backupResult describes a backup. Passphrase reports whether the backup was encrypted with a
-// passphrase.
+// backupResult describes a backup. Passphrase is the passphrase that the command created, or "" if
+// the person gave a passphrase or a recipient.
 type backupResult struct {
 	File       string `json:"file"`
 	Bytes      int64  `json:"bytes"`

@@ -41,6 +41,7 @@ type logFlags struct {
 	forget, all   bool
 }
 
+// following adds the flags of a command that verifies a log.
 func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
@@ -158,7 +159,8 @@ host's signature is verified.
 	return cmd
 }
 
-// followed is a log that a command follows, together with its remembered checkpoint.
+// followed is a log that a command verifies, together with the checkpoint (a signed root of the log)
+// that an earlier command remembered.
 type followed struct {
 	witness.Follower
 	app    *kit.App
@@ -190,8 +192,8 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since: not supported together")
 	case f.since != "":
-		// The remembered checkpoint is checked in addition to the file. Otherwise a forked host
-		// could show each reader the branch of the reader's file.
+		// The remembered checkpoint is checked in addition to the file. Otherwise a host with a
+		// forked log could show each reader the branch that continues the reader's file.
 		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
 			l.Known, err = l.memory.Load(url)
 		}

@@ -45,9 +45,9 @@ type logResult struct {
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
 	Since     *uint64         `json:"since_size,omitempty"` // size of the checkpoint that the log continues
-	Leaves    uint64          `json:"hashes_verified"`
-	Events    uint64          `json:"events_verified"`
-	Hidden    uint64          `json:"events_hidden"`
+	Leaves    uint64          `json:"hashes_verified"`      // number of hashes that result in the signed root
+	Events    uint64          `json:"events_verified"`      // number of events whose signature, hash and position were verified
+	Hidden    uint64          `json:"events_hidden"`        // number of events that are not public
 
 	report witness.Report
 }
@@ -76,7 +76,7 @@ type cosignResult struct {
 	logResult
 	As           string      `json:"as"`
 	Witness      identity.ID `json:"witness_id"`
-	Cosignatures int         `json:"cosignatures_now"`
+	Cosignatures int         `json:"cosignatures_now"` // number of cosignatures after this one
 }
 
 func (r cosignResult) Print(w io.Writer) {

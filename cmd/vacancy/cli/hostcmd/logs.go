@@ -131,8 +131,8 @@ func ShowEvent(a *kit.App, e *kit.LogEvent) error {
 	return err
 }
 
-// JournalTail presents the journal of a data directory as the log of a stage with one group,
-// "host".
+// JournalTail presents the journal of a data directory, which is the log of a local host, in the form of
+// a stage's log. Its only group is "host".
 type JournalTail struct {
 	*standalone.JournalReader
 	From time.Time

@@ -81,7 +81,7 @@ func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (s admin.S
 	if err != nil {
 		return s, err
 	}
-	// A cache may still return the previous checkpoint.
+	// A cache may return an older checkpoint than before, so the difference must not become negative.
 	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
 }
 

@@ -36,7 +36,7 @@ over SSH, the address is printed.`,
 			}
 			r := openResult{URL: url}
 			if program := browser(a.Env); program != nil && !onlyPrint && !a.JSON {
-				// Some programs run as long as the browser.
+				// Do not wait for the program, because some programs run as long as the browser.
 				r.Opened = exec.Command(program[0], append(program[1:], url)...).Start() == nil
 			}
 			return a.Show(r)
@@ -47,7 +47,8 @@ over SSH, the address is printed.`,
 	return cmd
 }
 
-// pageOf returns the address of an existing page of the host.
+// pageOf returns the address of the page of a vacant or a host, after it has checked that the page
+// exists.
 func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string, error) {
 	what := strings.Join(args, "")
 	url, isURL := what, kit.IsURL(what)

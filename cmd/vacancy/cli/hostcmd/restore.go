@@ -131,7 +131,8 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 	return key, nil
 }
 
-// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants.
+// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a time.
+// The host refuses messages signed up to it, because it may have accepted them after the backup.
 func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, noUpgrade bool) (r restoreResult, err error) {
 	about, err := standalone.Unpack(plain, dir)
 	if err != nil {
@@ -153,8 +154,8 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 	return r, err
 }
 
-// putBack makes fresh the data directory. If dir exists, it may contain the only key of another
-// host, so putBack renames it and returns the new path.
+// putBack renames the directory fresh to dir, the data directory. If dir exists, it may contain the
+// only key of another host, so putBack first renames it and returns its new path.
 func putBack(fresh, dir string) (kept string, err error) {
 	if standalone.FileExists(dir) {
 		kept = dir + ".before"
@@ -180,7 +181,7 @@ type restoreResult struct {
 	Made    time.Time `json:"made"` // time of the backup
 	URL     string    `json:"url"`
 	Vacants int       `json:"vacants"` // number of open vacants
-	// Until is the time up to which signed messages are refused.
+	// Until is the floor: messages that were signed up to this time are refused.
 	Until time.Time `json:"refused_until,omitzero"`
 	// Kept is the new path of the previous data directory, or "".
 	Kept string `json:"kept,omitempty"`

@@ -84,13 +84,13 @@ func restoredAt(a *kit.App, e *kit.RemoteHost, summary admin.Restored) restoredR
 	return restoredResult{Host: e.Record.URL, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}
 }
 
-// restoredResult contains the number of vacants whose floor was raised.
+// restoredResult contains the number of vacants that now refuse messages signed up to Until.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
 	Host    string `json:"host,omitempty"`  // name or URL that the user typed
 	Stage   string `json:"stage,omitempty"` // stage, if the host is on AWS
 	Vacants int    `json:"vacants"`
-	// Until is the time up to which signed messages are refused.
+	// Until is the floor: messages that were signed up to this time are refused.
 	Until time.Time `json:"refused_until,omitzero"`
 
 	call string // example command for a caller

@@ -29,9 +29,10 @@ func verifyHost(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags
 type homeReport struct {
 	*kit.App
 	progress *kit.ProgressLine
-	broken   bool
+	broken   bool // a finding was printed
 }
 
+// take prints a line of the report. last is true for the line with the counts, which ends the report.
 func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:

@@ -20,7 +20,8 @@ import (
 // AccountKeyEnv names the environment variable with the key of an account.
 const AccountKeyEnv = snippet.KeyEnv
 
-// WithAccount runs f on the account of tenant. If tenant is "", f gets the account of $VACANCY_KEY.
+// WithAccount runs f with a client for the account of tenant. If tenant is "", the client is for the
+// account of the key in $VACANCY_KEY.
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
@@ -56,8 +57,8 @@ func (a *App) WithKey(base string, f func(op.Client) error) error {
 	return err
 }
 
-// WithWork runs f with a worker at a host and the API of its vacants: of the account of $VACANCY_KEY, or else of the
-// operator.
+// WithWork runs f with a worker, which does turns of a host's vacants on this machine, and with a client of the API for
+// these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
 func (a *App) WithWork(ctx context.Context, w Where, f func(work *workclient.Worker, vacants op.Client) error) error {
 	if a.Env[AccountKeyEnv] == "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
@@ -101,8 +102,8 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
-// AccountAt returns a client for the account of the key in the environment. The account is on the
-// host of the vacant URL rawURL. The client is nil if the key is not for that host.
+// AccountAt returns a client for the account of $VACANCY_KEY at the host of rawURL, the URL of a
+// vacant. The client is nil if there is no key, or if the key is for another host.
 func (a *App) AccountAt(ctx context.Context, w Where, rawURL string) (op.Client, error) {
 	key, err := a.AccountKeyFor(ctx, w, rawURL)
 	if err != nil || key == "" {
@@ -154,7 +155,7 @@ func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
 }
 
 // AccountKeyFor returns the key in the environment if rawURL is a URL of the host that the person chose
-// or, by default, of this machine. Otherwise it returns "", because another host could use the key.
+// or, by default, of this machine. Otherwise it returns "", because another host could misuse the key.
 func (a *App) AccountKeyFor(ctx context.Context, w Where, rawURL string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AdminAPI is the admin API of the host that runs in a data directory, of the data file itself if
-// no host runs, or of a remote host.
+// AdminAPI is a client of the admin API of a remote host, or of the host in a data directory. If no
+// host runs in the data directory, this process serves the admin API from the data file.
 type AdminAPI struct {
 	admin.Client
 	Remote *RemoteHost // nil for a data directory
 	close  func() error
-	// InProcess is true if no host runs. This process then has opened the data, and has only the
-	// operator's API.
+	// InProcess is true if this process serves the admin API, because no host runs in the data
+	// directory. Only the admin API is then served, and vacants do not answer calls.
 	InProcess bool
 }
 
@@ -32,6 +32,7 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 	return HintAtVacants(c.Client.Call(ctx, method, path, header, body, into))
 }
 
+// HintAtVacants adds the hint "vacancy list" to an error about an unknown vacant.
 func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
 		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
@@ -41,12 +42,13 @@ func HintAtVacants(err error) error {
 	return err
 }
 
+// Show returns the vacant with a name or id.
 func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
 	return admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: vacant})
 }
 
 // RunningAdmin returns the admin API of a remote host, or of the host that runs in the data
-// directory. If no host runs over that directory, the error is serve.ErrNoHost.
+// directory. If no host runs in that directory, the error is serve.ErrNoHost.
 func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	noClose := func() error { return nil }
 	host, err := a.Find(w)
@@ -132,9 +134,9 @@ func keyHint(host *RemoteHost, err error) error {
 	return WithHint(err, "vacancy keys rotate-operator --stage %s", host.Stage)
 }
 
-// WithReports runs f on the routes of verify and chain. They belong to the admin API of a data
-// directory, or run in this process over the pages or tables of a remote host. read limits the read
-// rate of tables.
+// WithReports runs f with a client for the reports of the commands verify and chain. For a data
+// directory, the admin API serves these reports. For a remote host, this process makes them from the
+// host's export pages or, on AWS, from its tables. read limits the read rate of tables.
 func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
 	host, err := a.Find(w)
 	if err != nil {

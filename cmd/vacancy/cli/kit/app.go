@@ -37,7 +37,7 @@ import (
 // App is the state that all commands of one run share.
 type App struct {
 	In *bufio.Reader
-	// Input is the text of a call that was read from In.
+	// Input is the text of a call after it was read from In. It is nil before.
 	Input *string
 	Out   io.Writer
 	Err   io.Writer
@@ -59,13 +59,13 @@ type App struct {
 	args    []string       // command line without the program
 	running *cobra.Command // command of this run, once it is known
 
-	asked chan readLine // answer of AskLine that a person has not given yet
+	asked chan readLine // receives the next line for AskLine; nil if no read is in progress
 
 	Seams Seams
 }
 
-// markReader is standard input without the byte order mark that some shells put before it. Reads must
-// have room for the mark.
+// markReader is standard input without the byte order mark that some shells put before it. Callers must
+// pass Read a buffer that has room for the mark.
 type markReader struct {
 	io.Reader
 	began bool

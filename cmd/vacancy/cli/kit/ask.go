@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Ask asks a question, and returns an error unless the person answers with word.
 func (a *App) Ask(ctx context.Context, question, word string) error {
 	got, err := a.AskLine(ctx, question)
 	if err != nil {
@@ -20,10 +21,11 @@ func (a *App) Ask(ctx context.Context, question, word string) error {
 }
 
 // AskLine prints a question on standard error and returns the trimmed answer, or "" at the end of
-// the input. It also returns when the person interrupts, while a read from a terminal would go on.
+// the input. It also returns when ctx ends. The read from the terminal then continues, and the next
+// question gets its line.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
-	if a.asked == nil { // the read of a question that was interrupted continues
+	if a.asked == nil { // otherwise the read of an interrupted question is still in progress
 		a.asked = make(chan readLine, 1)
 		go func(got chan<- readLine) {
 			s, err := a.In.ReadString('\n')
@@ -43,7 +45,7 @@ func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	}
 }
 
-// readLine is an answer of a person.
+// readLine is the result of reading a line from standard input.
 type readLine struct {
 	text string
 	err  error

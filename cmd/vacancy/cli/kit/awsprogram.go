@@ -98,7 +98,7 @@ func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 const builtEnv = "VACANCY_BUILT"
 
 func checkBuilt(replaced, own string) error {
-	// An unknown build fits every other build.
+	// An unknown build cannot be compared, so it is accepted.
 	if replaced == "" || own == "" || replaced == own {
 		return nil
 	}

@@ -45,8 +45,8 @@ func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	return &before
 }
 
-// DemoCaller returns the identity for the host's own call. It chooses like Caller, except that it
-// takes the first of several identities without a default.
+// DemoCaller returns the identity that signs the first call of a new host. It chooses like Caller, but
+// takes the first of several identities if none is the default.
 func (a *App) DemoCaller(ctx context.Context) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 // Handout tells callers without an identity how to call a vacant.
 type Handout = snippet.Handout
 
-// HandoutOf returns the handout of a vacant. The vacant may be on a foreign host, so the handout
-// contains only its id, its name if the name is valid, and its host's URL, quoted.
+// HandoutOf returns the handout of a vacant, or the zero Handout if callers cannot call it. The vacant's
+// data may come from another person's host, so the handout contains only its id, its name if the name
+// is valid, and its host's URL, quoted.
 func HandoutOf(v *admin.Vacant) Handout {
 	host := hostOfEndpoint(v)
 	if host == "" || v.Closed || v.Deleted != "" || v.State.IsClosed() {

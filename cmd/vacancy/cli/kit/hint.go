@@ -63,8 +63,8 @@ func (a *App) Hint(err error) string {
 // that another person runs, such as the operator.
 var beginsWithCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// typedFlags returns the host, identity and certificate flags that were typed for the command from,
-// that the command to has, and that are missing in line.
+// typedFlags returns the host, identity and certificate flags that the person typed for the running
+// command, from. It omits flags that the hinted command, to, does not have, and flags in line.
 func typedFlags(from, to *cobra.Command, line string) (flags string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HostedTarget finds the vacant of a host that what names. If there is none, it returns nil and an
-// error of kind NotFound.
+// HostedTarget finds a vacant by its name or id on the host that w chooses. If the vacant does not
+// exist, it returns nil and an error of kind NotFound.
 func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string, w Where) (*dispatch.Target, error) {
 	host, err := a.Find(w)
 	if err != nil {

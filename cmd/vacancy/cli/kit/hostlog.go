@@ -181,17 +181,17 @@ type knownNames struct {
 	mu      sync.Mutex
 	vacants func() map[string]string // lists the vacants; nil until SetNames
 	own     map[string]string        // names of identities
-	ownAt   time.Time                // identitiesChanged when own was read
-	asked   time.Time                // last use of identitiesChanged
-	hosted  map[string]string
-	read    time.Time
-	pause   time.Duration // minimum time from read to the next read for an unknown vacant
+	ownAt   time.Time                // result of identitiesChanged when own was read
+	asked   time.Time                // time of the last call of identitiesChanged
+	hosted  map[string]string        // names of the host's vacants
+	read    time.Time                // time of the last read of all names
+	pause   time.Duration            // minimum time from read to the next read for an unknown vacant
 }
 
-// Names are read again for an unknown vacant, and from time to time, because names change. Callers
-// choose the vacant that they name, and calls wait for the read, so reads take at most a fiftieth
-// of the time. Strangers may cause many lines, so their names cause at most one stat per
-// restatAfter.
+// Names change, so they are read again every relookEvery, and also if a line has an unknown vacant.
+// Calls wait for the reads for unknown vacants, and strangers can name any vacant. So these reads are at
+// least relookAfter apart, and take at most 1/relookShare of the time. Unknown callers cause at most one
+// stat of the identities' directory per restatAfter. maxExpiredPause is the longest pause that expire ends.
 const (
 	restatAfter     = 20 * time.Millisecond
 	relookAfter     = 200 * time.Millisecond
@@ -227,6 +227,7 @@ func (k *knownNames) expire() {
 	}
 }
 
+// pair returns the names of a caller and a vacant, given by their short ids, or "" if they are unknown.
 func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

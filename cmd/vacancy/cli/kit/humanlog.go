@@ -200,7 +200,7 @@ func (e *LogEvent) why() string {
 // it writes the first lines and then the number of the other calls.
 type humanLog struct {
 	*cappedLines
-	before []slog.Attr
+	before []slog.Attr // attributes from WithAttrs
 }
 
 func newHumanLog(out io.Writer) *humanLog { return &humanLog{cappedLines: &cappedLines{out: out}} }

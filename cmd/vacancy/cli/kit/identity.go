@@ -90,7 +90,7 @@ func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 // Signer is the identity that signs a call.
 type Signer struct {
 	*datadir.Identity
-	Made bool
+	Made bool // the identity was created in this run
 }
 
 func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Names maps ids to names.
+// Names contains the names of vacants and identities by id.
 type Names map[identity.ID]string
 
 func (n Names) Of(id identity.ID) string { return Printable(cmp.Or(n[id], id.Short())) }
@@ -44,8 +44,9 @@ func (a *App) OwnNames() Names {
 	return names
 }
 
-// HostNames returns the names of a host's vacants and of the person's identities. c is a client of
-// the host. If c is not the operator's, HostNames reads the agent cards of vacants.
+// HostNames returns the names of the person's identities and of a host's vacants. c is a client of the
+// host. If c is an AdminAPI, HostNames lists the vacants that c administers. Otherwise it fetches the
+// agent cards of the given vacants, at most maxNameCards.
 func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
 	names := a.OwnNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)

@@ -25,8 +25,8 @@ type newHost struct {
 
 	mu        sync.Mutex
 	temporary *standalone.Host
-	created   *standalone.Host // nil until a request stores something
-	next      http.RoundTripper
+	created   *standalone.Host  // nil until a request stores something
+	next      http.RoundTripper // transport of the host that answers now
 }
 
 func (a *App) openNewHost(dir string) (n *newHost, base string, err error) {

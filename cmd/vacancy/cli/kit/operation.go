@@ -50,7 +50,7 @@ func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out,
 // Request contains the arguments and flags that a person gave.
 type Request struct {
 	Command string            // command path, for example vacancy keys create
-	Args    []string          // arguments without the TENANT that an API takes
+	Args    []string          // arguments, without TENANT if the API reads it
 	Changed func(string) bool // reports whether a flag was given
 	Tenant  string            // value of TENANT or --tenant, as the API reads it
 }

@@ -169,9 +169,9 @@ func joinParagraphs(text string, columns int) string {
 // minWidth is the minimum width at which lines are broken.
 const minWidth = 20
 
-// hangingIndent returns the indent of the lines after the first one of a broken line. It is the second
-// column of the line if that is in the left half of the terminal, four more than the line's own
-// indent if it is further right, and otherwise the line's own indent.
+// hangingIndent returns the indent of the lines that continue a broken line. If the line has a second
+// column in the left half of the terminal, the lines begin at that column. If the second column is
+// further right, their indent is the line's own plus four. Otherwise it is the line's own.
 func hangingIndent(line string, columns int) int {
 	own := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[own:], "  "); gap > 0 {

@@ -42,6 +42,7 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
+// During calls run. At each tick it shows the seconds since began and the text that doing returns.
 func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
@@ -56,9 +57,10 @@ func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan
 	}
 }
 
-// waitShown is the waiting time after which a person is told that a call waits.
+// waitShown is the waiting time after which the progress line shows that a call waits.
 const waitShown = 2 * time.Second
 
+// Await calls run, and shows the text that doing returns every waitShown.
 func (a *App) Await(doing func() string, run func() error) error {
 	tick := time.NewTicker(waitShown)
 	defer tick.Stop()

@@ -62,8 +62,9 @@ func (a *App) WithSearchURL(registry string, web registryclient.Transport) regis
 	return searchTransport{web, registry, rec.SearchURL}
 }
 
-// TargetAndRegistry returns the target that a name or an address stands for, and a client of the registry
-// of its host. A stage without an edge has a separate URL for it, which its record contains.
+// TargetAndRegistry returns the target of a name or an address, and a client of the registry on the
+// target's host. A stage without an edge has a separate URL for the registry, which the stage's record
+// contains.
 func (a *App) TargetAndRegistry(ctx context.Context, web *dispatch.HTTP, ref string, w Where) (dispatch.Target, *registryclient.Client, error) {
 	t, err := a.Target(ctx, web, ref, w)
 	if err != nil {

@@ -53,8 +53,8 @@ func (s *escapingWriter) flush() {
 	s.rest = nil
 }
 
-// escapeScreen returns b for a screen. rest is the end of b that may be the start of a character or
-// of an own escape.
+// escapeScreen escapes b for a terminal. rest is the end of b if it may be the start of a character or
+// of an escape sequence in ownEscapes.
 func escapeScreen(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -84,8 +84,8 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// ownEscape returns the length of the own escape at the start of b, or 0. whole is false if b may
-// be an incomplete own escape.
+// ownEscape returns the length of the sequence in ownEscapes at the start of b, or 0. whole is false
+// if b may be an incomplete sequence.
 func ownEscape(b []byte) (n int, whole bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true

@@ -13,8 +13,8 @@ import (
 // Seams are the parts of the command line that programs and tests choose. For example, a test uses
 // a wrapper to kill the process at a chosen call. A nil seam has no effect.
 type Seams struct {
-	// Program is os.Args[0] of a program whose printed commands a person types. If Program is "",
-	// these commands begin with "vacancy".
+	// Program is os.Args[0]. Commands in hints and notes begin with the words that start this program
+	// again. If Program is "", they begin with "vacancy".
 	Program string
 
 	// OpenCloud opens an AWS account. If OpenCloud is nil, commands that need an account run in the

@@ -29,7 +29,8 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// ShownText limits the printed characters of a text, and MaxShownCause does so for a cause.
+// ShownText limits the characters of a message that are printed, and MaxShownCause limits the
+// characters of a failure's cause.
 const (
 	ShownText     = 160
 	MaxShownCause = 1200

@@ -36,8 +36,8 @@ func StageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// CheckFunction returns an error for an unknown function name. The logs or AWS would report only
-// that the function was not found.
+// CheckFunction returns an error that lists the known functions if name is not one of them. AWS would
+// report only that the function was not found.
 func CheckFunction(name string) error {
 	if _, ok := functions.Find(name); ok {
 		return nil
@@ -45,7 +45,8 @@ func CheckFunction(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
-// StageName returns --stage, $VACANCY_STAGE or dev. It refuses invalid stage names.
+// StageName returns the value of --stage, or else of $VACANCY_STAGE, or else dev. It returns an error
+// for an invalid stage name.
 func (a *App) StageName(flag string) (string, error) {
 	name := cmp.Or(flag, a.Env["VACANCY_STAGE"], stage.Default)
 	return name, stage.CheckName(name)

@@ -19,7 +19,7 @@ import (
 func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Where) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
 	url := IsURL(what)
-	// A card or URL may belong to another host.
+	// An error is not final yet, because a card file or a URL may belong to another host.
 	hosted, err := a.HostedTarget(ctx, web, what, w)
 	var readings []string
 	if c != nil {
@@ -61,7 +61,8 @@ func IsURL(s string) bool {
 }
 
 // cardFile reads a card. It returns nil without an error if there is no such file. Its error
-// reports why an existing file is not a card, for words that name no other target.
+// reports why an existing file is not a card. Target returns this error only if the word does not
+// name another target.
 func cardFile(path string) (*card.Card, error) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {

@@ -62,7 +62,7 @@ type RemoteHost struct {
 	// envKey is the key in the environment, which is for the host that the person names. The key of
 	// a record is only for the handlers of that record.
 	envKey stage.Key
-	// tenant is true if given is a key of an account.
+	// tenant is true if envKey is the key of an account and not of the operator.
 	tenant bool
 }
 

@@ -25,7 +25,7 @@ type agentProgram struct {
 
 // restarts is the restart policy of a program.
 type restarts struct {
-	first, longest time.Duration // first and longest pause; each pause doubles the last
+	first, longest time.Duration // first and longest pause; each pause is twice the previous one
 	steady         time.Duration // run time that resets the pause to first
 	maxShort       int           // maximum number of consecutive runs that are shorter than steady
 }
@@ -33,9 +33,10 @@ type restarts struct {
 var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, maxShort: 10}
 
 // readAgents reads the folders of serve --run, and waits until their ports are free. The programs
-// do not inherit VACANCY_ variables, for example the password of the search cluster.
+// do not inherit VACANCY_ variables, because some contain secrets, for example the password of the
+// search cluster.
 func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (programs []*agentProgram, err error) {
-	// The programs of a killed host may still hold their ports.
+	// The programs of a killed host may still listen at their ports.
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for _, dir := range dirs {
@@ -60,13 +61,13 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (pr
 	return programs, nil
 }
 
-// startAgents starts the programs. It writes their output to the log and hides what looks like a
-// secret.
+// startAgents starts the programs. It writes their output to the log, and hides strings that look
+// like secrets. The returned function stop ends the programs and waits until they have ended.
 func startAgents(programs []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, p := range programs {
-		// The journal limits the lines of each sender.
+		// The journal (the host's log file) limits the lines per sender, so each program is a sender.
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
 		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
 		p.print = lineLimiter(p.Now, func(line string) {

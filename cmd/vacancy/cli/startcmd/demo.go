@@ -26,8 +26,8 @@ const (
 
 // devResult is the output of dev when the host is ready.
 type devResult struct {
-	Pages string              `json:"pages"`
-	URL   string              `json:"url"`
+	Pages string              `json:"pages"` // URL of the host's web pages
+	URL   string              `json:"url"`   // base URL of the host
 	Data  string              `json:"data"`
 	Demo  demoResult          `json:"demo"`
 	Call  *callcmd.CallResult `json:"call,omitempty"`
@@ -36,9 +36,9 @@ type devResult struct {
 	// Try lists commands that work exactly as printed, in order.
 	Try []string `json:"try"`
 
-	asked   string
-	seq     int64
-	first   bool // the demo was created by this start
+	asked   string // text that the demo was called with
+	seq     int64  // number of that call
+	first   bool   // the demo was created by this start
 	handout kit.Handout
 }
 
@@ -48,8 +48,10 @@ type demoResult struct {
 	State lifecycle.State `json:"state"`
 }
 
-// tryDemo ensures that a demo vacant exists, and calls it over HTTP like any caller. A failed call
-// is only reported, because the person may have paused the demo or moved its chain.
+// tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. A
+// failed call is only reported, because the user may have paused or deleted the demo, or may have
+// called it with a copy of the same identity, so that the stored state of the identity's calls is
+// outdated. It is also only reported if another tenant has the name of the demo.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, first, err := demoVacant(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name
@@ -65,8 +67,8 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 	return r, nil
 }
 
-// hideDemo unpublishes the demo of dev at the first start of serve, because serve shows the
-// directory to anyone. It reports whether the demo was published.
+// hideDemo unpublishes the demo vacant of dev when serve first runs on the data, because serve
+// shows published vacants to the public. It reports whether the demo was published.
 func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil
@@ -82,9 +84,10 @@ func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, err
 	return err == nil && !r.Replayed, err
 }
 
-// demoVacant returns the demo. It creates the demo if it never existed, and publishes it once, so
-// that the directory shows a newcomer an agent, unless serve has run on this data. An earlier start
-// may have created the demo and ended before publishing it.
+// demoVacant returns the demo vacant. It creates the demo if it never existed, and publishes it
+// once, so that a newcomer finds a published agent. It does not publish the demo if serve has run
+// on this data. An existing demo may be unpublished, because an earlier start may have ended before
+// publishing it.
 func demoVacant(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {

@@ -109,20 +109,21 @@ type newResult struct {
 	Test     string `json:"test"`
 	Port     int    `json:"port"` // port at which the program listens
 
-	of       scaffold.Template
-	watch    string   // the command that runs the agent
-	commands []string // commands for another terminal
+	of       scaffold.Template // template of the program
+	watch    string            // command that runs the agent
+	commands []string          // commands for another terminal
 }
 
 // Ports of new agents: below the ports that systems assign to clients, and above 9000, which
 // examples use.
 const (
 	firstPort = 9001
-	ports     = 999
+	ports     = 999 // number of ports
 )
 
 // freePort returns the first free port for the agent in dir. The search starts at a port that
-// depends on dir, so that agents that were written in sequence get different ports.
+// depends on dir, so that agents usually get different ports even if they are created before any of
+// them runs. taken reports whether a program listens at a port.
 func freePort(dir string, taken func(port int) bool) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dir)) // Write never fails

@@ -25,7 +25,7 @@ func (w *watching) command() string {
 		return w.start
 	}
 	if w.file != agentFile && w.port == 0 {
-		return "" // a folder with many agents does not say whose program this is
+		return "" // the folder has several agents, and the program may belong to another one
 	}
 	_, start := scaffold.Find(w.has)
 	return start
@@ -36,14 +36,14 @@ func (w *watching) has(name string) bool {
 	return err == nil
 }
 
-// process is a start of an agent's program.
+// process is one run of an agent's program.
 type process struct {
 	cmd      *exec.Cmd
 	began    time.Time
 	exited   chan struct{} // closed when the program itself has ended
-	done     chan struct{} // closed when its group has ended and its output is printed
-	stopping atomic.Bool
-	killed   atomic.Bool
+	done     chan struct{} // closed when the process group has ended and the output is printed
+	stopping atomic.Bool   // stop was called
+	killed   atomic.Bool   // the process group was killed
 }
 
 // begin starts the program. If the agent has no program or the start fails, the returned process
@@ -106,7 +106,7 @@ func (p *process) follow(lines *os.File, print func(string)) {
 	}
 }
 
-// maxLine limits a printed line of a program in bytes.
+// maxLine limits the length of a program's printed line, in bytes.
 const maxLine = 16 << 10
 
 func printLines(r io.Reader, print func(string)) {
@@ -153,7 +153,7 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// groupPause is the time between two checks of a program's group.
+// groupPause is the time between two checks whether a program's process group is alive.
 const groupPause = 50 * time.Millisecond
 
 func (p *process) stop() {
@@ -166,7 +166,7 @@ func (p *process) stop() {
 	case <-p.done:
 	case <-time.After(procgroup.Grace):
 		procgroup.End(p.cmd, true)
-		p.killed.Store(true) // follow stops waiting, because the group may keep zombies
+		p.killed.Store(true) // follow must not wait for the group, which may still contain zombies
 		<-p.done
 	}
 }

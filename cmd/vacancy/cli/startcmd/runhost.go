@@ -20,9 +20,9 @@ import (
 
 // hostRun is the configuration of one run of a local host.
 type hostRun struct {
-	data, cluster string // flags
+	data, cluster string // values of --data and --opensearch
 	config        standalone.Config
-	running       standalone.Running
+	running       standalone.Running // options of Host.Run
 	agents        []*agentProgram
 }
 
@@ -71,8 +71,8 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 			}))
 		}
 	}
-	// These records read the store directly, because the log's reads do not count as reads of the
-	// host.
+	// The log looks up the names of vacants. These reads bypass Config.WrapStore, so that a wrapper
+	// that counts the host's reads does not count them.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
 		err := hostAgents(ctx, h.agents)
@@ -90,7 +90,7 @@ func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err != nil {
-		return nil // a problem that also prevents this start is reported later
+		return nil // no host answers; if the cause also prevents this start, the start reports it
 	}
 	where := ""
 	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{}); err == nil {

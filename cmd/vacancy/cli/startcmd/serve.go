@@ -250,11 +250,12 @@ type serveResult struct {
 	TLS         bool     `json:"tls"`
 	Proxies     []string `json:"trusted_proxies,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
-	kit.Handout          // handout of the first vacant that takes calls; zero if there is none
+	kit.Handout          // address and commands for callers of the first vacant that takes calls, or zero
 }
 
-// handouts returns the handout of the first vacant, by name, that answers calls. A warning names
-// vacants that the host does not call, because their agents are on this machine.
+// handouts returns the handout (address and commands for callers) of the first vacant, by name, that
+// answers calls. If there is no such vacant, it returns the handout of the first vacant whose agent
+// the host does not call because the agent is on this machine. A warning names all such vacants.
 func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, base := serve.InProcess(host.Admin())
 	c := admin.Client{HTTP: client, URL: base}

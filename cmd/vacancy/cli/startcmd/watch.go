@@ -43,7 +43,7 @@ const agentFile = "agent.md"
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
-	at                                         kit.Where // the host at which the agent answers; zero for one on this machine
+	at                                         kit.Where // host of --host; zero for a host on this machine
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -113,23 +113,23 @@ type watching struct {
 	began      time.Time // start time; earlier calls are not shown
 	short      string    // the vacant's id in its short form
 	handout    kit.Handout
-	outputLock sync.Mutex // lock for lines of the program and of calls
-	port       int        // port of the program in a URL on this machine, or 0
-	from       string     // name of the setting with that URL
-	taken      func(port int) bool
-	agent      agentfile.File    // last valid content of the file
-	environ    []string          // variables of the program
-	secret     string            // AGENT_SECRET of the program; "" if watch sets none
-	bound      string            // host and port to which the secret is bound
-	told       status            // last status since the program's start
-	print      func(line string) // prints a line about the program or of its output
+	outputLock sync.Mutex          // guards the output, which contains the program's lines and the calls
+	port       int                 // port of the program, or 0 if no URL of the agent leads to this machine
+	from       string              // setting that contains the port: base_url or mcp_servers
+	taken      func(port int) bool // reports whether a program listens at the port
+	agent      agentfile.File      // last valid content of the file
+	environ    []string            // variables of the program
+	secret     string              // AGENT_SECRET of the program; "" if watch sets none
+	bound      string              // host and port to which the secret is bound
+	told       status              // last printed status since the program's start
+	print      func(line string)   // prints a line about the program or a line of its output
 
 	remote *remoteWatch // the host of --host, or nil
 
 	joined    bool          // another command runs the host
-	hostEnded bool          // the host of another command has ended
-	next      time.Time     // time of the next check for that host
-	pause     time.Duration // time between two checks
+	hostEnded bool          // that host has ended
+	next      time.Time     // time of the next check whether that host runs
+	pause     time.Duration // time between two such checks; zero means joinedPause
 }
 
 // status is the last printed status of the agent.
@@ -197,7 +197,8 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	defer journal.Close()
 	seen := w.snapshotFiles()
 	program := w.begin()
-	// set lists the tools of the program, and the first call may come at once.
+	// Wait first, because hostAgent asks the program for its tools, and the first call may follow
+	// immediately.
 	w.awaitStart(ctx, program)
 	if err := w.hostAgent(ctx); err != nil {
 		program.stop()
@@ -251,7 +252,7 @@ func (w *watching) printStatus(ctx context.Context, program *process) {
 }
 
 // check asks the host of another command whether a call would reach the agent, because that host
-// may not call agents on this machine. A host that this command started calls them.
+// may be configured not to call agents on this machine. A host of this command always calls them.
 func (w *watching) check(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.from != "base_url" {
 		return ""
@@ -324,8 +325,8 @@ func (w *watching) read() error {
 	return nil
 }
 
-// secretEnv names the environment variable that gives a program the secret by which its host signs
-// requests.
+// secretEnv names the environment variable that gives a program the secret with which its host
+// signs requests.
 const secretEnv = "AGENT_SECRET"
 
 // secretName returns the name of the secret that watch creates for an agent. A long name loses its
@@ -363,7 +364,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 			return nil, err
 		}
 	}
-	// The watch shows calls from the journal, so the output of its own host is discarded.
+	// The watch shows calls from the journal (the host's log file), so it discards the host's output.
 	quiet := *w.App
 	quiet.Out, quiet.Err = io.Discard, io.Discard
 	h, url, err := devHost(&quiet, devOptions{listen: w.listen}, setting.Defaults().Host)
@@ -417,8 +418,9 @@ func (w *watching) hostAgent(ctx context.Context) error {
 	})
 }
 
-// install makes the vacant at a place, or the next version of its agent if adopt returns no error. isNew reports whether
-// the vacant or the version is new.
+// install creates the vacant at the host of c. If the name is taken and adopt returns no error,
+// install creates the next version of the vacant's agent instead. isNew reports whether the vacant
+// or the version is new. place describes the host in messages.
 func (w *watching) install(ctx context.Context, c op.Client, file *agentfile.File, place string, adopt func() error) (made admin.Vacant, isNew bool, err error) {
 	made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 	message, isNew := w.name+" is hosted "+place+" now", err == nil
@@ -458,7 +460,7 @@ func (w *watching) rejoin(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, serve.ErrNoHost) && !w.hostEnded:
-		w.hostEnded, w.pause, w.bound = true, joinedPause, "" // the next host may have other data
+		w.hostEnded, w.pause, w.bound = true, joinedPause, "" // the next host may not have the secret
 		w.say("the host in %s has ended; %s answers no calls until the host runs again", kit.Printable(dir), w.name)
 	case err == nil && w.hostEnded:
 		err := w.hostAgent(ctx)
@@ -481,7 +483,7 @@ func (w *watching) sayUnchanged(err error) {
 	w.say("%s is unchanged: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
 }
 
-// First and longest pause between two checks for the host of another command.
+// First and longest pause between two checks whether the host of another command runs.
 const (
 	joinedPause    = time.Second
 	maxJoinedPause = 10 * time.Second
@@ -491,7 +493,8 @@ const (
 const watchPause = 150 * time.Millisecond
 
 // run shows calls until ctx or the host ends, and then ends the program. It restarts the program
-// when files of the folder differ from seen. If --host is set, journal is nil and the worker prints the turns.
+// when files of the folder differ from seen. If --host is set, journal is nil, and the worker
+// prints the turns.
 func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
@@ -566,7 +569,8 @@ const (
 )
 
 func (w *watching) snapshotFiles() map[string]string {
-	// The value describes the size and time of a file. Files that tools generate are skipped.
+	// Each value contains the size and the modification time of a file. Files that tools generate
+	// are skipped.
 	files := map[string]string{}
 	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(w.dir, path)

@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// maxTurns limits the turns at once.
+	// maxTurns limits the concurrent turns.
 	maxTurns = 16
-	// agentTime limits an answer of the agent. The deadline of a turn is shorter.
+	// agentTime limits the time of an answer. The host's deadline for a turn is shorter.
 	agentTime = 15 * time.Minute
 )
 
-// remoteWatch is the host of --host.
+// remoteWatch connects a watched agent to the host of --host.
 type remoteWatch struct {
-	vacants op.Client
-	client  *outbound.Client // for the agent on this machine
-	local   atomic.Pointer[localAgent]
+	vacants op.Client                  // API of that host
+	client  *outbound.Client           // calls the agent on this machine
+	local   atomic.Pointer[localAgent] // nil until setAtHost succeeds
 }
 
-// localAgent is the agent on this machine, which a changed file may move.
+// localAgent is the address of the agent on this machine, with the secret that signs the requests
+// to the agent. Both may change when the agent's file changes.
 type localAgent struct {
 	url    string
 	port   int
@@ -47,7 +48,7 @@ func watchAtHost(a *kit.App, ctx context.Context, what string, o watchOptions) e
 	if err != nil {
 		return err
 	}
-	anybody := func(context.Context, outbound.Actor, string) error { return nil } // the person chooses the address
+	anybody := func(context.Context, outbound.Actor, string) error { return nil } // any address is allowed, because the user chose it
 	w.remote = &remoteWatch{client: outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody, Timeout: agentTime})}
 	if err := w.checkLocal(); err != nil {
 		return err
@@ -90,7 +91,9 @@ func (w *watching) checkLocal() error {
 	return nil
 }
 
-// setAtHost makes the vacant at the host, or the next version of its agent. It changes only a vacant that has workers.
+// setAtHost creates the vacant at the host, or the next version of its agent. It returns an error
+// if the existing vacant does not have the substrate worker, or belongs to a tenant while the
+// client is the operator's.
 func (w *watching) setAtHost(ctx context.Context) error {
 	if err := w.checkLocal(); err != nil {
 		return err
@@ -114,7 +117,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 		case failed != nil || spec.Kind != substrate.KindWorker:
 			err = problem.New(problem.Conflict, "%s: expected a vacant with the substrate worker, got one with %s", w.name, kit.Clip(v.Substrate, kit.MaxShownCause))
 		default:
-			file.Agent.Model = spec.Argument // redo=1 stays
+			file.Agent.Model = spec.Argument // keeps the vacant's argument, for example redo=1
 			return nil
 		}
 		return kit.WithHint(err, "%s --name NAME", w.CommandLine())
@@ -128,7 +131,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 // answer lets the agent on this machine do a turn.
 func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
 	agent := w.remote.local.Load()
-	for began := time.Now(); !w.taken(agent.port) && time.Since(began) < startTime && ctx.Err() == nil; { // it may be starting again
+	for began := time.Now(); !w.taken(agent.port) && time.Since(began) < startTime && ctx.Err() == nil; { // the program may be restarting
 		time.Sleep(watchPause)
 	}
 	client := w.remote.client.As(outbound.VacantActor(t.Vacant, outbound.Operator))

@@ -19,7 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// acpFlags are the flags of commands that run an ACP agent.
+// acpFlags are the flags of commands that run an ACP agent: a program that speaks the Agent Client
+// Protocol on its standard input and output.
 type acpFlags struct {
 	root, approval string
 	env            []string
@@ -31,7 +32,7 @@ func (f *acpFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; without it the program has only those that each program needs")
 }
 
-// options returns the settings of an agent without its command.
+// options returns the options of an ACP agent, except for its command.
 func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err error) {
 	o = acpclient.Options{
 		Root: f.root, Approval: acpclient.Approval(f.approval), Version: kit.Version(), Now: a.Now,
@@ -64,8 +65,8 @@ func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err er
 	return o, nil
 }
 
-// askPerson returns a function that asks the person at the terminal until an option is chosen. An empty line chooses
-// none.
+// askPerson returns a function that asks the user at the terminal until the user chooses an option.
+// An empty line ends the question without a choice.
 func askPerson(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
 	var oneByOne sync.Mutex
 	return func(ctx context.Context, q acpclient.Question) (string, error) {
@@ -80,7 +81,7 @@ func askPerson(a *kit.App) func(context.Context, acpclient.Question) (string, er
 	}
 }
 
-// maxTitle limits the title of a tool call in a question.
+// maxTitle limits the title of a tool call and the name of an option in a question.
 const maxTitle = 500
 
 // questionText returns a question with its numbered options.
@@ -118,11 +119,11 @@ type localResult struct {
 	Session  string   `json:"session_id"`
 	Response string   `json:"response"`
 	Written  []string `json:"written_files"`
-	Ended    string   `json:"ended"` // stop, or why the response may be incomplete
+	Ended    string   `json:"ended"` // "stop", or the reason why the response may be incomplete
 	Seconds  float64  `json:"duration_seconds"`
 }
 
-// runLocal does the task with an ACP agent on this machine. It prints the response while it comes.
+// runLocal does the task with an ACP agent on this machine. It prints the response as it arrives.
 func (f *runFlags) runLocal(ctx context.Context, a *kit.App) error {
 	o, err := f.local.options(a, f.task.Mode)
 	if err != nil {

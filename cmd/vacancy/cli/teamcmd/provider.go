@@ -22,24 +22,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentProgram is the program of an agent, with what its file asks for.
+// agentProgram is the command line of an ACP agent, with the settings from the agent's file.
 type agentProgram struct {
 	words    []string
-	env      []string       // names and values, as of --env
+	env      []string       // variables as NAME or NAME=VALUE, like --env
 	meta     map[string]any // extension members of the new session
 	approval string
 	readOnly bool
 	remove   func() // removes the program's temporary files
 }
 
-// provider makes the program of an agent's file.
+// provider builds the command line of an ACP agent from the agent's file.
 type provider struct {
-	env     []string // variables with keys and addresses
-	unused  []string // settings that its program does not have
+	env    []string // variables with keys and addresses, passed to the program if they are set
+	unused []string // settings that the program does not support
+	// program builds the command line.
 	program func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
 }
 
-// providers are the programs that --provider names.
+// providers contains a provider for each value of --provider.
 var providers = map[string]provider{
 	agentfile.Gemini: {
 		program: geminiProgram,
@@ -67,8 +68,9 @@ func findAgentFile(root, name string) string {
 	return ""
 }
 
-// program returns the program of the worker: of a provider, or the command as it was given. It warns of each setting
-// of the agent's file that the program does not get.
+// program returns the command line of the worker's agent. If --provider is set, the provider builds
+// it, and otherwise it consists of words. program warns about each setting in the agent's file that
+// is not passed to the agent.
 func (f *workerFlags) program(ctx context.Context, a *kit.App, name string, words []string) (p agentProgram, err error) {
 	p = agentProgram{words: words, remove: func() {}}
 	file := cmp.Or(f.from, findAgentFile(f.acp.root, name))
@@ -94,7 +96,7 @@ func (f *workerFlags) program(ctx context.Context, a *kit.App, name string, word
 		switch {
 		case slices.Contains(builder.unused, key):
 			a.Note("warning: %s: not supported by %s; it is not used", key, f.provider)
-		case f.provider == "" && key != "mode" && key != "approval_mode": // which this program applies
+		case f.provider == "" && key != "mode" && key != "approval_mode": // this command itself applies these two settings
 			a.Note("warning: %s: not passed to %s, which runs as given", key, kit.Printable(words[0]))
 		}
 	}
@@ -116,17 +118,18 @@ func (f *workerFlags) program(ctx context.Context, a *kit.App, name string, word
 	return p, nil
 }
 
-// Versions of Gemini CLI. The suffix admits their previews.
+// Versions of Gemini CLI. The suffix -0 also admits previews, which sort before their release.
 const (
 	leastOnWindows = "v0.9.0-0"
-	firstWithACP   = "v0.33.0-0" // its flag is --acp
+	firstWithACP   = "v0.33.0-0" // first version with the flag --acp
 	recommended    = "v0.27.0-0"
 )
 
-// versionTime limits the question for a program's version.
+// versionTime limits the run that prints a program's version.
 const versionTime = 30 * time.Second
 
-// geminiProgram returns Gemini CLI with the settings of a file. The texts of the file are in a temporary file.
+// geminiProgram returns the command line of Gemini CLI with the settings of an agent's file. A
+// temporary file, which remove deletes, contains the system prompt.
 func geminiProgram(ctx context.Context, a *kit.App, f *agentfile.File) (p agentProgram, err error) {
 	path, err := exec.LookPath("gemini")
 	if err != nil {
@@ -167,7 +170,7 @@ func geminiProgram(ctx context.Context, a *kit.App, f *agentfile.File) (p agentP
 	if l.System == "" {
 		return p, nil
 	}
-	dir, err := os.MkdirTemp("", "vacancy-*") // with the mode 0700
+	dir, err := os.MkdirTemp("", "vacancy-*") // the directory has the mode 0700
 	if err != nil {
 		return p, err
 	}
@@ -198,10 +201,11 @@ func geminiVersion(ctx context.Context, a *kit.App, path string) (string, error)
 	return "v" + strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), nil
 }
 
-// claudePrograms are the names of the program by which Claude Code speaks ACP, the newest first.
+// claudePrograms lists the names of the adapter that connects Claude Code to ACP, the newest first.
 var claudePrograms = []string{"claude-agent-acp", "claude-code-acp"}
 
-// claudeProgram returns Claude Code with the settings of a file, which the new session carries.
+// claudeProgram returns the command line of Claude Code. The settings of the agent's file are
+// passed in the request for a new session.
 func claudeProgram(_ context.Context, _ *kit.App, f *agentfile.File) (p agentProgram, err error) {
 	for _, name := range slices.Backward(claudePrograms) {
 		if path, err := exec.LookPath(name); err == nil {
@@ -233,7 +237,7 @@ func claudeProgram(_ context.Context, _ *kit.App, f *agentfile.File) (p agentPro
 	return p, nil
 }
 
-// claudeOptions are options of Claude Code.
+// claudeOptions contains the options of Claude Code in the request for a new session.
 type claudeOptions struct {
 	Model           string           `json:"model"`
 	Fallback        string           `json:"fallbackModel,omitempty"`

@@ -30,7 +30,7 @@ type runFlags struct {
 	where               kit.Where
 	task                teamapi.NewTask
 
-	acp   string // command of an agent on this machine
+	acp   string // command of an agent on this machine, or "" to run the task at a host
 	local acpFlags
 }
 
@@ -106,7 +106,8 @@ and without a key. See "vacancy worker" for --root, --approval and --env.`,
 	return cmd
 }
 
-// checkLocal returns an error if a flag is given that the task's place does not have: a host or this machine.
+// checkLocal returns an error if a flag is given that is not supported where the task runs: at a
+// host, or on this machine with --acp.
 func (f *runFlags) checkLocal(fs *pflag.FlagSet) (err error) {
 	here, both := []string{"root", "approval", "env"}, []string{"acp", "goal", "plan", "context", "mode", "json"}
 	fs.Visit(func(given *pflag.Flag) {

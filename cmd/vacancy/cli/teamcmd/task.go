@@ -17,10 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// API is the API for teams and files.
+// API connects commands to the host's API for teams and files.
 type API struct {
 	kit.HostAPI
-	InProcess bool // open the data of the host if no host is running
+	InProcess bool // if no host is running, the command opens the host's data itself
 }
 
 // With runs f with a client of the API. The client acts for the account of the key in the
@@ -45,8 +45,8 @@ func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error)
 	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Request{}, f)
 }
 
-// CallerOf returns the operation for the operator if its client is the operator's, and otherwise
-// the operation for account keys.
+// CallerOf returns a function that calls the operator's form of an operation if the client is the
+// operator's, and otherwise the form for account keys.
 func CallerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
 		_, operates := c.(*kit.AdminAPI)

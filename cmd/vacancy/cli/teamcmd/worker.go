@@ -28,7 +28,8 @@ type workerFlags struct {
 	where                kit.Where
 }
 
-// WorkerCommand returns the command by which an ACP agent on this machine does the turns of a vacant.
+// WorkerCommand returns the command that lets an ACP agent on this machine do the turns of a
+// vacant.
 func WorkerCommand(a *kit.App) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
@@ -113,23 +114,25 @@ func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, words []
 	})
 }
 
-// turns does the turns of a vacant by an agent, one at a time. Each turn has a program of its own. If the program asks
-// for a permission that the caller decides, the turn ends with the question, and the next turn of the caller's context
-// continues it.
+// turns does the turns of a vacant (each answers one message) with an ACP agent, one at a time. Each
+// turn starts a program. If the program asks for a permission that the caller must grant, the turn
+// ends with the question, and the program waits. The caller's next message in that context answers the
+// question, and the turn of that message continues the program.
 type turns struct {
 	*kit.App
 	options acpclient.Options
 	words   []string
-	paused  map[string]*job // paused jobs; their keys have the caller and the context
+	paused  map[string]*job // paused jobs, keyed by CALLER/CONTEXT
 }
 
 const (
-	// maxPaused limits the programs that wait for callers, and pauseTime their time.
+	// maxPaused limits the programs that wait for answers of callers, and pauseTime limits how long
+	// each program waits.
 	maxPaused = 16
 	pauseTime = 30 * time.Minute
 )
 
-// question is the JSON of a turn.
+// question contains the members of a turn's JSON that the worker uses.
 type question struct {
 	Message string            `json:"message"`
 	Caller  string            `json:"caller"`
@@ -142,7 +145,7 @@ type question struct {
 	} `json:"history"`
 }
 
-// prompt returns the message with what was said before.
+// prompt returns the message, preceded by the earlier messages of the conversation.
 func (q *question) prompt() string {
 	if len(q.History) == 0 {
 		return q.Message
@@ -258,8 +261,8 @@ func (w *turns) close() {
 	}
 }
 
-// job is a prompt of a program, which may last for several turns. While it is paused, its events are not read, so the
-// program waits.
+// job is one prompt to a program. It may last for several turns. While the job is paused, its
+// events are not read, so the program waits.
 type job struct {
 	cancel    context.CancelCauseFunc
 	events    chan workclient.Event
@@ -270,7 +273,7 @@ type job struct {
 
 	asked    asked       // the question while the job is paused
 	wait     *time.Timer // cancels the job if the pause becomes too long
-	thoughts int         // bytes
+	thoughts int         // size of the thoughts so far, in bytes
 }
 
 // asked is a question whose answer the program waits for.
@@ -288,13 +291,14 @@ func (j *job) isDone() bool {
 	}
 }
 
-// maxThoughts limits the thoughts that the host gets in bytes, because it limits all events of a turn together.
+// maxThoughts limits the thoughts of a job that are sent to the host, in bytes, because the host
+// limits the total size of a turn's events.
 const maxThoughts = 512 << 10
 
-// maxName limits a name in bytes.
+// maxName limits the name and the id of a tool call, in bytes.
 const maxName = 128
 
-// short returns the beginning of a name.
+// short truncates a name to maxName bytes.
 func short(name string) string { return strings.ToValidUTF8(name[:min(len(name), maxName)], "") }
 
 func (j *job) ask(ctx context.Context, q acpclient.Question) (option string, err error) {

@@ -21,9 +21,9 @@ type vacantResult struct {
 	// were requested.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	Checked
-	kit.Handout      // set by create and show
+	kit.Handout      // address and commands for callers; only create and show set it
 	warned      bool // warnings about tools that are left out were printed
-	described   bool // Published and CallsToday are known
+	described   bool // Published and CallsToday are set
 }
 
 func (r vacantResult) Print(w io.Writer) {

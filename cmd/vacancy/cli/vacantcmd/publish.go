@@ -190,7 +190,7 @@ type publishedResult struct {
 	Revoked    bool                 `json:"revoked"`
 	// Unreached means that search will show the vacant only when its endpoint answers.
 	Unreached   bool `json:"unreached,omitempty"`
-	kit.Handout      // set for a hosted vacant that is now published
+	kit.Handout      // address and commands for callers; set for a hosted vacant that is now published
 }
 
 func PublishedOf(p *admin.Published) publishedResult {

@@ -22,7 +22,8 @@ type Own struct {
 	Registry *registryclient.Client
 	Card     *card.Card // registered card, or else the card stored in the identity; may be nil
 	there    bool       // the identity is registered
-	shown    lifecycle.Visibility
+	// shown is the registered visibility. It is set if there is true.
+	shown lifecycle.Visibility
 }
 
 // openOwn opens an identity and looks up its registration in a registry.
@@ -56,12 +57,12 @@ func (o *Own) Look(ctx context.Context) error {
 		}
 		o.Card, o.there, o.shown = &c, true, m.Visibility
 		return nil
-	// A revoked key is not accepted as proof of the reader, so read anonymously.
+	// The registry does not accept requests signed with a revoked key, so read anonymously.
 	case problem.Is(err, problem.Revoked) && o.Registry.Reader != nil:
 		o.Registry.Reader = nil
 		return o.Look(ctx)
-	// A registry of the reference does not verify readers. It does not show a hidden vacant to the
-	// vacant itself.
+	// A registry of the reference implementation does not verify who reads, so it does not show a
+	// hidden vacant even to the vacant itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
 		bundle, err := o.Bundle(ctx)
 		o.Card = bundle.Card

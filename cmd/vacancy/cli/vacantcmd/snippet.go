@@ -95,7 +95,8 @@ func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit
 	return h, err
 }
 
-// handoutAt returns the handout of the vacant at a URL, based on its card.
+// handoutAt reads the card at a URL and returns the handout (the address and commands for callers) of
+// its vacant. It returns an error unless the vacant signed the card and answers unsigned calls.
 func handoutAt(a *kit.App, ctx context.Context, url string) (h kit.Handout, err error) {
 	web := a.HTTP(0)
 	c, err := agents.FetchCard(ctx, web, url)

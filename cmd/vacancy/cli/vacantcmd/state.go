@@ -16,7 +16,7 @@ func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []struct {
 		verb, short, long string
 		to                op.Op[admin.VacantRequest, admin.Vacant]
-		question          string // asked first unless empty; %s is the name
+		question          string // asked before the change unless it is ""; %s is the vacant's name
 	}{
 		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
 			long: "Pause a vacant: its state becomes HIBERNATING, and calls are refused with 423 until it\nis resumed."},

@@ -107,8 +107,9 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.Show(vacantResult{Vacant: after, Checked: CheckAgent(a, ctx, c, &after, noCheck), warned: true})
 }
 
-// updateAgent creates the next version of a vacant's agent from a file, from the version to, or
-// from the current version with changed settings.
+// updateAgent creates the next version of a vacant's agent. If to is positive, the next version is a
+// copy of the version with that number. Otherwise it is the agent in file or, if file is zero, the
+// current version with the settings in args[1:].
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
 	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: args[0]}})
 	if err != nil {

@@ -75,7 +75,7 @@ func trouble(err error) doctor.Trouble {
 		return doctor.NoTrouble
 	}
 	var api smithy.APIError
-	answered := errors.As(err, &api) // AWS returned the error; otherwise the chain did
+	answered := errors.As(err, &api) // AWS returned the error; otherwise the credential chain did
 	var profile config.SharedConfigProfileNotExistError
 	switch kind := problem.AsError(err).Kind; {
 	case answered && slices.Contains(expired, api.ErrorCode()):
@@ -94,8 +94,8 @@ func trouble(err error) doctor.Trouble {
 	return doctor.Unreachable
 }
 
-// callerOf asks AWS for the identity and reads AWS's clock from the answer, which may be a
-// refusal.
+// callerOf asks AWS for the owner of the credentials. It also reads AWS's clock from the answer, even
+// if AWS refuses the request.
 func (c *Cloud) callerOf(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
@@ -110,7 +110,7 @@ func (c *Cloud) callerOf(ctx context.Context, now func() time.Time) (doctor.Acco
 	return a, watch.clock
 }
 
-// dated is an HTTP client that reads the server's clock from the first answer.
+// dated is an HTTP client that reads the server's clock from the Date header of the first answer.
 type dated struct {
 	inner aws.HTTPClient
 	now   func() time.Time
@@ -144,7 +144,7 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	case err != nil:
 		return doctor.Bootstrap{Err: err}
 	}
-	// If there is no version, it is 0, which is too old.
+	// A missing version counts as 0, which is too old.
 	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"])
 	return doctor.Bootstrap{Version: version}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// mostExecutions limits the executions per status that are read.
+// mostExecutions is the maximum number of executions that are read for each status.
 const mostExecutions = 100
 
-// gateFacts returns facts about a state machine and its executions since a time that ended without
-// a verdict.
+// gateFacts returns facts about a state machine. It counts the executions that failed, timed out or
+// were aborted after since.
 func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doctor.Gate {
 	if arn == "" {
 		return doctor.Gate{Absent: true}

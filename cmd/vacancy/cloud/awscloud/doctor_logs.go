@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lines passes the lines of a log group that contain a word to take, starting with the oldest line
-// since a time, until take returns false. The zero time means all lines. The error is NotFound if
-// the group does not exist.
+// lines calls take for each line of a log group that contains word, oldest first, until take returns
+// false. It skips lines that are older than since, unless since is zero. The error is NotFound if the
+// group does not exist.
 func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(eventTime time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
@@ -54,8 +54,8 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 	return t
 }
 
-// jobsSince is the period in which runs of background functions are searched. It is long because
-// the indexer may have no work for hours.
+// jobsSince is the length of the period, until now, in which the runs of background functions are
+// searched. It is long because the indexer may have no work for hours.
 const jobsSince = 24 * time.Hour
 
 func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {

@@ -29,12 +29,12 @@ func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Limits of a tail. Lines may appear some seconds after their time and in any order, so the next
-// read must start before the last line that was shown.
+// Limits of a tail. A line may appear some seconds after its time, and later than newer lines. Each
+// read therefore starts earlier than the last line that was shown, and skips the lines in told.
 const (
 	late      = 10 * time.Second // maximum delay of a line
-	pageLines = 500              // lines of a group in memory
-	known     = 20_000           // number of shown lines that are remembered
+	pageLines = 500              // maximum number of lines of a group in memory
+	known     = 20_000           // maximum number of ids in told
 )
 
 // tail implements cloud.Tail. Its memory is limited to one page per group and the ids of the lines
@@ -43,8 +43,8 @@ type tail struct {
 	account *Cloud
 	groups  []string
 	from    time.Time
-	told    map[string]bool
-	order   []string // ids in told, from the oldest, which is at next
+	told    map[string]bool // ids of lines that were shown
+	order   []string        // ring buffer of the ids in told; the oldest is at next
 	next    int
 }
 
@@ -60,7 +60,7 @@ type line struct {
 
 func (t *tail) Next(ctx context.Context, show func(cloud.Line) error) error {
 	newest := t.from
-	// After an error, the lines that were shown need not be read again either.
+	// Move t.from forward even after an error, so that shown lines are not read again.
 	defer func() {
 		if from := newest.Add(-late); from.After(t.from) {
 			t.from = from
@@ -116,7 +116,7 @@ func (l line) before(other line) bool {
 	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// source reads the lines of one group since a time, page by page.
+// source reads the lines of one group, page by page, from the time from on.
 type source struct {
 	account *Cloud
 	group   string
@@ -126,7 +126,7 @@ type source struct {
 	ended   bool
 }
 
-// fill reads pages until there is a line or the end, because AWS may return empty pages.
+// fill reads pages until it has a line or the group ends, because AWS may return empty pages.
 func (s *source) fill(ctx context.Context) error {
 	for len(s.lines) == 0 && !s.ended {
 		page, err := s.account.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{

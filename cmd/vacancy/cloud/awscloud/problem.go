@@ -15,7 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AWS's error codes for faults that a person can resolve. They differ by service and by its age.
+// AWS's error codes for faults that a user can resolve. The same fault has different codes in
+// different services.
 var (
 	expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 	unknown = []string{"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "AuthFailure", "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken"}
@@ -54,14 +55,14 @@ func Problem(err error) error {
 	return problem.Wrap(problem.Internal, err, "%s failed", serviceOf(err))
 }
 
-// answer is AWS's answer as a cause. It is printed as its code only, because the problem's text
-// contains the message.
+// answer is AWS's error as the cause of a problem. Its Error method returns only the code, because
+// the problem's text already contains the message.
 type answer struct{ smithy.APIError }
 
 func (a answer) Error() string { return a.ErrorCode() }
 
-// apiProblem returns the problem for AWS's answer. The problem wraps only the answer and not the
-// rest of the chain, which would repeat the text.
+// apiProblem returns the problem for api, an error that AWS returned. whole is the SDK's error, which
+// wraps api. The problem wraps only api, because the text of whole would repeat the message.
 func apiProblem(whole error, api smithy.APIError) error {
 	code, message := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
 	what, err := serviceOf(whole), answer{api}
@@ -100,8 +101,8 @@ func credentialsProblem(ctx context.Context, err error) error {
 		return apiProblem(err, api) // refusal to assume a role
 	}
 	if strings.Contains(err.Error(), "no EC2 IMDS role found") {
-		// The chain ended without a configuration. The error would only explain why this machine is
-		// not an EC2 instance.
+		// No source has credentials. The last source in the SDK's chain is the EC2 metadata service,
+		// so err would only explain why this machine is not an EC2 instance.
 		err = nil
 	}
 	return problem.Wrap(problem.Unauthorized, err, "no AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run aws configure")

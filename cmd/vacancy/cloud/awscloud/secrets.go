@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Labels of a secret's versions. The edge sends the value with the label AWSCURRENT. A value that
-// the edge does not send yet has another label, so AWSCURRENT stays correct if a rotation is
+// Labels of a secret's versions. The edge (CloudFront) sends the value with the label AWSCURRENT. A
+// new value has the other label until the edge sends it, so AWSCURRENT stays correct if a rotation is
 // interrupted.
 const (
 	current = "AWSCURRENT"
@@ -28,7 +28,7 @@ func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
 	return labels[current], nil
 }
 
-// versions returns the version with each label of a secret.
+// versions returns the ids of a secret's versions, keyed by label.
 func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string, error) {
 	out, err := c.secrets.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &secret})
 	if err != nil {

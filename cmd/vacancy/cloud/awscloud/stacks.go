@@ -69,7 +69,7 @@ func (c *Cloud) Delete(ctx context.Context, stack string) error {
 type watch struct {
 	account *Cloud
 	stacks  []string
-	last    map[string]string // newest returned event by stack
+	last    map[string]string // id of the last returned event of each stack
 }
 
 // Watch implements cloud.Cloud. It uses event ids instead of times, because this machine's clock
@@ -101,7 +101,7 @@ func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
 	return history, nil
 }
 
-// of returns a stack's events after the last returned one, in order of time.
+// of returns the events of a stack that are newer than the last returned event, in order of time.
 func (w *watch) of(ctx context.Context, stack string) ([]cloud.Event, error) {
 	var found []cloud.Event
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.account.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})

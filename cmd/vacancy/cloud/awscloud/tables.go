@@ -42,7 +42,7 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	return result, nil
 }
 
-// tables is a store whose AWS errors are explained by Problem.
+// tables is a store that returns AWS errors as the problems that Problem makes of them.
 type tables struct{ *dynamo.Store }
 
 func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {
@@ -80,8 +80,8 @@ func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cur
 	return names, next, explainError(err)
 }
 
-// explainError converts AWS's errors into problems of their kind. The store only reports that it is
-// unavailable.
+// explainError replaces store.ErrUnavailable by the problem that explains the AWS error in its chain.
+// It returns other errors unchanged.
 func explainError(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err

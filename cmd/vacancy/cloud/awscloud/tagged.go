@@ -30,7 +30,7 @@ func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource,
 				found = append(found, cloud.Resource{Type: "AWS::S3::Bucket", Physical: arn[strings.LastIndex(arn, ":")+1:]})
 			case strings.Contains(arn, ":dynamodb:"):
 				found = append(found, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", Physical: id})
-			// The keys of a stage with keep=false stay in this state for a week.
+			// After the deletion of a stage with keep=false, its keys stay in this state for a week.
 			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion":
 				found = append(found, cloud.Resource{Type: "AWS::KMS::Key", Physical: id})
 			}

@@ -1,6 +1,6 @@
 // Package cloudtest provides a server with recorded AWS responses, for situations that no local
-// server can produce on demand: faults, throttling, pages and unusual orders. A test fails if it
-// sends an operation that it did not expect.
+// server can produce on demand: faults, throttling, multiple pages and results out of order. A test
+// fails if the tested code sends an operation for which the test has set no response.
 package cloudtest
 
 import (
@@ -56,8 +56,8 @@ func New(t testing.TB) *AWS {
 	return a
 }
 
-// Here starts a server that the AWS SDK of this process uses, with account 123456789012. The SDK
-// retries as usual, because the server may have closed a kept-alive connection.
+// Here starts a server for account 123456789012, and sets the environment so that the AWS SDK of this
+// process uses it. The SDK's retries stay on, because the server may close an idle connection.
 func Here(t *testing.T) *AWS {
 	t.Helper()
 	a := New(t)

@@ -14,17 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// listing checks that a list of streams contains each name once and ends. The order of the names
-// cannot prove this: a host could send its reader in circles, or list checked streams twice to hide
-// others in the sum. listing stores 16 bytes per name, in memory until runPrints names are
-// collected, then as a sorted run on this machine's disk. At the end of the list it merges the runs
-// and finds duplicates.
+// listing checks that a host's list of streams ends and contains each name once. The host chooses
+// the order of the names, so the order proves neither: a host could repeat pages forever, or list
+// some streams twice, so that the total hides the streams that it omits. listing stores 16 bytes
+// per name, in memory until runPrints names are collected, then as a sorted run on this machine's
+// disk. At the end of the list, it merges the runs to find duplicates.
 type listing struct {
 	run     []print
 	file    *os.File // sorted runs, one after the other
 	spilled int64    // number of runs in file
 
-	seen  uint64 // pages since the mark was set
+	seen  uint64 // pages since mark was set
 	mark  string // cursor of an earlier page (Brent's cycle detection)
 	power uint64 // number of pages after which the mark is replaced
 }
@@ -32,9 +32,10 @@ type listing struct {
 // print is a prefix of a name's SHA-256.
 type print [16]byte
 
-// runPrints is the number of prints in a run, which take 1 MB of memory.
+// runPrints is the number of prints in a run. A run takes 1 MB of memory.
 const runPrints = 64 << 10
 
+// take adds a page of names. next is the cursor of the next page, or "" on the last page.
 func (l *listing) take(names []store.Stream, next string) error {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(name))
@@ -49,7 +50,8 @@ func (l *listing) take(names []store.Stream, next string) error {
 		defer l.close()
 		return l.merge()
 	}
-	// This detects every cycle of cursors within three times its length.
+	// The comparison with an earlier cursor detects every cycle of cursors within three times its
+	// length.
 	if l.seen > 0 && next == l.mark {
 		return mismatch("streams", "a list that ends", "the same page again")
 	}
@@ -159,7 +161,7 @@ func (l *listing) close() {
 	*l = listing{run: l.run[:0]}
 }
 
-// disk returns the error of a temporary file, or nil.
+// disk wraps an error of the temporary file. If err is nil, it returns nil.
 func disk(err error) error {
 	if err == nil {
 		return nil

@@ -1,9 +1,9 @@
-// Package remote reads another host through the pages of its export. It is a source for fsck and
-// transcript, and a vault that opens text keys.
+// Package remote reads another host through the pages of its export. It provides a source for fsck
+// and transcript, and a vault that opens text keys.
 //
-// The host is not trusted: a page that does not match the request ends the reading with an error.
-// Fsck checks the content of the pages. The package never writes to the host. Memory does not grow
-// with the size of the host. A page that cannot be read is an error, never the end of a list.
+// The host is not trusted: if a page does not match the request, reading ends with an error. Fsck
+// checks the content of the pages. The package never writes to the host. Memory does not grow with
+// the size of the host. A page that cannot be read is an error, never the end of a list.
 package remote
 
 import (
@@ -41,8 +41,9 @@ type Config struct {
 const (
 	maxPage = 8 << 20 // bytes of an answer; a page has about 1.5 MB
 	perTry  = time.Minute
-	// A request to a host that is overloaded, throttled or being deployed is tried this often, for
-	// a minute and a half, because a failure would end a check that takes hours.
+	// tries limits how often a request is sent to a host that is overloaded, throttled or being
+	// deployed. All tries take about a minute and a half. They are worth it because a failure would
+	// end a check that takes hours.
 	tries       = 8
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second
@@ -62,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{Config: c}
 	var about export.About
-	// A mistyped address is reported immediately, because there are no retries here.
+	// The first request is not repeated, so that a mistyped address is reported immediately.
 	if _, err := h.tryOnce(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 	return h.do(ctx, http.MethodGet, path, nil, into)
 }
 
-// do sends a request until it is answered, refused or tried often enough. All requests only read,
+// do sends a request until it is answered or refused, at most tries times. All requests only read,
 // so they may be repeated.
 func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
 	wait := firstWait

@@ -34,12 +34,12 @@ type view struct {
 const headRows = 256
 
 // head contains the first rows of a stream, which were requested together with its last row. A
-// reader of the last row reads the first rows next, and a round trip takes longer than everything
-// else. A head is used once.
+// reader of the last row usually reads the first rows next, and most of the time of a check is
+// spent on round trips. A head is used once.
 type head struct {
 	of   store.Stream
 	part *export.RowsPart
-	had  [2]store.Stream // previous streams, whose heads are not requested again
+	had  [2]store.Stream // last two streams whose heads were requested; they are not requested again
 }
 
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Local returns an HTTP that calls a server in this process. The server's tools can detect a
-// canceled request by Canceled.
+// canceled request by CancelChannel.
 func Local(s *sdk.Server) HTTP {
 	return local{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLine,
@@ -28,16 +28,16 @@ type local struct{ handler http.Handler }
 type requestKey struct{}
 
 // CancelChannel returns a channel that is closed when the client cancels the request of a tool's
-// context. The library does not pass cancellations on to the tools of a server without sessions.
-// For other contexts, CancelChannel returns nil.
+// context. It is needed because the library does not pass cancellations on to the tools of a server
+// without sessions. For other contexts, CancelChannel returns nil.
 func CancelChannel(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(requestKey{}).(<-chan struct{})
 	return c
 }
 
 func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
-	// After a cancellation, Open returns without the answer, while the tool runs until it ends by
-	// itself.
+	// The tool gets a context that is not canceled. After a cancellation, Open returns without the
+	// answer, but the tool runs until it ends by itself.
 	ctx, canceled := context.WithValue(context.WithoutCancel(ctx), requestKey{}, ctx.Done()), ctx.Done()
 	body, ids := mcptool.ReplaceIDs(r.Body)
 	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))

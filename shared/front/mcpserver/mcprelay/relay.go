@@ -1,10 +1,11 @@
-// Package mcprelay connects a client that starts a program to an MCP server of a host. Each input
-// line is a message of the client, and each output line is a message of the server. The relay sends
-// requests to the server by HTTP.
+// Package mcprelay connects an MCP client to an MCP server of a host. It is for clients that start
+// a program and exchange lines with it: each input line is a message of the client, and each output
+// line is a message of the server. The relay sends requests to the server by HTTP.
 //
 // The output contains only MCP messages. Each request gets one answer, unless the client cancels
-// it. The relay stops a question that the client cancels. It passes answers of the server on
-// unchanged, because they may contain a signed message.
+// it. If Relay.StopsTasks is true and the client cancels a question, the relay stops the question's
+// task. The relay passes the answers to questions on unchanged, because they may contain a signed
+// message.
 package mcprelay
 
 import (
@@ -33,17 +34,17 @@ import (
 
 // Limits.
 const (
-	// maxLine limits a message of the client. Servers have the same limit.
+	// maxLine limits a message of the client, in bytes. Servers have the same limit.
 	maxLine = 512 << 10
-	// maxAnswer limits a message of the server.
+	// maxAnswer limits a message of the server, in bytes.
 	maxAnswer = 16 << 20
 	// maxRequests limits the concurrent requests.
 	maxRequests = 128
 	// requestTime limits a request. Calls of agents end after at most 14 minutes.
 	requestTime = 15 * time.Minute
-	// endTime is the time in which pending requests may be answered after the input has ended.
+	// endTime limits the wait for the answers to pending requests after the input has ended.
 	endTime = 10 * time.Second
-	// stopTime limits the time to stop a question.
+	// stopTime limits the time in which the task of a canceled question is stopped.
 	stopTime = 5 * time.Second
 )
 
@@ -70,12 +71,12 @@ type Relay struct {
 	StopsTasks bool
 	// Team answers requests about the client's own agents and tasks. Team may be nil.
 	Team *Team
-	// Note receives messages for people, which the client does not get.
+	// Note prints a message for the user. The client does not get these messages.
 	Note func(format string, args ...any)
 }
 
-// Serve serves one client until the input ends, the output breaks or ctx is canceled. It waits
-// until canceled questions are stopped. Its error is an error of the input or the output.
+// Serve serves one client until the input ends, writing to the output fails, or ctx is canceled. It
+// waits until canceled questions are stopped. Its error is an error of the input or the output.
 func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Relay: r, out: out, calls: map[string]*call{}, broken: make(chan struct{})}
 	watching, end := context.WithCancel(ctx)
@@ -122,7 +123,7 @@ func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 type session struct {
 	*Relay
 	wait   sync.WaitGroup
-	broken chan struct{} // closed when the output breaks
+	broken chan struct{} // closed when writing to out has failed
 
 	// outMu is separate from mu, so that a client that does not read its answers cannot stop the
 	// relay from reading.
@@ -143,12 +144,11 @@ type call struct {
 	id     json.RawMessage
 	key    string // key in session.calls
 	method string
-	// The agent argument of ask_agent.
 	cancel context.CancelFunc
-	agent  json.RawMessage // the argument of ask_agent
-	stream bool            // the answer comes with progress
-	team   bool            // the team answers the request
-	shown  bool            // the client wants progress
+	agent  json.RawMessage // argument "agent" of ask_agent
+	stream bool            // true if the request is a question, whose task the server reports
+	team   bool            // true if the team answers the request
+	shown  bool            // true if the client wants progress notifications
 	told   chan struct{}   // closed when task is known
 	done   chan struct{}   // closed when the call has ended
 
@@ -177,6 +177,7 @@ func (s *session) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
+// readLine reads a line. whole is false if the line is longer than maxLine; line is then nil.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -397,8 +398,8 @@ func (s *session) postTo(ctx context.Context, to HTTP, header http.Header, messa
 	return to.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
-// follow reads an answer that is a stream. It records the task of a question and passes other
-// progress on.
+// follow reads an answer that is a stream. It records the task of a question, and passes other
+// progress on if the client wants progress.
 func (s *session) follow(c *call, stream io.Reader) []byte {
 	for e, err := range sse.Events(stream, maxAnswer) {
 		if err != nil {
@@ -454,7 +455,8 @@ func (s *session) answer(c *call, b []byte) []byte {
 			s.mu.Unlock()
 		}
 	}
-	// If the server refuses a request before it reads the request, its error has no id.
+	// The answer gets the id of the request, because the error of a server that refused the request
+	// before reading it has no id.
 	name, value := "result", m.Result
 	if m.Error != nil {
 		name, value = "error", m.Error
@@ -490,8 +492,9 @@ func (s *session) cancel(params json.RawMessage) {
 	}
 }
 
-// stop ends a request without an answer. A question is stopped on the host as soon as its task is
-// known.
+// stop cancels a request, which then gets no answer. If the request is a question, stop waits in
+// the background until the question's task is known, but at most stopTime, and stops the task on
+// the host.
 func (s *session) stop(c *call) {
 	c.mu.Lock()
 	again := c.canceled

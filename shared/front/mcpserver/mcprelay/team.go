@@ -38,13 +38,13 @@ func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `"%s-%x"`, t.Session, sum[:8])
 }
 
-// lists maps methods whose results combine lists of the host and the team to the names of those
-// lists.
+// lists maps each method whose result combines a list of the host with a list of the team to the
+// name of the list.
 var lists = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
-// merge adds the team's part to the host's answer to a request. For a list, these are the team's
-// items. For initialize and server/discover, these are the team's instructions and the capability
-// to announce changes of the resources.
+// merge adds the team's part to the host's answer to a request. To a list it adds the team's items.
+// To the answer of initialize or server/discover it adds the team's instructions and the capability
+// to announce changes of the resources. It returns other answers unchanged.
 func (s *session) merge(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
 	var host, own struct {
 		Result map[string]json.RawMessage `json:"result"`

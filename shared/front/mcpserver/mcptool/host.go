@@ -111,7 +111,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 // maxLimit limits the agents in a page. It is the limit of searches.
 const maxLimit = 100
 
-// ShowByID returns the vacant with an id. find searches by the prefix of an id.
+// ShowByID returns the published agent with an id. find searches by a prefix of the id.
 func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (Found, error)) (shown Shown, there bool, err error) {
 	found, err := find(ctx, id.String()[:shortID])
 	for _, shown := range found.Agents {

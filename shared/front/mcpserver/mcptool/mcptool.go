@@ -2,8 +2,9 @@
 // the decoding of arguments and the form of results. Package front/mcpserver serves them over HTTP.
 // Other transports must implement Agent and Host.
 //
-// A refusal that the caller can resolve is a result with isError whose text explains the remedy. A
-// fault of the host is a JSON-RPC error. Unknown arguments are refused.
+// If the caller can resolve a refusal, the refusal is a result with isError whose text explains the
+// remedy. A fault of the host is a JSON-RPC error. Unknown arguments are refused, except by the
+// team tools.
 package mcptool
 
 import (
@@ -46,7 +47,8 @@ const (
 	MaxWait = 20 * time.Second
 )
 
-// Agent is a vacant that a client uses. An error that the caller cannot resolve is a fault.
+// Agent is a vacant that a client uses. IsFault decides whether an error of a method fails the
+// request or becomes the result of a tool.
 type Agent interface {
 	// Ask returns the answer to a question, or its task if the answer takes too long. Unless piece
 	// is nil, it receives the pieces of the answer as they arrive.
@@ -56,7 +58,7 @@ type Agent interface {
 	Stop(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
 	// Call answers a signed request in the form of PROTOCOL §5.1 with the signed message. If the
-	// reference would answer with a plain text, the error is a *Said.
+	// reference would answer {"error": text}, the error is a *ReferenceError.
 	Call(ctx context.Context, request []byte) (message []byte, err error)
 }
 
@@ -73,7 +75,7 @@ type Host interface {
 type Question struct {
 	Text    string
 	Files   []substrate.File
-	Context string        // conversation, or ""
+	Context string        // name of the conversation to continue; "" begins a conversation
 	ID      string        // value of MetaKey, or ""
 	Most    *money.Amount // maximum price of the call, or nil
 	// Began is called with the task's id when the call is accepted, before any piece. Began may be
@@ -138,8 +140,8 @@ type Shown struct {
 	MCP        string   `json:"mcp"`
 }
 
-// ReferenceError is an error result of vacant_call or of an owner's tool in the reference's form, {"error":
-// text}. The reference does not mark such a result as an error.
+// ReferenceError is an error result of vacant_call or of an owner's tool in the reference's form,
+// {"error": text}. The reference does not mark such a result as an error.
 type ReferenceError struct{ Text string }
 
 func (s *ReferenceError) Error() string { return s.Text }
@@ -184,7 +186,7 @@ func result(text string, v any) (*sdk.CallToolResult, error) {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(b)}, nil
 }
 
-// members is implemented by errors that add members to their body.
+// members is implemented by errors that add members to the JSON content of a refusal.
 type members interface{ Members() any }
 
 func refusal(err error) (*sdk.CallToolResult, error) {
@@ -229,7 +231,7 @@ func IsFault(err error) bool {
 	return false
 }
 
-// hints contains advice for errors whose detail gives none.
+// hints contains advice for errors whose texts contain no advice.
 var hints = map[problem.Kind]string{
 	problem.NotAccepting:         "it is asleep or not open; ask another agent, or try again later",
 	problem.Gone:                 "ask another agent",

@@ -14,8 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Owner contains the functions of the owner's tools at a vacant, for the context of a call. If a
-// function is nil, its tools are not listed. The results have the reference's members.
+// Owner contains the functions behind the tools that only the owner of a vacant gets. They are
+// called with the context of a tool call. If a function is nil, its tools are not listed. The
+// results have the reference's members.
 type Owner struct {
 	Children func(ctx context.Context, cursor string) (any, error)
 	Spawn    func(ctx context.Context, rule, name string) (any, error)
@@ -25,7 +26,7 @@ type Owner struct {
 	Review func(ctx context.Context, r Review) (any, error)
 }
 
-// Review is the set of arguments of vacant_caller_review.
+// Review contains the arguments of vacant_caller_review.
 type Review struct {
 	Target    identity.ID `json:"target_vacant_id_hex" canon:"required"`
 	Factual   float64     `json:"factual" canon:"required"`
@@ -62,7 +63,7 @@ func NewReviewResult(rec *review.Record, receipt any) map[string]any {
 }
 
 // AddOwner adds the owner's tools to the server of a vacant. As in the reference, a failure is a
-// result with the member error that is not marked as an error.
+// result {"error": text} without isError.
 func AddOwner(s *sdk.Server, o Owner) {
 	type (
 		listing struct {

@@ -206,7 +206,7 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 	addTool(s, t, open, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
 		v, err := run(ctx, r, in)
 		if err != nil && !IsFault(err) {
-			return refuse(err, "") // the texts of these refusals are complete
+			return refuse(err, "") // the texts of these refusals already give advice
 		}
 		if err != nil {
 			return nil, err

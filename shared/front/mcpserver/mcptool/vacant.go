@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// About is the description of a server. Servers with equal descriptions are equal.
+// About is the description of a server. Clients with equal descriptions share a server.
 type About struct {
 	Name, Title, Version, Instructions string
 	// Signed is true if the vacant answers only signed calls. The server then lists neither ask nor
@@ -31,8 +31,9 @@ type About struct {
 	// Input lists the media types of files that the agent accepts, separated by commas. It is "" if
 	// the agent reads only text.
 	Input string
-	// Owns and Delegates give the client the owner's tools, and AGP the tools of AGP. NoCalls is
-	// true if the client's key lacks the scope call, so tools that call vacants are not listed.
+	// Owns gives the client the tools of the vacant's owner, Delegates the tools that delegate to
+	// children, and AGP the tools of AGP. NoCalls is true if the client's key lacks the scope call,
+	// so tools that call vacants are not listed.
 	Owns, Delegates, AGP, NoCalls bool
 	// Of is the vacant's id, or zero for a host.
 	Of identity.ID
@@ -45,8 +46,9 @@ func (a *About) server() *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			// Lists of tools depend on the client's key, other lists do not. A resource may be
-			// private.
+			// Only the list of tools depends on the client's key. A resource may be private. On a
+			// server with team tools, the list of resources depends on the account, so clients
+			// cache no list.
 			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
 			switch r.(type) {
 			case *sdk.ListToolsRequest:
@@ -247,9 +249,9 @@ func renderAnswer(a *Answer, name string, err error) (*sdk.CallToolResult, error
 	return res, err
 }
 
-// call implements vacant_call in the reference's form (PROTOCOL's MCP adapter). A request that
-// cannot be decoded or verified is an exception in the reference, which becomes a result with
-// isError.
+// call implements vacant_call in the reference's form (PROTOCOL's MCP adapter). If a request cannot
+// be decoded or verified, the reference raises an exception, which its library turns into a result
+// with isError.
 func call(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.CallToolResult, error) {
 	request := []byte(envelope)
 	// Clients of the reference's SDK may send the envelope as a JSON string.

@@ -1,9 +1,10 @@
 // Package cloudgate implements the gate on AWS: it accepts requests, starts the state machine that
 // runs an attempt, and reports progress.
 //
-// An attempt has exactly one execution, which is identified by name. Only the store contains the
-// outcome; the state machine is asked only for the current step of an open attempt. If the state
-// machine is unreachable, an attempt stays open, and the same request starts it again.
+// An attempt has exactly one execution of the state machine, whose name is derived from the
+// attempt. Only the store contains the outcome; the state machine is asked only for the current
+// step of an open attempt. If the state machine is unreachable, an attempt stays open, and the same
+// request starts it again.
 package cloudgate
 
 import (
@@ -37,12 +38,12 @@ func Handler(h *onlambda.Env) http.Handler {
 }
 
 // AdminHandler returns the handler of the admin API, including the current steps of gate attempts,
-// AGP, teams and files. Changes of bookings by the operator are not sent to venues.
+// AGP, teams and files. If the operator changes a booking, the venue is not informed.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
-	// This handles functions.UpgradeEvent.
+	// Direct handles functions.UpgradeEvent.
 	h.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var asked struct{ Upgrade bool }
 		if json.Unmarshal(event, &asked) != nil || !asked.Upgrade {
@@ -65,8 +66,8 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	return h.Server.Admin()
 }
 
-// upgradeTime limits the upgrade steps of one invocation. The rest of the function's timeout is for
-// completing the current page of documents.
+// upgradeTime is the time after which an invocation begins no further page of documents. The rest
+// of the function's timeout is for completing the current page.
 const upgradeTime = functions.HandlerSeconds * time.Second / 2
 
 // cloud is a gate whose attempts run in a state machine.
@@ -78,7 +79,8 @@ type cloud struct {
 var _ graduation.Gate = (*cloud)(nil)
 
 func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
-	// If the request joins an open attempt, its execution has already been started.
+	// If the request joins an open attempt, the execution of the attempt may already have been
+	// started. Starting it again has no effect.
 	st, err := c.Begin(ctx, sub)
 	if err != nil || st.Phase != graduation.Open {
 		return st, err
@@ -124,7 +126,8 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 }
 
 func reason(err error) error {
-	// Callers can cause this log line, and logs are billed by the byte.
+	// The error is shortened, because callers can cause its log line, and logs are billed by the
+	// byte.
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
 		return errors.New(apiErr.ErrorCode())
@@ -134,8 +137,8 @@ func reason(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
-// recent is the number of newest events that are read. Fewer events lie between two entered steps,
-// including retries.
+// recent is the number of events that are read, the newest first. It is larger than the number of
+// events between the starts of two steps, including retries.
 const recent = 30
 
 // step returns the current step of an attempt, or "" if it is unknown. An unknown step does not

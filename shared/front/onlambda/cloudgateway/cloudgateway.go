@@ -37,8 +37,8 @@ func Serve() {
 }
 
 // baseKey is the context key of the function's own URL. The URL cannot be in the function's
-// environment. The Host header of a request is trustworthy, because Lambda selects the function by
-// it.
+// environment, because AWS creates it after the function. The Host header of a request is
+// trustworthy, because Lambda selects the function by this header.
 type baseKey struct{}
 
 func atOwnURL(next http.Handler) http.Handler {

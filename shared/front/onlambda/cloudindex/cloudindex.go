@@ -1,9 +1,9 @@
 // Package cloudindex implements the search index of a host on AWS. The function indexer publishes
 // snapshots to the bucket. Each instance of search loads the latest snapshot and applies later
-// changes from the sparse index.
+// changes, which it reads from a sparse index of DynamoDB.
 //
 // Only complete snapshots are loaded. An instance that cannot load a newer index keeps its current
-// one. A snapshot's mark never covers a change that the snapshot lacks.
+// one. A snapshot contains a mark, the position in the changes up to which it is complete.
 package cloudindex
 
 import (

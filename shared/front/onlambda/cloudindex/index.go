@@ -34,7 +34,7 @@ type index struct {
 
 var _ search.Index = (*index)(nil)
 
-// copied is this process's copy of an index.
+// copied is an index that this process has loaded into a folder on its disk.
 type copied struct {
 	*bleve.Index
 	live    *live.Live

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// rivals limits how often publishing starts again because another indexer published first.
+	// rivals limits the tries to publish in one run. A run tries again if another indexer published
+	// first.
 	rivals = 3
-	// between is the wait before a retry if the feed is throttled. The throughput limit is in units
-	// per second.
+	// between is the wait before a retry if the tables are unavailable, for example throttled. The
+	// limits of DynamoDB are per second.
 	between = time.Second
 )
 

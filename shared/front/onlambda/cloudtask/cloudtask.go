@@ -2,9 +2,9 @@
 // the requests of functions/agent. Two queues connect the functions. The package also opens A2A
 // with these queues for functions/agent.
 //
-// The function agent runs the turns whose clients wait or follow, and worker runs all other turns
-// and dispatches bookings. A queue message is done when its turn has ended, or when its task has
-// already ended.
+// A turn is one run of an agent for a message. The function agent runs the turns whose clients wait
+// or follow, and worker runs all other turns and dispatches bookings. A queue message is done when
+// its turn has ended, or when its task has already ended.
 package cloudtask
 
 import (

@@ -2,7 +2,7 @@
 // and programs that need a secret, on behalf of the function that answers calls.
 //
 // The function has no seed and no permission on rows. It reads agents itself, so a request cannot
-// choose where a secret is sent. It ends at the deadline of the request.
+// choose where a secret is sent. Each request ends at its own deadline.
 package cloudthink
 
 import (
@@ -33,8 +33,8 @@ func part(env *onlambda.Env, c *serve.Config) {
 		} {
 			maps.Copy(kinds, some)
 		}
-		// The kinds include the mock only if it is enabled, and no servers on the host's own
-		// machine.
+		// Only the kinds that other functions ask through think remain. They include the mock only
+		// if it is enabled.
 		maps.DeleteFunc(kinds, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
 			return !slices.Contains(env.ThinkKinds(), kind)
 		})

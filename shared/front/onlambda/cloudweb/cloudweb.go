@@ -2,8 +2,8 @@
 // other functions of the stage like any client of the public API.
 //
 // The function only reads, and it forwards no credential of a reader. The functions that it reads
-// count the reader's address as if the reader had sent the request. It sends the edge's secret only
-// to functions of the stage.
+// apply their rate limits to the reader's address, as if the reader had sent the request. It sends
+// the edge's secret only to functions of the stage.
 package cloudweb
 
 import (

@@ -1,5 +1,5 @@
-// Package finder searches by Lambda Invoke. New is the client, and Answer is the handler in
-// functions/search, which has the index.
+// Package finder searches vacants by invoking functions/search, which has the index. New is the
+// client, and Answer is the handler in functions/search.
 package finder
 
 import (

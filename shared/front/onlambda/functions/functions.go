@@ -2,9 +2,9 @@
 // variables and cost limits of each function. The stacks, the functions themselves, the commands
 // and their tests use the table.
 //
-// The table is plain data, and the package imports only the standard library, so that commands can
-// use the table without the AWS SDK. The table does not contain permissions, which infra/stacks
-// grants explicitly.
+// The table is plain data, and the package does not depend on the AWS SDK, so that commands can use
+// the table without the SDK. The table does not contain permissions, which infra/stacks grants
+// explicitly.
 package functions
 
 import (
@@ -34,25 +34,28 @@ type Function struct {
 	Step    bool   // steps of the gate's state machine
 
 	// Environment variables in addition to the settings (package setting) and the variables of a
-	// URL, separated by spaces. The function does not start without Needs. A stage may lack Takes.
+	// URL, separated by spaces. The function does not start if a variable in Needs is missing. The
+	// variables in Takes are optional.
 	Needs, Takes string
 
-	Charges  bool // the function handles accounts; its role has the permissions
+	Charges  bool // true if the function handles accounts; its role then has the permissions
 	Identity bool // the function uses the host's identity
 
 	// Instances is the minimum reserved concurrency. Zero reserves no concurrency. Share is the
-	// percentage of the worst day's cost that buys additional instances.
+	// percentage of the cost limit for the worst day that the function gets for additional
+	// instances.
 	Instances int
 	Share     float64
 	Idle      Idle
 
-	// Patient suppresses the alarm for throttled requests, because readers retry.
+	// Patient excludes the function from the alarm for throttled requests, because its clients
+	// retry.
 	Patient bool
 	Alarm   Alarm
 	Check   Check
 }
 
-// Idle is the cost of a run if the stage has no due work.
+// Idle contains the resources that a scheduled run uses if it finds no work.
 type Idle struct{ ReadUnits, Milliseconds, StreamRequests, Listings int }
 
 // Alarm is the alarm for failures: 5xx answers of a URL, or errors of a function without a URL.
@@ -80,8 +83,8 @@ const (
 
 // Timeouts in seconds.
 const (
-	// HandlerSeconds is below CloudFront's limit of 30 seconds, so that callers get the function's
-	// own answer.
+	// HandlerSeconds is below CloudFront's limit of 30 seconds, so that callers get the answer of
+	// the function and not an error of CloudFront.
 	HandlerSeconds = 28
 	// TurnSeconds allows turns of a2a/task.MaxWork, which is 14 minutes, and time to end them.
 	TurnSeconds = 15 * 60
@@ -112,8 +115,10 @@ func (f Function) Requires(variable string) bool {
 	return slices.Contains(strings.Fields(f.Needs), variable)
 }
 
+// Has reports whether f may have a variable, required or optional.
 func (f Function) Has(variable string) bool { return slices.Contains(f.Environment(), variable) }
 
+// Receives returns the names of the queues whose messages start f.
 func (f Function) Receives() []string { return strings.Fields(f.Queues) }
 
 func (f Function) IsScheduled() bool { return f.Every > 0 && !f.URL }
@@ -125,9 +130,9 @@ func (f Function) IsInvoked() bool {
 
 func (f Function) Logs() bool { return f.URL || f.IsInvoked() || f.Queues != "" }
 
-// AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. An
-// alarm has at most ten metrics. Think and Worker have alarms of their own, the gate's functions
-// are retried, and jobs end long before their next run.
+// AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. The
+// alarm covers only some functions, because an alarm has at most ten metrics: Think and Worker have
+// alarms of their own, the gate's functions are retried, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
 	return f.Instances > 0 && !f.IsScheduled() && !f.IsInvoked() && f.Queues == "" && !f.Patient
 }

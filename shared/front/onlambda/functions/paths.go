@@ -70,6 +70,7 @@ func Paths() []Path {
 	}...)
 }
 
+// Route returns the first pattern that matches a path, or Default.
 func Route(path string) Path {
 	for _, p := range Paths() {
 		if matches(p.Pattern, path) {

@@ -11,13 +11,13 @@ func All() []Function {
 	}
 }
 
-// Memory determines the share of a CPU core: 256 MB get a seventh. A call needs about two
-// milliseconds of CPU between its waits for DynamoDB, and the programs need less than 64 MB, so
-// more memory would only make the waits more expensive. Search and Indexer have 512 MB, because
-// their index is on disk: 244 MB for 100,000 cards, plus the index that replaces it, and for
-// Indexer also the archive and the merge. Think is not part of a call's latency and needs as much
-// as its callers, for TLS and JSON. Graduate and functions without waiting callers have Lambda's
-// minimum.
+// The memory of a function also determines its share of a CPU core: 256 MB get a seventh. A call
+// needs about two milliseconds of CPU between its waits for DynamoDB, and the programs need less
+// than 64 MB, so more memory would only make the waits more expensive. Search and Indexer have 512
+// MB, because their index is on disk: 244 MB for 100,000 cards, plus the index that replaces it,
+// and for Indexer also the archive and the merge. Think is not part of a call's latency and needs
+// as much as its callers, for TLS and JSON. Graduate and functions without waiting callers have
+// Lambda's minimum.
 //
 // An instance of Message or Agent serves at most ten calls per second, or two to three if their
 // agents take a third of a second. A stream occupies one instance. Functions without a share never
@@ -102,7 +102,8 @@ var Web = Function{
 
 // Functions that work for the handlers.
 var (
-	// Worker counts running turns in their shares.
+	// Worker counts running turns in stored counters (task.Shares), because the limit of concurrent
+	// turns applies to all its instances together.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
@@ -132,7 +133,8 @@ var (
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
 	}
-	// Meter reads the stream itself. One or two shards of it are open.
+	// Meter reads the stream of the rows itself; it is not started by the stream. The stream has
+	// one or two open shards.
 	Meter = Function{
 		Name: "meter", Description: "folds rows into usage, every minute, and exports the usage of past days",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",

@@ -47,8 +47,8 @@ func New(cfg aws.Config, function string) think.Invoke {
 		case isThrottled(err):
 			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
 		case err != nil:
-			// The error does not reveal that AWS answered. An agent's loop would otherwise treat it
-			// as an answer of the model and retry.
+			// The error is built only from the text, without the AWS error. Otherwise an agent's
+			// loop would mistake the AWS error for an answer of the model and retry.
 			err = awsapi.ConvertError(ctx, err)
 			p := problem.AsError(err)
 			return nil, problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
@@ -59,7 +59,7 @@ func New(cfg aws.Config, function string) think.Invoke {
 	}
 }
 
-// throttleWait is the median wait before a throttled request is repeated.
+// throttleWait is the average wait before a throttled request is repeated.
 const throttleWait = 250 * time.Millisecond
 
 func isThrottled(err error) bool {

@@ -19,12 +19,12 @@ import (
 type Request struct {
 	API   API
 	Model string
-	// Asked is the last message. It has a text or images.
+	// Asked is the last message, which is the question. It has a text or images.
 	Asked Said
 	// Told contains the earlier messages, from the oldest to the newest: all system texts, and as
 	// many of the newest messages as fit into an agent's memory. It is never nil.
 	Told []Said
-	// Left is the number of older messages that were left out of Told.
+	// Left is the number of older messages that Told omits.
 	Left int
 
 	Stream bool
@@ -32,7 +32,7 @@ type Request struct {
 	Usage bool
 	// Stops is true if the request contains a stop sequence.
 	Stops bool
-	// Came is the SHA-256 of the body in hexadecimal.
+	// Came is the SHA-256 of the body as received, in hexadecimal.
 	Came string
 }
 
@@ -106,7 +106,8 @@ type reading struct {
 	d            *canon.Decoder
 	all          []Said
 	instructions string
-	// The messages were read, and the stream options were read.
+	// came is true if the body contains messages, and options is true if it contains stream
+	// options.
 	came, options bool
 }
 
@@ -182,8 +183,9 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 	return q.divide(conversation, "")
 }
 
-// divide splits the messages into the last one, which is asked, and the earlier ones, which are
-// told. The instructions of a request are told first.
+// divide sets Asked to the last message, and Told to the instructions and the earlier messages. If
+// the earlier messages exceed the limits, divide omits the oldest ones except system texts, and
+// counts the omitted messages in Left.
 func (q *Request) divide(conversation []Said, instructions string) error {
 	last, messages := len(conversation)-1, q.API.messages()
 	switch {
@@ -208,7 +210,8 @@ func (q *Request) divide(conversation []Said, instructions string) error {
 	if instructions != "" {
 		q.Told = append(q.Told, Said{Role: system, Text: instructions})
 	}
-	// The newest messages of the conversation that fit are told. The oldest ones are left out.
+	// Told gets the newest messages of the conversation that fit, beginning with
+	// conversation[first].
 	first, n := len(conversation), 0
 	for i := last - 1; i >= 0; i-- {
 		if !conversation[i].isSystem() && !conversation[i].isEmpty() {
@@ -256,8 +259,8 @@ func below(path string, err error) error {
 const knownRoles = "one of user, assistant, system, developer, tool"
 
 // readMessage reads a message, or an item in the input of Responses. It turns tool calls and their
-// results into texts, because the agent has other tools. An item of a kind without a text becomes
-// an empty message.
+// results into texts, because the agent has other tools. An item of another kind becomes an empty
+// message, which the agent does not get.
 func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 	if d.Kind() != canon.Object {
 		return m, problem.Invalid("", "an object with role and content", d.Kind().String())
@@ -403,7 +406,7 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 		case key == imageURL && d.Kind() == canon.Object:
 			err = d.Object(func(key string) (err error) {
 				if key != "url" {
-					return d.Skip() // the server of the model chooses the detail
+					return d.Skip() // the model's provider chooses the level of detail
 				}
 				url, err = d.String()
 				return err

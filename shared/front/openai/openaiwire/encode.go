@@ -91,7 +91,7 @@ type Details struct {
 	Cached uint64 `json:"cached_tokens"`
 }
 
-// usageOf returns a reported usage in the form for clients. u may be nil.
+// usageOf returns the usage in OpenAI's form. If u is nil, all values are zero.
 func usageOf(u *call.Usage) *Usage {
 	if u == nil {
 		return &Usage{}
@@ -115,7 +115,8 @@ func IsIncomplete(c call.CutReason) bool {
 	return c == call.CutLength || c == call.CutBudget || c == call.CutUnknown
 }
 
-// Answer is an answer or the part of it that exists so far. Both APIs render it.
+// Answer is an answer, or the part that exists so far, before it is rendered in the form of one of
+// the APIs.
 type Answer struct {
 	ID      string // id of the task
 	Created int64
@@ -127,6 +128,7 @@ type Answer struct {
 	Proof   *Proof      // nil before the end of the answer
 }
 
+// Whole returns the JSON body of a complete answer, for a request without a stream.
 func (api API) Whole(a *Answer) any {
 	if api == Responses {
 		return a.response(completed)

@@ -21,10 +21,10 @@ const (
 type Member struct {
 	Name string
 	Rule Rule
-	// Note is the effect of the member, or the reason why it has none.
+	// Note is the effect of the member, or the reason why the member is ignored or refused.
 	Note string
-	// Allowed lists the values of a refused member, in JSON, that are ignored because they request
-	// no feature.
+	// Allowed lists the values of a refused member, in JSON, that are accepted and ignored because
+	// they request no feature.
 	Allowed []string
 }
 
@@ -128,7 +128,7 @@ func (api API) Table() string {
 	return b.String()
 }
 
-// check refuses the value of a refused member unless the value is null or allowed.
+// check returns an error unless the value of a refused member is null or in Allowed.
 func (m Member) check(d *canon.Decoder) error {
 	v, err := d.Value()
 	if err != nil || v.Kind() == canon.Null {

@@ -2,9 +2,10 @@
 // of a request's members on this host, and the answers, events, models and errors that clients
 // read.
 //
-// The package does not use vacants or make calls. It reads members that determine the question
-// strictly, refuses members that request a feature which an agent cannot guarantee, and ignores all
-// other members. A caller's text never becomes a text of the agent's owner.
+// The package does not use vacants or make calls. It strictly parses the members that determine the
+// question, refuses members that request a feature which an agent cannot guarantee, and ignores all
+// other members. The system messages of a caller are passed to the agent as words of the caller,
+// never as instructions of the agent's owner.
 package openaiwire
 
 import (
@@ -36,6 +37,7 @@ const (
 	Models        = Base + "/models"
 )
 
+// Of returns the API that is served at a path. ok is false for other paths.
 func Of(path string) (api API, ok bool) {
 	switch path {
 	case Completions:
@@ -46,8 +48,8 @@ func Of(path string) (api API, ok bool) {
 	return 0, false
 }
 
-// groups contains the first segments of the paths of OpenAI's API. For paths in these groups that
-// the host does not serve, the host answers like OpenAI.
+// groups contains the first segments, below Base, of the paths of OpenAI's API. The host answers
+// all paths in these groups in the form of OpenAI's API, even those that it does not serve.
 var groups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
 
 // unversioned contains the paths to which a client sends its requests if its base URL lacks Base.

@@ -6,8 +6,9 @@ import "strings"
 // Request is a request that a page of another site makes a browser send.
 type Request struct {
 	Name, Method, Host string
-	// Header contains the headers by which browsers mark the request, and its Content-Type. Only a
-	// page that DNS rebinding made part of the site can send a Content-Type of application/json.
+	// Header contains the Content-Type and the headers in which browsers report where a request
+	// comes from. Browsers send the Content-Type application/json without a preflight only for a
+	// page that has become same-origin by DNS rebinding.
 	Header [][2]string
 }
 

@@ -1,5 +1,5 @@
-// Package settingtest lists the values that the readers of settings accept: the readers of a
-// stage's context, of a function's environment and of a host's flags.
+// Package settingtest helps to test the three readers of settings, which read a stage's context, a
+// function's environment and a host's flags. It lists the values that a reader accepts.
 package settingtest
 
 import (
@@ -30,9 +30,9 @@ var texts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// Table returns, for each name, the texts that read accepts and its errors for the other texts. In
-// errors, it replaces the tried text by TEXT. The most frequent error is listed for "other texts"
-// instead of the single texts.
+// Table returns, for each name, the texts that read accepts, and its errors with the texts that
+// cause them. In an error, TEXT replaces the text. The most frequent error comes first, for "other
+// texts" instead of a list of its texts.
 func Table(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {

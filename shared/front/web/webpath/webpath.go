@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the address of the first page.
+// Path is the address of the home page and the prefix of all other pages.
 const Path = "/web/"
 
 // VacantPath returns the address of the page of a vacant, given its name or id. It normalizes ids,
@@ -73,7 +73,7 @@ func prefersPage(r *http.Request) bool {
 			break
 		}
 	}
-	// Browsers name text/html. Clients that accept any type get JSON.
+	// Browsers list text/html in Accept. Clients that accept any type get JSON.
 	return ranks["text/html"] > json
 }
 

@@ -2,12 +2,11 @@
 // snake_case form of 1.0 that one client uses. It does no I/O. It converts between bytes and the
 // values of package task.
 //
-// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers of
-// 1.0 accept both spellings of a member, ignore unknown members and treat null as absent, as
-// ProtoJSON does. If a known member occurs twice or in both spellings, a reader of requests rejects
-// it, and a reader of answers uses the first one. If a version cannot express a value, the value is
-// not converted to a different one. Answers of agents are read according to the rules in package
-// client/agents.
+// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers accept
+// a member in camelCase and in snake_case, ignore unknown members and treat null as absent, as
+// ProtoJSON does. If a known member occurs twice, a reader of requests rejects the request, and a
+// reader of answers uses the first occurrence. Answers of agents are read according to the rules in
+// package client/agents.
 package a2awire
 
 import (

@@ -66,7 +66,7 @@ func newReader(d Dialect, params []byte) *reader {
 	return &reader{Decoder: canon.NewDecoder(params, Limits()), d: d}
 }
 
-// object reads an object. A null value counts as absent, except for members in nullable.
+// object reads an object. It treats a null value as absent, except for members in nullable.
 func (r *reader) object(members fields, nullable ...string) error {
 	seen := make(map[string]bool, len(members))
 	return r.Object(func(key string) error {
@@ -173,7 +173,7 @@ func (r *reader) raw(field string, into *[]byte) func() error {
 	}
 }
 
-// rawValue reads a value whose original bytes are stored or shown.
+// rawValue reads a value of any kind and returns its original bytes.
 func (r *reader) rawValue() ([]byte, error) {
 	if r.lenient {
 		return r.SkipRaw()

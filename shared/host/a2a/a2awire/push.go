@@ -134,8 +134,8 @@ func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next str
 	return configs, next, err
 }
 
-// EncodePushConfig encodes a configuration of a task, which is the parameters of CreatePushConfig and the
-// answer to CreatePushConfig and GetPushConfig.
+// EncodePushConfig encodes a configuration of a task. The parameters of CreatePushConfig and the
+// answers to CreatePushConfig and GetPushConfig have this form.
 func EncodePushConfig(d Dialect, taskID string, c *task.PushConfig) []byte {
 	w := &writer{d: d}
 	w.pushConfig(taskID, c)

@@ -57,7 +57,7 @@ func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	return &e, nil
 }
 
-// EnvelopeMessage returns the message that carries an envelope. It is the inverse of Signed.
+// EnvelopeMessage returns the message that carries an envelope. It is the inverse of ParseEnvelope.
 func EnvelopeMessage(e *envelope.Envelope) task.Message {
 	m := task.Message{Role: task.User, Metadata: envelope.AppendMetadata(nil, e)}
 	if id := e.Payload.MessageID; id != nil {
@@ -79,7 +79,8 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// IncompleteReason returns the reason in the metadata why the answer is incomplete, or "" if there is none.
+// IncompleteReason returns the reason in a message's metadata why the answer is incomplete, or ""
+// if the metadata contains no reason.
 func IncompleteReason(m *task.Message) (why string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
 	if err == nil && json.Unmarshal(member, &why) != nil {

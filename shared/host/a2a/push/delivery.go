@@ -19,14 +19,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// claimTime is the time for which other processes do not try a configuration after a try has started.
+// claimTime is the time after the start of a try in which other processes make no deliveries for the
+// same configuration.
 const claimTime = timeout + 5*time.Second
 
 // delivery is a request to a receiver. It contains the encoded bodies but not the task, so that
 // waiting deliveries use little memory.
 type delivery struct {
-	through int // number of the last event that it reports
-	piece   bool
+	through int  // number of the last event that it reports
+	piece   bool // whether it contains a piece of an artifact
 	end     bool // whether it reports the end of the task
 	bytes   int  // limit for all deliveries of the task together, including this one
 
@@ -122,7 +123,7 @@ func withoutTexts(t *task.Task) *task.Task {
 var errGivenUp = errors.New("the deliveries have ended")
 
 // attempt sends a delivery once and stores the result. If the delivery failed, after is the time until
-// the next attempt. The error is errGivenUp or an error of Keep.
+// the next attempt. The error is errGivenUp or an error of task.Engine.SaveProgress.
 func (p *Pusher) attempt(ctx context.Context, push *task.Push, d *delivery) (after time.Duration, err error) {
 	push.Busy, push.Through = p.Now().Add(claimTime), d.through
 	body, why := d.body, error(nil)

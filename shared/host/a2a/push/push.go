@@ -3,9 +3,10 @@
 // The events of a configuration are delivered one after the other in their order, each at least
 // once unless a limit is reached. The end of a task is always delivered, if necessary without
 // texts. No try starts after its configuration was removed or replaced. A slow URL of one sender
-// does not delay the deliveries of other senders, because a delivery that waits for its next try
-// occupies no slot, and slots are limited per sender and per host of the URL. A delivery may only
-// go where the vacant itself may connect, and it follows no redirects.
+// does not delay the deliveries of other senders, because each try needs one of a limited number of
+// slots, which are also limited per sender and per host of the URL. A delivery that waits for its
+// next try holds no slot. A delivery may only go where the vacant itself may connect, and it follows
+// no redirects.
 package push
 
 import (
@@ -33,7 +34,7 @@ const (
 	maxBody = 1 << 20
 
 	// The deliveries of a task together, including failed tries, may send taskBytes plus taskTimes
-	// the size of its events. Half of this sum is reserved for the end of the task.
+	// multiplied by the size of its events. Half of this sum is reserved for the end of the task.
 	taskBytes = 64 << 10
 	taskTimes = task.MaxPushConfigs
 	// addressBytes and accountBytes limit the bytes that all tasks of a sender may send per hour.
@@ -85,8 +86,8 @@ type Pusher struct {
 	schedule
 }
 
-// New returns a Pusher. If Notices is nil, Tasks reports configurations to the Pusher, which must
-// Run.
+// New returns a Pusher. If Notices is nil, Tasks reports new configurations to the Pusher, and the
+// caller must call Run.
 func New(c Config) *Pusher {
 	p := &Pusher{Config: c, schedule: newSchedule()}
 	if c.Notices == nil {

@@ -34,7 +34,7 @@ type schedule struct {
 
 	mu      sync.Mutex
 	pending map[task.Ref]bool // tasks that may have new configurations
-	missed  bool              // whether the store has configurations that did not fit
+	missed  bool              // whether entries lacks a configuration of the store because of a limit
 	scan    bool              // whether all configurations in the store must be read
 	scanned time.Time         // time of the last scan
 	waiting bool              // whether a timer will wake Run for the next scan
@@ -58,7 +58,7 @@ type entry struct {
 	place
 	from  *sender
 	host  string
-	holds [3]bounded // while serving: shares that its slot uses
+	holds [3]bounded // while serving: the shares in which its slot is counted
 	state entryState
 	again bool       // while serving: whether the configuration or its task has changed
 	stop  func()     // while waiting: ends the wait
@@ -143,8 +143,8 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 	return nil
 }
 
-// due returns what must be read now. If the last scan was less than scanGap ago, the next one
-// waits.
+// due returns the tasks whose configurations must be read now, and whether all configurations in
+// the store must be scanned. A scan is delayed if the last one was less than scanGap ago.
 func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +241,7 @@ type outcome struct {
 	known bool
 	after time.Duration
 	until func(ctx context.Context) // returns when the task must be checked
-	drop  func()                    // called instead of until if Run serves it again at once
+	drop  func()                    // called instead of until if the configuration is served again at once
 }
 
 // settle applies an outcome. The caller must hold p.mu.
@@ -327,8 +327,8 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, wait) }, drop: done}
 }
 
-// prepare reads a task and encodes the next delivery. If the configuration has ended, push and d are
-// nil.
+// prepare reads a task and encodes the next delivery of e. If the task does not exist, the
+// configuration was removed or its deliveries have ended, push and d are nil.
 func (p *Pusher) prepare(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
 	select {
 	case p.loaded <- struct{}{}:
@@ -367,7 +367,7 @@ func (p *Pusher) end(ctx context.Context, push *task.Push) outcome {
 }
 
 // follow returns when a task must be checked: at once if its turn has ended, pieceGap after the
-// start of follow if pieces is set and an event has arrived, and after most at the latest.
+// start of follow if pieces is set and an event has arrived, and after wait at the latest.
 func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, wait time.Duration) {
 	defer func() { done() }()
 	began, look := time.Now(), time.NewTimer(wait)

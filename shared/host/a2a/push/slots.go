@@ -16,17 +16,18 @@ const (
 	maxOfSenderHost = maxOfSender / 4
 )
 
-// share is a sender, a host of URLs, or a host of one sender.
+// share is the key of a count of used slots. It selects the slots of a sender, the slots of a host
+// of URLs, or, with both fields, the slots that a sender uses for a host.
 type share struct {
 	sender task.Sender
 	host   string
 }
 
-// slots decides which configuration gets the next slot. The senders take turns. Among the
-// configurations of a sender, the one whose host has the fewest of the sender's slots is first.
+// slots decides which configuration gets the next slot. The senders take turns. A sender's slot goes
+// to the configuration whose host uses the fewest slots of this sender.
 type slots struct {
-	taken   int
-	byShare map[share]int
+	taken   int           // used slots
+	byShare map[share]int // used slots
 	senders map[task.Sender]*sender
 	ring    []*sender // senders with configurations that wait for a slot
 }
@@ -49,6 +50,7 @@ func (s *slots) sender(id task.Sender) *sender {
 }
 
 func (s *slots) wait(e *entry) {
+	// The configuration is queued, and take gives it a slot later.
 	if len(e.from.ready) == 0 {
 		s.ring = append(s.ring, e.from)
 	}
@@ -62,7 +64,7 @@ type bounded struct {
 }
 
 func (e *entry) shares() [3]bounded {
-	// take compares the first share, so it must be the sender's host.
+	// take compares the first share, so it must be the one of the sender and the host.
 	return [...]bounded{
 		{share{e.from.id, e.host}, maxOfSenderHost},
 		{share{sender: e.from.id}, maxOfSender},

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrAgain means that a worker should deliver the message again later, because its task does not
-// exist yet or another worker has it.
+// ErrAgain means that the message should be delivered again later, because its task does not exist
+// yet or another worker has it.
 var ErrAgain = errors.New("the task is not to be run yet")
 
 // Start stores a task whose turn a worker will run. It sends the message to the queue after the
@@ -88,6 +88,7 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 	return out
 }
 
+// handoff stores a turn as a task and queues it for a worker.
 type handoff struct {
 	engine *Engine
 	turn   *Turn
@@ -192,8 +193,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// The status has the time at which the message arrived, because it does not change while the
-	// turn waits.
+	// Began is the time at which the message arrived. The status still has this time, because it
+	// does not change while the turn waits.
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Began: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	d := l.head.Dispatch
 	r.dispatch = d
@@ -223,8 +224,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case r.decidedBy(&out):
 		return nil
 	}
-	// Another process decided the overdue call. It did not end the task, which would otherwise
-	// count as a turn of the vacant until it is read.
+	// Another process decided the overdue call. That process did not end the task, which would
+	// count as a turn of the vacant until a reader ends it.
 	l, err = e.load(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -247,8 +248,8 @@ func (t *Task) lastUserMessage() *Message {
 	return nil
 }
 
-// claim takes the lease of a waiting turn and counts the turn in its shares. It returns nil if the
-// turn need not run.
+// claim gives r the lease of a waiting turn, the right to run it for a limited time. It counts the
+// turn in its shares (Share). It returns nil if the turn need not run.
 func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	l, err := e.current(ctx, r.ref)
 	if err != nil {

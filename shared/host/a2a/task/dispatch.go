@@ -38,16 +38,16 @@ type Dispatch struct {
 	// Deadline is the time at which the task fails. If it is zero, Dispatch sets it to RunTime from
 	// now.
 	Deadline time.Time `json:"deadline"`
-	// Mode is the mode of the agent's tools.
+	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
 	Mode string `json:"mode"`
-	// Answers is the answering model. It is set only for the owner of the vacant.
+	// Answers is the model of the agent. It is set only if IsOwn is true.
 	Answers string `json:"answers,omitempty"`
 	// The following settings override the agent's settings unless they are empty.
 	Model        string `json:"model,omitempty"`
 	MaxTurns     int    `json:"max_turns,omitempty"`
 	Effort       string `json:"effort,omitempty"`
 	OutputFormat string `json:"output_format,omitempty"`
-	// Servers are MCP servers whose tools the agent is offered besides its own.
+	// Servers are MCP servers whose tools are offered to the agent in addition to its own.
 	Servers []Server `json:"servers,omitempty"`
 	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
 	// cost is not limited. Spent is the cost of the turns that have ended. For the owner of the
@@ -63,7 +63,7 @@ type Dispatch struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Server is an MCP server at a URL. Its name begins the names of its tools.
+// Server is an MCP server at a URL. The names of its tools begin with its name.
 type Server struct {
 	Name string `json:"name" canon:"required"`
 	URL  string `json:"url" canon:"required"`
@@ -253,10 +253,10 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d Dispatched, err e
 	return Dispatched{r, l.task, *l.head.Dispatch, l.head.Began}, nil
 }
 
-// ListDispatched returns the dispatched tasks of an owner that fit, newest first, and the cursor of
-// the next page, or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty page may
-// have a next page. fits is first called with only the state of a task. If fits returns true, the
-// texts are read and fits is called again.
+// ListDispatched returns the dispatched tasks of an owner that fits accepts, newest first, and the
+// cursor of the next page, or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty
+// page may have a next page. fits is first called with a task without its texts. If fits returns
+// true, the texts are read and fits is called again.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (tasks []Dispatched, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -291,8 +291,8 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 	return tasks, "", nil
 }
 
-// loadFitting returns a dispatched task, or ErrNotFound if the task does not fit. It reads the
-// events only if the task's head fits or the task must be failed.
+// loadFitting returns a dispatched task, or ErrNotFound if fits rejects the task. It reads the
+// events only if fits accepts the task's head or the task must be failed.
 func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) bool) (d Dispatched, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -315,9 +315,10 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 	return d, err
 }
 
-// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. If
-// the call is refused permanently, the task fails, and l.head is no longer Working. If the turn
-// cannot begin yet, the error is ErrAgain or ErrWaiting.
+// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. It
+// then sets l.head.State to Working. If the call is refused permanently, claimWaiting fails the task
+// and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrAgain or
+// ErrWaiting.
 func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
 	waits, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -415,8 +416,8 @@ func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error 
 	return e.Recheck
 }
 
-// applyNext applies the settings of a dispatched task to the turn of its next message. The method
-// continued later compares them with the settings at the time of its commit.
+// applyNext applies the settings of a dispatched task to the turn of its next message.
+// continueWrites later compares them with the settings at the time of the commit.
 func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
 	if !t.Continue || t.Owner.SignsMessages() {
 		return nil
@@ -429,8 +430,8 @@ func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
 	return e.recheck(ctx, t)
 }
 
-// Sign makes m the turn's message, which the host signs with the key of its owner's conversation.
-// idempotencyKey may be "".
+// Sign makes m the message of a turn. The host signs m with the key that it stores for this
+// conversation of the task's owner. idempotencyKey may be "".
 func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Message, idempotencyKey string) error {
 	signer, err := e.Guests.KeyOf(ctx, t.Vacant, t.Owner.String(), conversation)
 	if err != nil {
@@ -455,7 +456,7 @@ func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Messa
 	return nil
 }
 
-// turnContext contains the task of a turn in a context.
+// turnContext is the value of a context that belongs to a turn.
 type turnContext struct {
 	ref      Ref
 	dispatch *Dispatch

@@ -7,7 +7,8 @@ import (
 )
 
 // taskPartition contains the documents of a task. The star stands for Ref.message. Events sort
-// before the head, so a read of both finds no event that the head does not know.
+// before the head. A read of both therefore reads the head last, and the head is never older than
+// the events.
 const taskPartition = "task#*"
 
 // Documents of tasks. Events, traces and configurations are sealed.

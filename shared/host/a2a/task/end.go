@@ -64,8 +64,9 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if end.events > 0 && n != end.events {
 		return nil, errMore
 	}
-	// The notice of a turn with a runner was sent earlier, and its worker checks the task again.
-	// Failing to send another notice must not lose the answer.
+	// When a turn began, a notice was sent, and the process that handles the notice checks the task
+	// repeatedly. A runner's answer must not be lost because another notice cannot be sent, so the
+	// error is ignored for a turn with a runner.
 	if err := e.notifyOf(ctx, r, n+1); err != nil && end.runner == "" {
 		return nil, err
 	}
@@ -110,9 +111,9 @@ func backgroundKey(r Ref) store.Key { return TurnDocs.Key(r.Vacant.String()) }
 // maxCancels limits the attempts to cancel a task while pieces of its answer arrive.
 const maxCancels = 20
 
-// Cancel ends a task that has not ended, regardless of the instance that runs its turn. If a piece
-// of the turn's answer was stored, these pieces become the answer and are charged. Otherwise the
-// turn is voided.
+// Cancel ends a task that has not ended, regardless of the instance that runs its turn. If pieces of
+// the turn's answer were stored, they become the answer, which is charged. Otherwise the turn is
+// voided (ends without an answer).
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	for try := 1; ; try++ {
 		l, err := e.current(ctx, r)
@@ -183,8 +184,9 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 	})
 }
 
-// finish decides the turn of a task and ends the task, in one commit. If the turn is already
-// decided, finish only ends the task, unless the same commit ended it.
+// finish decides the turn of a task (stores its answer or that it has none) and ends the task, in
+// one commit. If the turn is already decided, finish only ends the task. If the task has already
+// ended too, finish changes no data.
 func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
 	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := how(&d)

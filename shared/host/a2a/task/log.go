@@ -54,8 +54,8 @@ type sessionLog struct {
 	waiting []LogEvent // events that are not stored yet
 	count   int        // number of events in all turns
 	size    int        // bytes of all events
-	full    bool
-	written []string // files that the turn has written
+	full    bool       // no more events are added
+	written []string   // files that the turn has written
 }
 
 // ReadLog returns the events in the log of a dispatched task whose numbers are greater than after.
@@ -82,7 +82,7 @@ func (r *runner) continueLog(ctx context.Context) {
 	l := &r.log
 	l.full = err != nil
 	for _, e := range entries {
-		b, _ := json.Marshal(e) // was decoded from JSON
+		b, _ := json.Marshal(e) // cannot fail, because e was decoded from JSON
 		l.size, l.count, l.full = l.size+len(b), e.N, l.full || e.Type == LogTruncated
 	}
 }
@@ -121,16 +121,16 @@ func (r *runner) storeLog(ctx context.Context) {
 	}
 }
 
-// Work is the turn of a dispatched task that a worker runs.
+// Work is a turn of a dispatched task while a worker runs the turn.
 type Work struct {
 	Ref Ref
 	*Dispatch
 	runner *runner
 }
 
-// WorkOf returns the dispatched task whose turn a worker runs in ctx, including the calls that
-// answer the turn. It returns nil outside such turns, and if the owner of the task does not own the
-// vacant.
+// WorkOf returns the turn of a dispatched task that a worker runs in ctx. The contexts of the calls
+// that vacants make to answer the turn belong to the same turn. WorkOf returns nil outside such
+// turns, and if the owner of the task does not own the vacant.
 func WorkOf(ctx context.Context) *Work {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.worker == nil || t.dispatch == nil || !t.dispatch.IsOwn {
@@ -162,8 +162,8 @@ func mergePaths(paths, more []string) []string {
 	return paths
 }
 
-// IsUnfinished reports whether a dispatched task has not ended and is not due to be failed by its
-// next reader.
+// IsUnfinished reports whether a task has not ended. A task that its next reader will fail, for
+// example because its deadline has passed, counts as ended.
 func IsUnfinished(ctx context.Context, from store.Reader, r Ref, now time.Time) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, from, r.headKey())
 	return err == nil && d.Version > 0 && !d.IsExpired(now) && !h.State.Terminal() && !h.isAbandoned(now), store.AsProblem(err)

@@ -31,8 +31,8 @@ const (
 	Rejected      State = "rejected"
 )
 
-// transitions contains the states that may follow each state. A reader of a task whose runner has
-// died fails the task (abandoned, in record.go).
+// transitions contains the states that may follow each state. If the runner of a task has died, the
+// next reader fails the task (head.isAbandoned).
 var transitions = map[State][]State{
 	// Work takes the lease. The task fails if no worker came in time or the call was refused.
 	// Cancel cancels it.

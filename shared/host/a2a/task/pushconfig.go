@@ -20,7 +20,7 @@ type PushConfig struct {
 	Token       string `json:"token,omitempty"`
 	Scheme      string `json:"scheme,omitempty"`
 	Credentials string `json:"credentials,omitempty"`
-	Dialect     uint8  `json:"dialect,omitempty"`   // dialect of the deliveries
+	Dialect     uint8  `json:"dialect,omitempty"`   // a2awire.Dialect of the deliveries
 	Extension   bool   `json:"extension,omitempty"` // the receiver understands envelopes
 	From        string `json:"from,omitempty"`      // address of the client that set the configuration
 }
@@ -43,11 +43,12 @@ type Progress struct {
 	Try     int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
 	Through int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
 	Count   int       `json:"count,omitempty"`   // number of deliveries
-	// Quiet skips all events before the end of the turn.
+	// Quiet skips all events before the end of the turn. It is set while the receiver does not
+	// accept deliveries.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
-// storedPush is a configuration in the store. The number of its document is the number of the last
+// storedPush is a configuration in the store. The Number of its document is the number of the last
 // delivered event. If a configuration is removed, a document without data remains. A slot's
 // versions therefore never repeat, and a commit with an outdated version never succeeds.
 type storedPush struct {
@@ -76,8 +77,8 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err e
 }
 
 // AddPush adds a configuration to a task, or replaces the configuration with the same id. The first
-// delivery contains the current task. On a task that has ended, only the first configuration
-// delivers. Later configurations are stored without a delivery, because each small request would
+// delivery contains the current task. If the task has already ended, only the first configuration
+// that is added gets a delivery. Later ones are only stored, because each small request would
 // otherwise make the host send a complete task.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.current(ctx, r)

@@ -39,11 +39,11 @@ type loaded struct {
 
 // turn is the last turn of a task according to its events.
 type turn struct {
-	from    int        // number of the event that began the turn
-	earlier []Artifact // artifacts of earlier turns
-	said    string     // text of the stored pieces of the answer
-	used    *call.Usage
-	by      *call.Credential
+	from    int              // number of the event that began the turn
+	earlier []Artifact       // artifacts of earlier turns
+	said    string           // text of the stored pieces of the answer
+	used    *call.Usage      // storedEvent.Used of the last event that has it
+	by      *call.Credential // storedEvent.By
 }
 
 func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
@@ -52,7 +52,7 @@ func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 }
 
 // extend reads the head and the events after l's last event. It ignores events after the event that
-// ends a task, because their runner did not know yet that the task had ended.
+// ends a task, because the runner that wrote them did not know yet that the task had ended.
 func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	if !isID(l.ref.ID) {
 		return ErrNotFound // the id may not even fit into a key
@@ -264,7 +264,8 @@ type listedHead struct {
 }
 
 // listHeads reads matching heads after a sort key from the index, at most one more than a page, and
-// counts all matching heads. The count ends above MaxListed, but the search for the page does not.
+// counts all matching heads. It stops counting above MaxListed, but continues to search for the
+// heads of the page.
 func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
 	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.List.String())
 	last := ""
@@ -348,6 +349,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 	}
 }
 
+// follow adds new events to l. If the runner of the task has died, follow also fails the task.
 func (e *Engine) follow(ctx context.Context, l *loaded) error {
 	err := e.extend(ctx, l)
 	if err != nil || !l.head.isAbandoned(e.Now()) {

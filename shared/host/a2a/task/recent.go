@@ -37,8 +37,8 @@ type recent struct {
 	At   time.Time `json:"at"`
 }
 
-// repeated is the sort key of the document of repeats. It follows the documents of first messages,
-// which begin with a digit.
+// repeated is the sort key of the document of repeats. It sorts after the documents of first
+// messages, whose sort keys begin with a digit.
 const repeated = "repeated"
 
 func NewRecent(vacant identity.ID, payer, what string) *Recent {
@@ -98,9 +98,9 @@ func (r *Recent) put(id string, start time.Time, write store.WriteID) (store.Put
 // which it sent the same request. TakeLost may then find the earlier turn.
 var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
 
-// lostPrefix begins the sort keys of turns whose clients did not receive the answers. They follow
-// the documents of first messages, newest first. At is the time of the loss, or zero if another
-// request has received the answer since.
+// lostPrefix begins the sort keys of turns whose clients did not receive the answers. The documents
+// of these turns sort after the documents of first messages, newest first. Their member At is the
+// time of the loss, or zero if another request has received the answer since.
 const lostPrefix = "lost-"
 
 // maxLost limits the lost turns that are read. It exceeds the concurrent requests of a sender.

@@ -36,30 +36,32 @@ func newestFirstKey(timestamp time.Time) string {
 	return fmt.Sprintf("%016x", uint64(1<<63-1-timestamp.UnixMicro()))
 }
 
-// format is the first byte of a sealed text. The day of the key and the box follow.
+// format is the first byte of a sealed text. The day of the key and the encrypted text follow.
 const format = 1
 
 // head is the stored state of a task without its events. It contains no text.
 type head struct {
 	State    State       `json:"state"`
 	Began    time.Time   `json:"began"`
-	Changed  time.Time   `json:"changed"` // time of the status
+	Changed  time.Time   `json:"changed"` // time at which the status began
 	Caller   identity.ID `json:"caller"`
-	Position uint64      `json:"position"` // position of the turn's request row
-	// Lease is the time at which the turn's runner is considered dead. If Lease is zero, the turn
-	// waits for a worker.
-	Lease      time.Time  `json:"lease,omitzero"`
-	Runner     string     `json:"runner,omitempty"`
-	Background bool       `json:"background,omitempty"` // the turn counts towards MaxBackground
-	Sender     Sender     `json:"sender,omitempty"`     // sender of a background turn
-	Shares     []string   `json:"shares,omitempty"`     // shares in which the running turn has been counted since Changed
-	Events     int        `json:"events"`               // minimum number of existing events
-	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end of the task
-	Bytes      int        `json:"bytes,omitempty"`      // stored size of the first Events events; zero if unknown
-	Context    string     `json:"context"`              // hash of the context id, for filters
-	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero if the task is not listed
-	// Dispatch contains the settings of a dispatched task. It is nil for other tasks. While
-	// Position is zero, the call of the first turn is not accepted yet.
+	Position uint64      `json:"position"` // position of the turn's request row, the stored record of its call
+	// Lease is the time at which the turn's runner is considered dead, unless it renews the lease.
+	// Lease is zero if no runner has the turn.
+	Lease      time.Time `json:"lease,omitzero"`
+	Runner     string    `json:"runner,omitempty"`     // id of the runner that holds the lease
+	Background bool      `json:"background,omitempty"` // the turn counts towards MaxBackground
+	Sender     Sender    `json:"sender,omitempty"`     // sender of a background turn
+	Shares     []string  `json:"shares,omitempty"`     // keys of the shares (Share) that count the running turn
+	Events     int       `json:"events"`               // number of events when the head was written; more may exist
+	// EndTold is true if a push configuration was added after the end of the task. Configurations
+	// that are added later get no delivery (AddPush).
+	EndTold bool       `json:"end_told,omitempty"`
+	Bytes   int        `json:"bytes,omitempty"` // stored size of the first Events events; zero if unknown
+	Context string     `json:"context"`         // hash of the context id, for filters
+	List    call.Owner `json:"list,omitzero"`   // owner in the index of tasks; zero if the task is not listed
+	// Dispatch contains the settings of a dispatched task. It is nil for other tasks. While the
+	// Position of a dispatched task is zero, the call of its first turn is not accepted yet.
 	Dispatch *Dispatch `json:"dispatch,omitempty"`
 }
 
@@ -121,7 +123,7 @@ func (h *head) isUnaccepted() bool {
 }
 
 // storedEvent is an event before it is sealed. If the message of a status repeats the text of the
-// answer, the text is omitted, because the artifact contains it.
+// answer, the text is omitted, because the artifact contains it. Repeats is then true.
 type storedEvent struct {
 	Event
 	Repeats bool `json:"repeats,omitempty"`
@@ -132,8 +134,8 @@ type storedEvent struct {
 	// separate event when the agent begins to use tools or asks its model again.
 	Used *call.Usage `json:"used,omitempty"`
 	// By is the credential of the request that began a turn of a worker. It is stored with the
-	// message of the turn. If an earlier program stored the turn, By is nil, and the walk of the
-	// turn has no limits.
+	// message of the turn. It is nil in turns that earlier versions of the program stored. The calls
+	// of such a turn have no limits, because a credential contains the limits.
 	By *call.Credential `json:"by,omitempty"`
 }
 

@@ -148,7 +148,7 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 		if err != nil {
 			return nil, err
 		}
-		w.Number = int64(n - 1) // requests the events of this turn
+		w.Number = int64(n - 1) // earlier events count as delivered
 		more = append(more, w)
 		if err := e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From)); err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ type runner struct {
 	ref    Ref
 	id     string
 	began  time.Time
-	stop   chan struct{} // closed to end the behaviour
+	stop   chan struct{} // closed to stop the turn
 	quiet  bool          // pieces are stored only at the end
 	brief  bool          // a client request waits for the turn
 	// dispatch contains the settings of a dispatched task, or is nil.
@@ -224,15 +224,15 @@ type runner struct {
 	mu      sync.Mutex
 	stopped bool
 	task    Task
-	next    int    // number of the next event
-	said    string // text that is stored
-	heard   []byte // text that is not stored yet
-	stored  int    // stored bytes of the events
-	flushed time.Time
-	broken  bool // pieces were lost, so the answer must replace the artifact
-	closed  bool // the last piece of the answer is stored
-	ending  *Ending
-	status  Status // status of the decision
+	next    int       // number of the next event
+	said    string    // text that is stored
+	heard   []byte    // text that is not stored yet
+	stored  int       // stored bytes of the events
+	flushed time.Time // time at which text was last stored
+	broken  bool      // pieces were lost, so the answer must replace the artifact
+	closed  bool      // the last piece of the answer is stored
+	ending  *Ending   // requested end, or nil
+	status  Status    // final status of the turn; its State is "" until the turn is decided
 
 	came     int         // bytes of text and thoughts so far
 	reported *call.Usage // last reported usage
@@ -328,7 +328,7 @@ func (r *runner) take(p call.Progress) {
 		// A later cancel charges the usage that is stored with the end of the text.
 		_ = r.closeText(ctx)
 	case r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk:
-		_ = r.flush(ctx, false) // the answer also contains it
+		_ = r.flush(ctx, false) // an error loses no text, because the answer contains it again
 	}
 }
 
@@ -408,8 +408,8 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 	return nil
 }
 
-// decisionWrites returns the writes that join the row that decides the turn. It first stores the rest of
-// the answer, and returns the status with the writes.
+// decisionWrites returns the writes that end the task. They are committed together with the row
+// that decides the turn. decisionWrites first stores the rest of the answer.
 func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.Write, error) {
 	r.storeLog(ctx)
 	r.mu.Lock()
@@ -447,7 +447,7 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.usageSoFar()})
 }
 
-// look reads the head. It renews the lease if renew is true, and ends the behaviour if the task has
+// look reads the head. It renews the lease if renew is true, and stops the turn if the task has
 // ended. It reports whether the lease is held.
 func (r *runner) look(renew bool) bool {
 	e := r.engine

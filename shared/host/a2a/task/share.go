@@ -16,8 +16,8 @@ type Share struct {
 	Max int
 }
 
-// strangerTurns limits the concurrent turns of a stranger's address. On a host that runs 64 turns,
-// it takes sixteen addresses to use the share of all strangers.
+// strangerTurns limits the concurrent turns of the address of a stranger, who has no account. On a
+// host that runs 64 turns, it takes sixteen addresses to use the share of all strangers.
 const strangerTurns = 2
 
 // Shares returns the shares of a turn on a host that runs the given number of concurrent turns. A
@@ -41,12 +41,12 @@ var ErrFull = errors.New("a limit of running turns is reached")
 // message until the task begins or fails.
 var ErrWaiting = errors.New("the task waits for its first turn")
 
-// ErrAccountFull is the ErrFull of an account's turn.
+// ErrAccountFull is returned instead of ErrFull for the turn of an account.
 var ErrAccountFull = fmt.Errorf("an account waits: %w", ErrFull)
 
 // ErrUndecided means that the answer of a turn waits for its payment. Another process will decide
 // the call without knowing the task. The message is therefore redelivered, so that a worker ends
-// the task and its count.
+// the task and stops counting it.
 var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 
 // Running turns are counted under the UTC day on which they began. A count is removed days later,
@@ -54,7 +54,8 @@ var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 const (
 	// longestTurn is the time after which a turn has ended or has lost its lease.
 	longestTurn = MaxWork + 2*lease
-	// keptCounts exceeds the lifetime of the tasks that were counted.
+	// keptCounts is the time from the beginning of a day to the removal of its counts. It exceeds
+	// the lifetime of the tasks that were counted.
 	keptCounts = MaxAge + Kept + 48*time.Hour
 )
 

@@ -2,12 +2,12 @@
 // history can be read, followed and canceled from any instance. The package is independent of
 // protocols.
 //
-// A task is the fold of its events, which are numbered 1, 2, 3 and so on, and never change. A
-// change of state is one commit of the task's head, its event and, at the end of a turn, the row
-// that decides the call. Tasks and rows therefore always agree on an answer. After a caller can
-// read a piece of an answer, a cancel makes the stored pieces the answer. A turn without an answer
-// withdraws its pieces. A turn runs at most once: if its runner dies, it fails. Only the owner of a
-// task can find it.
+// A task is computed from its events, which are numbered 1, 2, 3 and so on, and never change. The
+// head of a task is the document with its current state. A change of state is one commit of the
+// head, an event and, at the end of a turn, the row (the stored record) that decides the call. Tasks
+// and rows therefore always agree on an answer. If a task is canceled after a piece of an answer was
+// stored, the stored pieces become the answer. A turn without an answer withdraws its pieces. A turn
+// runs at most once: if its runner dies, the turn fails. Only the owner of a task can find it.
 //
 // A turn is one request of package call. Run stores a task once, together with its answer. Begin
 // stores the task before the turn runs, so that other requests can follow it. Start lets a worker
@@ -52,7 +52,8 @@ const (
 	MaxWork = call.MaxWork
 	// MaxListed is the number up to which the tasks of an owner are counted.
 	MaxListed = 1000
-	// MaxPageBytes limits the stored size of the tasks in a page. The page ends early.
+	// MaxPageBytes limits the stored size of the tasks in a page. A page that reaches the limit may
+	// have fewer tasks than requested.
 	MaxPageBytes = 1 << 20
 	// MaxListing limits the stored size of the tasks that an Engine lists concurrently. It
 	// corresponds to 64 MiB of memory, because each task is in memory in its stored form, as a
@@ -74,13 +75,13 @@ type Config struct {
 	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
 	// Recheck returns an error if the credential of a dispatched task is no longer accepted or its
-	// account is suspended. It is called when a turn begins, and when a call of the turn's walk
-	// begins. If Recheck is nil, the host has no accounts.
+	// account is suspended. It is called when a turn begins, and when a call begins that the turn
+	// causes. If Recheck is nil, the host has no accounts.
 	Recheck func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
-	// Turns limits the turns that all processes of the host run concurrently in Work. Their Shares
-	// are counted in the store. If Turns is 0, Queue limits the turns.
+	// Turns limits the turns that all processes of the host run concurrently in Work. The store
+	// counts the turns of each Share. If Turns is 0, Queue limits the turns.
 	Turns int
 	// Notices receives notices of events to push. It is for processes that run only while they
 	// answer a request. If Notices is nil, OnPush announces the events.
@@ -141,15 +142,16 @@ type Turn struct {
 	Ref
 	List    call.Owner // owner in the list of tasks; zero if the task is not listed
 	Message Message
-	// Envelope signs the message as the next message of its pair. If another message was faster, it
-	// is called again, unless Signed is set.
+	// Envelope signs the message as the next message of its pair (a caller and a vacant). If another
+	// message was faster, Envelope is called again, unless Signed is set.
 	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
 	// Signed marks an envelope that the caller signed. The host accepts or refuses it without
 	// signing again.
 	Signed bool
 	// Carries reports whether a message contains the envelope of a Signed turn.
 	Carries func(*Message) bool
-	// Opens reports that the pair has no call yet, according to the handler.
+	// Opens is set by a handler that knows that the pair has no call yet. The pair's last call is
+	// then not read from the store.
 	Opens bool
 	// Caller is the signer of the message.
 	Caller identity.ID
@@ -220,7 +222,8 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 		if ok {
 			return out, nil
 		}
-		// Another message of the pair was faster, or the time of the signature is before the floor.
+		// Another message of the pair was faster, or the message was not signed after the floor,
+		// the time until which the vacant accepts no signatures.
 		again := !t.Signed && out.State == "" && out.HasChain && try < maxSigned &&
 			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind)
 		if !again {
@@ -242,7 +245,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
 		return found, err
 	}
-	// A document can contain either a message with files or an answer.
+	// A message with files and its answer may not fit into one document.
 	if t.Continue || t.Once || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
 		// Such a turn has little time. If pieces were readable, the caller could read them on
 		// another connection without paying for an answer that arrives too late.
@@ -294,8 +297,8 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// findEarlier finds the task of a message with Once that arrived earlier. If there is no such task and
-// the message is unfit, findEarlier returns Unfit.
+// findEarlier finds the task of a message with Once that arrived earlier. If there is no such task,
+// the error is t.Unfit, which may be nil.
 func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
 		return found, false, nil
@@ -367,9 +370,9 @@ func (e *Engine) announce(t *Turn) {
 	}
 }
 
-// findResent finds the task of a signed message that arrived earlier. This is the task that the message
-// began, or the named task if the message was a turn of that task. The signature does not cover the
-// name, so another task of the signer is treated as a missing task.
+// findResent finds the task of a signed message that arrived earlier: the task that the message
+// began, or the task t.Ref that the message continued. The signature does not cover the task's id,
+// so a task that does not contain the message is treated as a missing task.
 func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
 	// If a message with Once arrives twice within a microsecond, both copies are signed as the same

@@ -17,7 +17,7 @@ import (
 const (
 	maxTrace    = 1 << 20         // bytes per turn
 	maxTraceDoc = 32 << 10        // bytes after which a document is stored early
-	traceTime   = 5 * time.Second // time between two documents
+	traceTime   = 5 * time.Second // time after which new entries are stored, even if they are few
 )
 
 // TraceEntry is a thought of an agent, or the beginning or end of a tool call, in a turn of a
@@ -28,9 +28,9 @@ type TraceEntry struct {
 	Tool    *call.ToolStep `json:"tool,omitempty"`
 }
 
-// Trace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. The
-// caller must check that the reader is the account that owns the vacant, which may differ from the
-// owner of the task.
+// Trace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. Only
+// the account that owns the vacant may read them, which the caller must check. The owner of the task
+// may be another account.
 func (e *Engine) Trace(ctx context.Context, r Ref) (entries []TraceEntry, err error) {
 	if !isID(r.ID) {
 		return nil, ErrNotFound
@@ -111,7 +111,7 @@ func (r *runner) storeTrace(ctx context.Context) {
 	entries := r.trace
 	r.traceDocs++
 	r.trace, r.traced, r.traceStored = nil, r.engine.Now(), r.traceSize
-	// The number of the next event sorts the documents of a later turn after the documents of this
-	// turn.
+	// The key begins with the number of the next event, so that the documents of a later turn sort
+	// after the documents of this turn.
 	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs)), entries)
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// UpgradeTasks moves the tasks that an account has at a vacant from the account's former owner to
-// its current owner. It skips tasks that have expired, are damaged, or contain texts that cannot be
-// opened. If it finds damage, it returns an error at the end.
+// UpgradeTasks moves the tasks that an account has at a vacant from call.FormerOwner, which earlier
+// versions stored as their owner, to call.AccountOwner. It skips tasks that have expired, are
+// damaged, or contain texts that cannot be opened. If it finds damage, it returns an error at the
+// end.
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
 	former := call.FormerOwner(account)
 	var damaged error
@@ -73,8 +74,8 @@ func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) er
 
 // copyTask copies a task, with its head last, and returns the task as it began. If repeated is
 // true, the copy is for a client that repeats the message. Such a copy is not listed and has no
-// pushes. A turn that waits for a worker has failed in it, because the copy would be abandoned
-// while the worker runs the turn.
+// pushes. In such a copy, a turn that waits for a worker is stored as failed, because the worker
+// will run only the turn of the original.
 func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (began Task, err error) {
 	h, _, err := HeadDocs.Get(ctx, e.Store, from.headKey())
 	if err != nil {
@@ -152,7 +153,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 	if waits {
 		h.State, h.Changed, h.Events = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
 	}
-	h.Bytes = 0 // unknown, because the boxes may have other sizes
+	h.Bytes = 0 // unknown, because the documents that were sealed again may have other sizes
 	return began, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return to.putHead(tx, &h)
 	})

@@ -13,7 +13,8 @@
 //  1. delegate reads the child's record. It refuses a child that is paused, terminal, deleted or
 //     not a child of this parent.
 //  2. delegate writes COMPOSITE_DELEGATE and COMPOSITE_EXECUTE in one transaction.
-//  3. ask reads the tip of the pair's requests. The parent signs the task for the next position.
+//  3. ask reads the tip (the last row) of the parent's requests to the child. The parent signs the
+//     task for the next position.
 //  4. send passes the envelope to call.Host.Send. If another request took the position, ask signs
 //     the task for the position that the refusal contains. If the outcome is unknown, send sends
 //     the same bytes again.
@@ -75,7 +76,7 @@ type Config struct {
 	Guard outbound.EndpointGuard
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Margin is the part of a call's deadline that the pipeline needs. If it is zero,
+	// Margin is the part of a call's time that is reserved for the pipeline. If it is zero,
 	// call.DefaultMargin is used.
 	Margin time.Duration
 }
@@ -97,9 +98,9 @@ func New(c Config) *Runner {
 	return &Runner{Config: c}
 }
 
-// Answer answers q with the plan of q.Vacant in v, whose children it calls through c. Its errors
-// are for the log, because the pipeline tells the caller only that the vacant failed or that the
-// time was too short.
+// Answer answers q with the plan of q.Vacant, which it reads from v. It calls the vacant's children
+// through c. Its errors are for the log, because the pipeline reports to the caller only that the
+// vacant failed or that the time was too short.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
 	ctx, w := extendWalk(ctx, q.Vacant)
 	if err := w.checkDepth(); err != nil {

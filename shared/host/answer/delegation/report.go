@@ -37,7 +37,7 @@ type ChildLister interface {
 }
 
 // Report returns a page of parent's children that by may see, and the cursor of the next page. For
-// each child it reads two tips and one page of rows.
+// each child it reads the last request row and one page of response rows.
 func Report(ctx context.Context, by vacants.Asker, k ChildLister, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
 	records, next, err := k.Children(ctx, by, parent, cursor, n)
 	if err != nil {
@@ -71,7 +71,7 @@ func readChild(ctx context.Context, s store.Store, parent identity.ID, r vacants
 	if err != nil {
 		return c, damagedError(pair, err)
 	}
-	c.Calls = last.Position - last.Epoch // each reset is a row and starts an epoch
+	c.Calls = last.Position - last.Epoch // Epoch is the number of resets, which are rows but not calls
 	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
 		return c, unavailableError(err)
 	}

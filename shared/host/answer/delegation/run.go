@@ -60,8 +60,8 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 		result
 		err error
 	}
-	// All calls must end, because a running call cannot be canceled, and a function must not be
-	// frozen during a call.
+	// All calls must end, because a running call cannot be canceled, and a Lambda function must not
+	// be frozen during a call.
 	outcomes := make([]outcome, len(r.plan.Delegate))
 	var wait sync.WaitGroup
 	for i := range r.plan.Delegate {

@@ -43,7 +43,8 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			continue
 		}
 		if err := toolRun.checkReach(ctx, &is); err != nil {
-			// Other errors are refusals, which only omit the tool.
+			// A failure of this host ends the call. Other errors are refusals, which only omit the
+			// tool.
 			if problem.AsError(err).Kind.Row().Status >= http.StatusInternalServerError {
 				return ctx, loop.Offer{}, err
 			}

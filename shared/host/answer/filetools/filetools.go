@@ -104,7 +104,7 @@ func (s *session) markWriting(t loop.Tool) loop.Tool {
 // filePath normalizes a path chosen by a model. The path may begin with a slash or "./".
 func filePath(p string) (string, error) {
 	if slices.Contains(strings.Split(p, "/"), "..") {
-		return workspace.CheckPath(p) // returns the error
+		return workspace.CheckPath(p) // returns the error for a path with ".."
 	}
 	return workspace.CheckPath(strings.TrimPrefix(path.Clean("/"+p), "/"))
 }

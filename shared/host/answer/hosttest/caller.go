@@ -93,10 +93,10 @@ func Story(t testing.TB, st Store) *Caller {
 	return New(t, st).Story()
 }
 
-// Story fills a host with rows of all kinds: several epochs, voids, a late void, a call that an
-// epoch closed, a reset of a new pair, texts whose key is destroyed, and vacants that were paused,
-// moved and closed. It returns the caller with the longest history, whose requests and responses
-// are:
+// Story fills a host with rows of all kinds: several epochs (a reset begins an epoch), voids (rows
+// of calls without an answer), a late void, a call that an epoch closed, a reset of a new pair, texts
+// whose key is destroyed, and vacants that were paused, moved and closed. It returns the caller with
+// the longest history, whose requests and responses are:
 //
 //	1-3 hello, 4 fail, 5 hello again (the key of their texts is destroyed),
 //	6 hello tomorrow, 7 late, 8 after it, 9 reset, 10 epoch one, 11 closed,
@@ -140,6 +140,7 @@ func (h *Fixture) Story() *Caller {
 }
 
 func (h *Fixture) awaitVacants() {
+	// The vacants are paused, resumed, moved to another URL and closed.
 	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
 	h.Must(err)
 	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)

@@ -122,7 +122,7 @@ func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
 	return p.Store.Commit(ctx, writes...)
 }
 
-// failing is a directory whose vacants fail on request.
+// failing is a directory whose vacants fail on the text "fail".
 type failing struct{ *answer.Answerer }
 
 func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {

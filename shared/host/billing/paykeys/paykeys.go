@@ -1,6 +1,6 @@
 // Package paykeys stores the keys of the payment provider: the key for its API, and the key that
-// signs its webhooks. They are sealed in a separate context, so that other parts of a host cannot
-// open them.
+// signs its webhooks. The keys are encrypted with a context that only this package uses, so that other
+// parts of a host cannot decrypt them.
 package paykeys
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	Stripe        = "stripe"         // secret or restricted key of the API
-	StripeWebhook = "stripe-webhook" // signs webhooks
+	Stripe        = "stripe"         // secret or restricted API key
+	StripeWebhook = "stripe-webhook" // key that signs webhooks
 )
 
 // SignatureHeader is the header of a webhook's signature, t=SECONDS,v1=HEX.

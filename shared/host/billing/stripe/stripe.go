@@ -37,7 +37,8 @@ const (
 	// timeout limits a request to Stripe.
 	timeout  = 15 * time.Second
 	currency = "usd"
-	// Payers cannot set the metadata of a payment, in contrast to some other members.
+	// metaHost and metaAccount are metadata members of a payment. Payers cannot set the metadata, but
+	// can set some other members.
 	metaHost    = "vacancy_host"
 	metaAccount = "vacancy_account"
 )
@@ -47,8 +48,8 @@ type Payments struct{ paykeys.Config }
 
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// keys returns the key of the API and the key of webhooks. It fails unless both are set, because
-// otherwise no webhook would credit a payment.
+// keys returns the API key and the webhook key. It fails unless both are set, because without a
+// webhook a payment would not be credited.
 func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
 	if err == nil {
@@ -94,20 +95,20 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 
 func (p *Payments) client(key, host string) *api.Client {
 	u := url.URL{Scheme: "https", Host: host}
-	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP does not leave this machine
+	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP is safe within this machine
 		u.Scheme = "http"
 	}
 	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
 		HTTPClient: p.Client.As(outbound.HostActor(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
-		// The waits of the library ignore the context, and payers can retry.
+		// The library must not retry, because its pauses ignore the context. Payers can retry.
 		MaxNetworkRetries: api.Int64(0),
 		EnableTelemetry:   api.Bool(false),
 	})}))
 }
 
-// session returns the parameters of a payment page. The payment also has the metadata, so that the
-// operator sees it in Stripe.
+// session returns the parameters of a payment page. The metadata is set on both the page and the
+// payment, so that the operator sees the metadata with the payment in Stripe.
 func session(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
 	meta := map[string]string{metaHost: self.String(), metaAccount: account}
 	done := strings.TrimRight(base, "/") + billing.CheckoutPath
@@ -121,7 +122,7 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 			ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Credit for account " + account[:min(len(account), 12)])},
 		}}},
 	}
-	// Otherwise, the library would send the name and the kernel of this machine.
+	// This value replaces the library's value, which contains the name and the kernel of this machine.
 	s.Headers = http.Header{"X-Stripe-Client-User-Agent": {"{}"}}
 	if idempotency != "" {
 		sum := sha256.Sum256([]byte(account + "\x1f" + idempotency))
@@ -157,7 +158,8 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	if err := p.checkFresh(signature); err != nil {
 		return out, err
 	}
-	// The parsed members are the same in all versions of the API.
+	// checkFresh has checked the time. The API version does not matter, because the parsed members are
+	// the same in all versions.
 	e, err := webhook.ConstructEventWithOptions(body, signature, signs, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
@@ -183,8 +185,9 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	return out, nil
 }
 
-// checkFresh checks the time of a signature with the host's clock. The time is signed with the body. A
-// second time is rejected, because the verified time could then be a different one.
+// checkFresh returns an error unless the time of a signature, which is signed together with the body,
+// is within tolerance of the host's clock. It rejects a header with two times, because the library
+// could verify the signature with the other time.
 func (p *Payments) checkFresh(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")

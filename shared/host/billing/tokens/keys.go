@@ -98,11 +98,11 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 	return rejectToken("the signature of the token does not verify with the key of %s", i.Issuer)
 }
 
-// keys returns the keys of an issuer that may have signed a token with a header, and when they were
-// fetched. If the header has no kid, exactly one key must be suitable. If the keys were fetched at
-// failed, keys refreshes them, unless this process started a fetch less than fetchInterval ago.
-// While another request refreshes the keys, keys returns keys younger than maxAge, unless they were
-// fetched at failed.
+// keys returns the keys of an issuer that may have signed a token with header h, and the time of their
+// fetch. If h has no kid, exactly one key must be suitable. failed is the fetch time of keys that did
+// not verify the token, or zero. If the cached keys have this fetch time, keys fetches them again,
+// unless this process started a fetch less than fetchInterval ago. While another request fetches the
+// keys, keys returns cached keys that are younger than maxAge and have another fetch time.
 func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[i.Issuer]
@@ -115,7 +115,8 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 	defer s.mu.Unlock()
 	var err error // error of this request's fetch
 	for {
-		// AWS Lambda may stop the monotonic clock between two requests.
+		// Round removes the monotonic time, because AWS Lambda may stop the monotonic clock between
+		// two requests.
 		now := c.Now().Round(0)
 		if s.tried.After(now) { // the clock was set back, so the keys stay usable but are refreshed
 			s.tried = time.Time{}
@@ -148,7 +149,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			return nil, s.fetched, err
 		case s.unfit != "":
 			return nil, s.fetched, rejectToken("the host cannot use the issuer: %s", s.unfit)
-		// The last fetch failed, so the issuer may have the key.
+		// The keys are too old, or the last fetch failed, so the issuer may have published the key since.
 		case age >= maxAge, s.tried.After(s.fetched):
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
@@ -273,8 +274,8 @@ func sameOrigin(a, b string) bool {
 	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// reader returns the actor of a request for a document of an issuer. The operator chose the URLs at
-// the issuer's own origin, and the issuer chose all others.
+// reader returns the actor on whose behalf the host requests a document of an issuer. This is the
+// operator for URLs at the issuer's own origin, and a stranger for all others, which the issuer chose.
 func reader(i *billing.Issuer, rawURL string) outbound.Actor {
 	if !sameOrigin(i.Issuer, rawURL) {
 		return outbound.HostActor(outbound.Stranger)

@@ -5,18 +5,17 @@
 //
 //   - It is a JWT in three parts with at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA. Keys
 //     in its header (jku, jwk, x5u, x5c) are ignored, and extensions (crit) are rejected.
-//   - Its iss is exactly an issuer that the operator added. The host sends no requests to other
-//     issuers.
+//   - Its iss claim is the exact URL of an issuer that the operator added. The host sends no requests
+//     to other issuers.
 //   - A key in the issuer's key set, which package outbound fetches, verifies the signature.
 //   - aud contains an audience that the operator set, or the called URL. exp is in the future, and
 //     nbf and iat are not, with a tolerance of one minute.
-//   - Its scopes are the scopes of its issuer. A claim scope or scp restricts them to the scopes
-//     that the claim contains.
-//   - It has the required claims of exactly one issuer among the host's accounts. Its subject claim
-//     is a string of 1 to 255 bytes.
+//   - It matches exactly one of the accounts that accept tokens from the issuer, by its audience and by
+//     the claims that the account requires. Its subject claim is a string of 1 to 255 bytes.
 //
 // Every other token is rejected with Unauthorized. If the issuer's keys cannot be read, the error
-// is Unavailable, because the token may be valid.
+// is Unavailable, because the token may be valid. A token has the scopes of its issuer. If the token
+// has a scope or scp claim, it has only those scopes of the issuer that the claims contain.
 //
 // Errors never contain a token. They name the issuer and the wrong claim.
 package tokens
@@ -72,7 +71,7 @@ func ForBilling(c billing.TokensConfig) billing.Tokens { return New(c) }
 
 func (c *Checker) Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
 
-// Check returns the subject that sends a request with a token.
+// Check verifies a token that was sent with request r and returns the token's subject.
 func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (billing.Subject, error) {
 	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
 }
@@ -157,7 +156,7 @@ func rejectToken(format string, args ...any) error {
 	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
 }
 
-// header contains the used members of a token's header.
+// header contains the members of a token's header that the checks use.
 type header struct {
 	alg jose.SignatureAlgorithm
 	kid string
@@ -166,8 +165,8 @@ type header struct {
 // claims contains the claims of a token.
 type claims struct {
 	issuer string
-	times  map[string]float64 // exp, nbf and iat in seconds since 1970
-	texts  map[string][]string
+	times  map[string]float64  // exp, nbf and iat in seconds since 1970
+	texts  map[string][]string // strings, string lists and booleans
 }
 
 func read(token string) (h header, c claims, err error) {
@@ -299,7 +298,7 @@ func (c *claims) fit(i *billing.Issuer, called []string) error {
 	}
 	if !slices.ContainsFunc(c.texts["aud"], accepts) {
 		want := i.Audiences
-		if len(called) > 0 { // the others are other spellings of the same URL
+		if len(called) > 0 { // called[1:] are other spellings of the same URL
 			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)
 		}
 		return rejectToken("the token is for another audience: expected %s in aud", strings.Join(want, " or "))

@@ -55,8 +55,8 @@ func (s *scene) wantUnanswered(text string, kind problem.Kind) {
 	s.wantRuns(e, 1)
 }
 
-// causeKept fails in the way of agents. The caller learns only the kind, and the void has the
-// agent's response.
+// causeKept sends a call whose behaviour fails with an AgentError. The caller receives only the kind,
+// and the void contains the agent's response.
 func causeKept(s *scene) {
 	s.act("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}
@@ -157,7 +157,7 @@ func unsignable(s *scene) {
 	s.wantUnanswered("last", problem.BehaviourFailed)
 }
 
-// noSigner returns the vacant's id, but fails to sign.
+// noSigner is a signer that returns the vacant's id, but fails to sign.
 type noSigner struct{ identity.Signer }
 
 func (noSigner) Sign(context.Context, []byte) ([]byte, error) {

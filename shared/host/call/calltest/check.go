@@ -70,8 +70,8 @@ func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call
 	return wrong
 }
 
-// Check returns all violations in the rows, except in texts. The numbers are the numbers of the
-// model's invariants.
+// Check returns all violations in the rows, except in texts. The prefixes I1 to I5 are the numbers of
+// the model's invariants.
 func (s *Streams) Check() []error {
 	c := checker{}
 	seen := map[identity.Hash]uint64{}

@@ -70,7 +70,7 @@ func cutWins(s *scene) {
 	}
 }
 
-// cutAnswer answers up to its model's token limit.
+// cutAnswer returns an answer that ends at its model's token limit.
 func cutAnswer(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	call.RecordCut(ctx, call.CutLength)
 	return envelope.Message{Parts: []string{"re s"}}, nil

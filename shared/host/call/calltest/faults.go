@@ -181,8 +181,8 @@ type fault struct {
 	heals bool
 	// fine is set if the caller does not notice the fault.
 	fine bool
-	// lands is the time at which the write is applied: before (1) or after (2) the request is
-	// resent.
+	// lands is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or after
+	// (2) the request is resent.
 	lands int
 }
 
@@ -222,10 +222,9 @@ func lateSteps(l *Delayed) []Step { return append([]Step{l.Step}, Repeat(NotAppl
 
 func isRetried(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
-// proveFaults makes every store call of a request fail in every way. It requires that the request
-// gets 503, but never 409, or its normal outcome, that no behaviour runs twice, that the rows are
-// valid, that a resend gets the stored reply or a definite refusal, and that the next request
-// succeeds.
+// proveFaults makes every store call of a request fail in every way. The request must get 503 or its
+// normal outcome, and a fault must never cause 409. No behaviour may run twice, and the rows must be
+// valid. A resend must get the stored reply or a definite refusal, and the next request must succeed.
 func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
 	inner := open(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -264,7 +263,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 					n := nth[name]
 					t.Run(fmt.Sprintf("%s %d %s", name, n, f.name), func(t *testing.T) {
 						s, e := stage(t, sc)
-						s.opener = nil // signed bytes do not depend on the fault
+						s.opener = nil // skip the check of signatures, which do not depend on the fault
 						f.prove(s, sc, e, name, n)
 					})
 				}
@@ -344,8 +343,8 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	})
 }
 
-// resendUntilKnown resends e until its outcome is known, like its caller, and then sends the next call.
-// between runs after the first try.
+// resendUntilKnown resends e until its outcome is known, as a caller would, and then sends the next
+// call. between runs after the first resend.
 func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, between func()) {
 	s.t.Helper()
 	if e.IsReset() {

@@ -43,7 +43,7 @@ var modelDefects = []fact{
 	{"Hole15_two answers in a race have two numbers", hole15Race},
 }
 
-// The answer is stored, but the acknowledgement is lost. The host must not take its own row for the
+// The answer is stored, but the acknowledgement is lost. The host must not mistake its own row for the
 // row of another host.
 func hole01(s *scene) {
 	e := s.call(nil, "hi")
@@ -129,8 +129,8 @@ func hole03(s *scene) {
 	s.wantState(s.send(s.b, e), call.Answered, reply)
 }
 
-// If the credit were applied and the row lost, or the row were retried, the refund would be given
-// twice.
+// If the refund and its row were separate commits, the call would be refunded twice when the row is
+// lost or retried.
 func hole04(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "slow")
@@ -264,7 +264,7 @@ func hole06Reset(s *scene) {
 	s.wantRows("call, reset, call | answer 1, answer 3")
 }
 
-// A call signed in year 1 follows one of today. The distance to the floor overflows a Duration.
+// A call signed in year 1 follows a call signed today. The distance to the floor overflows a Duration.
 func hole06Year1(s *scene) {
 	e := s.call(nil, "hi")
 	s.wantAnswer(s.send(s.a, e), e)
@@ -447,7 +447,7 @@ func hole12(s *scene) {
 	s.wantRows("none | none")
 	s.balance(30)
 	s.wantAnswer(s.resetAt(s.a, r), r)
-	s.wantRefusal(s.send(s.b, r), problem.Floor, "") // used up for all routes
+	s.wantRefusal(s.send(s.b, r), problem.Floor, "") // an accepted reset is refused on all routes
 	s.clock.Advance(time.Second)
 	again := s.reset()
 	s.wantRefusal(s.send(s.b, again), problem.Malformed, "") // it would be the first of this epoch

@@ -19,7 +19,7 @@ type Op struct {
 
 // Intercept wraps a store. It calls Around instead of each method. Around may call do, which makes
 // the real call, any number of times, at once or later. The caller gets the error of Around, and
-// the rows and documents of the last do.
+// the rows and documents of the last call of do.
 type Intercept struct {
 	store.Store
 	Around func(ctx context.Context, op Op, do func(context.Context) error) error

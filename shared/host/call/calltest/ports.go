@@ -43,7 +43,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Texts is a call.Texts without encryption. A box consists of the name that it is bound to and the
+// Texts is a call.Texts without encryption. A box consists of the data that it is bound to and the
 // text.
 type Texts struct{}
 
@@ -130,7 +130,8 @@ type Ledger struct {
 	Price uint64
 }
 
-// Each caller has its own partition, so that scenes can share a store.
+// reminders returns the partition of a caller's reminders. Each caller has its own partition, so that
+// scenes can share a store.
 func reminders(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {

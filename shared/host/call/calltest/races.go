@@ -38,7 +38,8 @@ func race(f func(i int)) {
 // hosts returns hosts a and b and two hosts with separate caches.
 func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
 
-// winner requires exactly one success, and refusals of one kind otherwise.
+// winner returns the index of the success in outs. It requires exactly one success, and refusals of
+// the given kind otherwise.
 func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (index int) {
 	s.t.Helper()
 	index = -1

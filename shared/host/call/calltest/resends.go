@@ -64,7 +64,7 @@ func resendAnswered(s *scene) {
 	}
 }
 
-// The second copy is refused because of what it reads while the first copy is being accepted.
+// One copy of the call is refused because the vacant hibernates, although another copy was accepted.
 func refusalAfter(s *scene) {
 	e := s.call(nil, "slow")
 	s.state(lifecycle.Hibernating)
@@ -244,8 +244,7 @@ func sweeper(s *scene) {
 	}
 }
 
-// A behaviour gets the caller's deadline minus the margin. The time after which other hosts may
-// void the call moves with the deadline.
+// If the time limit of the behaviour is shorter, other hosts may void the call earlier.
 func shortDeadline(s *scene) {
 	s.a = s.hostWith(func(c *call.Config) { c.Work = 5 * time.Second })
 	e := s.call(nil, "hi")

@@ -204,7 +204,7 @@ func resetStates(s *scene) {
 	s.wantRows("reset, reset | none")
 }
 
-// Each envelope has the defect of its row and of all rows below it.
+// Each envelope has the defect that is expected to be refused and all defects that are checked later.
 func resetRefusals(s *scene) {
 	s.state(lifecycle.Sunk)
 	stranger := s.key().ID()

@@ -13,14 +13,14 @@ type fact struct {
 	proof func(s *scene)
 }
 
-// Run tests the pipeline with the stores that open returns, one for each test. open registers the
-// cleanup.
+// Run tests the pipeline with the stores that open returns, one for each test. open must register the
+// cleanup of its store.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	run(t, open, func(int) bool { return true })
 }
 
-// RunSampled runs a sample of the faults in a default run. It is for stores that pass the same
-// contract suite as a store that was tested by Run.
+// RunSampled tests like Run, but with only a sample of the faults in a default run. It is for stores
+// that pass the same contract suite as a store that was tested with Run.
 func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.InSample) }
 
 func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// due is the time from its accept after which other hosts may void a call.
+// due is the time after the accept of a call from which other hosts may void it.
 const due = call.DefaultWork + call.Grace
 
 // costs is the price of a call in scenes with a ledger.
@@ -34,10 +34,10 @@ type scene struct {
 	store  *Script
 	clock  *Clock
 	texts  *Texts
-	ledger *Ledger // nil if calls are free, unless paid is set
-	paid   func(*call.Config)
-	vault  custody.Vault
-	opener call.Texts // decrypts the hosts' texts
+	ledger *Ledger            // nil if calls are free, unless paid is set
+	paid   func(*call.Config) // sets another ledger; may be nil
+	vault  custody.Vault      // vault of the hosts' real text keys; nil if texts are plain
+	opener call.Texts         // decrypts the hosts' texts
 	a, b   *call.Host
 	pair   call.Pair
 

@@ -41,6 +41,7 @@ func CallTwice(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
+// After returns a step that makes the call after f returns.
 func After(f func()) Step {
 	return func(ctx context.Context, do func(context.Context) error) error {
 		f()
@@ -92,6 +93,7 @@ func (s *Script) Pending() (n int) {
 	return n
 }
 
+// Drop discards all prepared steps.
 func (s *Script) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

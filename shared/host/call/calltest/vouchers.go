@@ -116,7 +116,8 @@ func (s *scene) withVouchers() *Vouchers {
 	return l
 }
 
-// sendWith sends e to h with a voucher, which may be empty.
+// sendWith sends a call to h with a voucher, which may be empty. It returns the outcome and a function
+// that resends the call to another host.
 func (s *scene) sendWith(h *call.Host, voucher, text string) (call.Outcome, func(*call.Host) call.Outcome) {
 	e := s.call(nil, text)
 	again := func(h *call.Host) call.Outcome {
@@ -258,8 +259,8 @@ func voucherVoidFirst(s *scene) {
 	s.wantRows("call | void 1")
 }
 
-// A host whose clock is an hour ahead decides to void. The answer is kept before it writes the
-// void.
+// A host whose clock is an hour ahead decides to void the call. The answer is kept before that host
+// writes the void.
 func voucherVoidLost(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
@@ -284,7 +285,7 @@ func voucherVoidLost(s *scene) {
 	l.wantCashed(s, 1)
 }
 
-// While the executor settles, a resend that follows a crash of another host settles as well.
+// Two hosts handle resends of a call concurrently, and both settle the call.
 func voucherRace(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)

@@ -28,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Errors of agents, in addition to their own (*a2awire.RPCError).
+// Errors of this package. An error that an agent reports is an *a2awire.RPCError.
 var (
 	ErrInvalidPeerURL         = errors.New("not the URL of an agent")
 	ErrInsecureScheme         = errors.New("http is for agents on this machine; others need https")
@@ -206,7 +206,7 @@ func (a *Agent) readReply(status int, body []byte, id string) (result []byte, er
 	return result, answerError(status, body, err)
 }
 
-// errNoResult is the cause of a reply with neither a result nor an A2A error.
+// errNoResult is the error for a reply that contains neither a result nor an A2A error.
 var errNoResult = errors.New("a reply without a result")
 
 func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
@@ -335,7 +335,7 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 	switch {
 	case !some && odd != nil:
 		return odd
-	case ended, op == a2awire.Subscribe: // servers limit how long a task is followed
+	case ended, op == a2awire.Subscribe: // servers limit the duration of a subscription
 		return nil
 	}
 	return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")

@@ -31,7 +31,7 @@ type Cache struct {
 	Lifetime func(url string) time.Duration
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // one per file; its holder fetches the card
+	turns map[string]chan struct{} // locks by file, each held during a read or fetch of a card
 }
 
 const (
@@ -106,7 +106,7 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 		_ = os.Remove(file)
 		return
 	}
-	// A failure costs only a request later.
+	// If the card cannot be stored, it is fetched again later.
 	b, err := json.Marshal(cachedCard{url, c.Now().Add(fresh), reply.Body})
 	if err != nil || os.MkdirAll(c.Dir, 0o700) != nil {
 		return

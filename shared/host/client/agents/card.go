@@ -153,9 +153,9 @@ func interfaces03(v canon.Value) []Interface {
 	return interfaces
 }
 
-// chooseInterface returns the first address for JSON-RPC 1.x or 0.x that this client may use. The address
-// must be at the host of the card and use TLS, unless the host is this machine. The error is about
-// the first JSON-RPC address.
+// chooseInterface returns the first JSON-RPC address, for A2A 1.x or 0.x, that this client may use. The
+// address must be at the host of the card and use TLS, unless the host is this machine. The error is
+// about the first JSON-RPC address.
 func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error) {
 	var failed error
 	for _, i := range c.Interfaces {
@@ -204,10 +204,10 @@ type Signature struct {
 	Reason string `json:"reason,omitempty"` // reason for which it is not verified
 }
 
-// signedForms returns the forms in which cards are signed, without signatures: by RFC 8785 the
-// original JSON, the JSON without empty members, and the members of 1.0 with and without the
-// security schemes, which the JavaScript SDK loses; and, like Python's json.dumps, the members of
-// 1.0 and of 0.3, which earlier versions of the SDKs signed.
+// signedForms returns the forms in which cards are signed, without their signatures. Four forms follow
+// RFC 8785: the original JSON, the JSON without empty members, and the members of A2A 1.0 with and
+// without the security schemes, which the JavaScript SDK loses. Two forms, which earlier versions of
+// the SDKs signed, follow Python's json.dumps: the members of 1.0 and the members of 0.3.
 func (c *Card) signedForms() [][]byte {
 	var whole, of1, of03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -263,7 +263,7 @@ func without(v canon.Value, name string) canon.Value {
 	return canon.NewObject(members...)
 }
 
-// dropEmpty drops empty strings, lists and objects, like typed decoders.
+// dropEmpty drops nulls and empty strings, lists and objects, which typed decoders do not preserve.
 func dropEmpty(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:

@@ -28,7 +28,6 @@ type Peer struct {
 	CardSeconds int `json:"card_seconds,omitempty"`
 }
 
-// Trust tiers.
 const (
 	MinTrust = 1
 	MaxTrust = 5

@@ -14,7 +14,7 @@ type SeenVacant struct {
 	At time.Time   `json:"at"`
 }
 
-// Limits of the addresses of a Remembered.
+// Limits of SavedData.Addresses.
 const (
 	maxAddresses = 4096
 	maxAddress   = 1 << 10 // bytes; a longer address is not recorded

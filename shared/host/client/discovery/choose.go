@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 )
 
-// Policy rates a match among the matches of a search. Of matches with equal ratings, the first in
-// search order is chosen.
+// Policy rates a match of a search; among is the number of matches that the search found. Of matches
+// with equal ratings, the first in search order is chosen.
 type Policy func(m *Match, among int) float64
 
 // ByUCB implements the default Policy. It returns the capped upper confidence bound of the vacant's
@@ -35,7 +35,7 @@ func (m *Match) state() *reputation.State {
 // no rank.
 func (m *Match) relevance() float64 { return min(m.Rank/(0.5+0.5*m.Score), 1) }
 
-// Reasons has what a rating by ByUCB depends on.
+// Reasons contains the values on which a rating by ByUCB depends.
 type Reasons struct {
 	Relevance   float64 `json:"relevance"`
 	Score       float64 `json:"score"`
@@ -86,7 +86,7 @@ func Choose(p Policy, matches []Match) []Choice {
 	for i := range matches {
 		out[i] = Choice{matches[i], p(&matches[i], len(matches))}
 	}
-	// The endpoint of an outdated card may belong to another party now.
+	// Outdated cards come last, because their endpoints may belong to another party now.
 	slices.SortStableFunc(out, func(a, b Choice) int {
 		return cmp.Or(outdatedRank(a.Match)-outdatedRank(b.Match), cmp.Compare(b.Rating, a.Rating))
 	})

@@ -30,7 +30,7 @@ type Client struct {
 	// Memory persists data for later runs. It defaults to Caller.Book if that is a Memory, and
 	// otherwise to memory in the Client.
 	Memory Memory
-	// Route returns the transport to a match's endpoint. It defaults to Personal.
+	// Route returns the transport to a match's endpoint. It defaults to PersonalRoute.
 	Route Route
 	// SearchTimeout limits the response time of one registry (default 10 s).
 	SearchTimeout time.Duration
@@ -143,10 +143,12 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 	return res, fresh, err
 }
 
-// CallCapability finds vacants by q, chooses one by the Policy and calls it. If it is unavailable
-// (closed, asleep, busy, unpaid, unknown), the next one is called, unless a vacant may have
-// accepted the call, which could then run twice. Such a question is open, and repeating it calls
-// the same vacant with the same call. NotFound means that no vacant was found.
+// CallCapability finds vacants by q, chooses one by the Policy and calls it. If that vacant is
+// unavailable (closed, asleep, busy, unpaid, unknown), or accepted the call but will not answer it, the
+// next vacant is called. If a vacant may have accepted the call and its outcome is unknown, no other
+// vacant is called, because the call could then run twice. The question, which is q with msg, then stays
+// open: a repeated CallCapability resends the same call to the same vacant. NotFound means that no
+// vacant was found.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {
@@ -166,8 +168,8 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// CallChosen calls the best of the choices that choose returns, like CallCapability. If the same
-// message is under way from an earlier CallChosen, it does not call choose.
+// CallChosen calls the best of the choices that choose returns, like CallCapability. If the question of
+// an earlier CallChosen with the same message is still open, it does not call choose.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
 	return c.callChosen(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
@@ -183,8 +185,8 @@ func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Messa
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
 	}
-	// The same question means the same call, which goes to the same vacant whatever registries
-	// answer now.
+	// A repeated question must resend the same call to the same vacant, whatever the registries
+	// return now.
 	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
 	open, err := c.findOpen(ctx, question)
 	if err != nil {
@@ -278,8 +280,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	if err != nil && res.MayBeAccepted {
 		return res, err // still open
 	}
-	// The call is decided, so the call and the question are no longer under way, even if the caller
-	// stopped waiting.
+	// The call is decided, so its end is saved and the question is closed, even if ctx has ended.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var left error
@@ -291,7 +292,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 		return true
 	}))
 	if left != nil {
-		// If a decided question stays recorded, the next one calls the same vacant again.
+		// If a decided question stays recorded, repeating it calls the same vacant again.
 		res.Unknown = append(res.Unknown, fmt.Sprintf("the end of the call could not be recorded: %v", left))
 	}
 	return res, err

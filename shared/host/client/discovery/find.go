@@ -19,7 +19,7 @@ import (
 )
 
 // Query describes the vacants to find. A registry with only the reference's routes gets one of the
-// words, and the results are filtered here. For such a registry, Family is the publisher's claim,
+// words, and the Client filters the results. For such a registry, Family is the publisher's claim,
 // and a Tag has no matches, because listings are missing.
 type Query = registryclient.Query
 
@@ -204,6 +204,8 @@ const (
 	searchRoutes
 )
 
+// ask searches r by the first search route that r supports. ours reports whether this is the route of
+// Vacancy's registries, whose matches need no further filter.
 func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
 	c.mu.Lock()
 	firstRoute := c.routes[r.URL]
@@ -234,7 +236,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	if q.Cursor != "" {
 		return registryclient.Page{}, problem.New(problem.Usage, "its search has one page only")
 	}
-	// Filtering here may drop most results.
+	// If the Client filters the results, it requests more, because the filter may drop most of them.
 	limit := local.Limit
 	if len(local.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit

@@ -16,7 +16,7 @@ import (
 )
 
 // Match is a vacant found by a registry, with a verified card and an endpoint that may be called.
-// All other fields are unverified statements of the registry, except a Signed Listing.
+// All other fields are unverified statements of the registry, except Listing if Signed is set.
 type Match struct {
 	ID       identity.ID
 	Card     card.Card
@@ -93,8 +93,8 @@ func (c *Client) newMatch(from string, m *registryclient.Match) (Match, error) {
 	return out, err
 }
 
-// readListing rejects a listing that claims a signature but does not verify, because its price or
-// tags could be from another party.
+// readListing returns the listing of a match and whether the vacant signed it. It rejects a listing
+// that claims a signature but does not verify, because its price or tags could be from another party.
 func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil

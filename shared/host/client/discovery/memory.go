@@ -39,8 +39,8 @@ type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
 	Older []identity.Hash `json:"older,omitempty"` // newest first
-	// Told is the older card that calls use now and that the person was told about. It is zero
-	// while calls use the newest card.
+	// Told is the hash of the older card that calls use now and that was reported to the person. It
+	// is zero while calls use the newest card.
 	Told identity.Hash `json:"told,omitzero"`
 }
 
@@ -51,7 +51,7 @@ type OpenCall struct {
 	At       time.Time `json:"at"`
 }
 
-// Limits of a Remembered. The oldest entries are dropped.
+// Limits of SavedData. The oldest entries above a limit are dropped.
 const (
 	maxCards = 4096
 	maxOlder = 16
@@ -64,12 +64,11 @@ const (
 // Freshness is the result of comparing a card with earlier cards.
 type Freshness string
 
-// The values of Freshness.
 const (
 	FirstSeen Freshness = ""         // card of a vacant that has not been called yet
 	Same      Freshness = "same"     // card of the last call
 	Changed   Freshness = "changed"  // new card
-	Outdated  Freshness = "outdated" // card that was replaced by another; for a call, the first call that uses it again
+	Outdated  Freshness = "outdated" // card that a newer card replaced; only the first call that uses it again reports this
 )
 
 func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
@@ -87,7 +86,7 @@ func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
 
 // recordCard records that a call uses the card with hash h, and returns its freshness and whether m
 // changed. An outdated card does not replace the newest one. If the last call used the same
-// outdated card, the freshness is Same, because the person has been told.
+// outdated card, the freshness is Same, because the person already knows.
 func (m *SavedData) recordCard(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
 	fresh = m.freshness(id, h)
 	old := m.Cards[id]
@@ -136,7 +135,7 @@ func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.T
 // hashes.
 var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
-// MaxMemory is the size limit of an encoded Remembered in bytes.
+// MaxMemory is the size limit of encoded SavedData in bytes.
 const MaxMemory = 16 << 20
 
 func (m *SavedData) Encode() ([]byte, error) {

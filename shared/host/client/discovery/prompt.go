@@ -12,7 +12,7 @@ import (
 // Fit is a match and how well its words fit a prompt.
 type Fit struct {
 	Match
-	Fit    float64  // 0 to 1, share of the total weight of the prompt's words that occur in any vacant
+	Fit    float64  // 0 to 1, matched share of the prompt's total weight, without words that no match has
 	Rating float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
 	Words  []string // matching words of the prompt in order of descending weight
 }
@@ -123,8 +123,8 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// leastStem is the minimum number of leading characters that two words must share, which must also
-// be two thirds of the longer word.
+// leastStem is the minimum number of leading characters that two words with a common stem share. These
+// characters must also be at least two thirds of the longer word.
 const leastStem = 5
 
 func sameStem(a, b string) bool {

@@ -172,8 +172,8 @@ func (a reply) isCurrent(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
 }
 
-// isConflict reports whether the chain refused the envelope. The strings are those that the reference
-// sends and that its own grow loop matches (PROTOCOL §6.2).
+// isConflict reports whether the chain refused the envelope. If the status is unknown, it compares the
+// code and the texts that the reference sends and that its own grow loop matches (PROTOCOL §6.2).
 func (a reply) isConflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -194,8 +194,9 @@ func (a reply) isBelowFloor() bool {
 	return a.isConflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// wasTaken reports whether a reference host has already accepted the envelope. Its only sign is
-// that the last sequence number that it has seen is the envelope's own (PROTOCOL §23 A5).
+// wasTaken reports whether a reference host has already accepted an envelope with sequence number seq.
+// The only sign of this is that the last sequence number in the host's refusal is seq (PROTOCOL §23
+// A5).
 func (a reply) wasTaken(seq int64) bool {
 	return a.isConflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
@@ -223,8 +224,8 @@ func (a reply) lacksRoute() bool {
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
-// kindOf returns the kind of a refusal: the host's code if it fits the status, otherwise the
-// meaning of the status.
+// kindOf returns the kind of a refusal: the kind of the host's code if it matches the status,
+// otherwise a kind with this status.
 func kindOf(a reply) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false

@@ -37,6 +37,7 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 	})
 }
 
+// nextOld returns the next overtaken envelope to ask for, or nil.
 func (r *run) nextOld() *envelope.Envelope {
 	for i := range r.st.Overtaken {
 		q := &r.st.Overtaken[i]
@@ -62,9 +63,9 @@ func (r *run) isCurrentCall(q *envelope.Envelope) bool {
 	return r.calling && r.st.CallKey != "" && q.IdempotencyKey == r.st.CallKey
 }
 
-// settleListed asks for the fate of one listed envelope and settles it. If the envelope belongs to
-// the call in hand, an unknown fate is an error, because a new envelope must not be signed before
-// the fate is known.
+// settleListed asks for the fate of one listed envelope and settles it. If the host does not report the
+// fate, settleListed adds a sentence to Result.Unknown. For an envelope of the call in hand, it returns
+// an error instead, because a new envelope must not be signed before the fate is known.
 func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 	h, ours := q.Hash(), r.isCurrentCall(&q)
 	r.asked[h] = true
@@ -103,9 +104,9 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 	return r.save()
 }
 
-// forget drops an overtaken envelope that the host does not know and can never accept, because
-// another envelope took its position or it is not above the floor. Only the first call of a chain,
-// signed later than the floor, can still be accepted after a reset.
+// forget drops an overtaken envelope that the host does not know. Because another envelope took its
+// position, the host can never accept it, with one exception: the first call of a chain can be accepted
+// after a reset if it was signed later than the floor. Such a call moves to Acceptable.
 func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
 	if !slices.ContainsFunc(r.st.Overtaken, func(e envelope.Envelope) bool { return e.Hash() == h }) {
 		r.addUnknown(fmt.Sprintf("call %d has not been accepted, but a copy that is still in transit may be accepted", q.Seq))

@@ -80,7 +80,8 @@ func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 }
 
 func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
-	// A new id contains the idempotency key, so that begin recognizes a kept call with the same message.
+	// A new id contains the idempotency key, so that prepareMessage recognizes a stored call with the
+	// same message.
 	switch id := "c-" + key; r.c.Thread {
 	case NewThread:
 		msg.ContextID = &id
@@ -90,8 +91,8 @@ func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 	return msg
 }
 
-// beganThread reports whether e is msg in a thread that e began. A caller that repeats msg may not
-// request a thread, because the target's card may not say that the agent remembers.
+// beganThread reports whether e contains msg as the first message of a new thread. A caller that repeats
+// msg may omit the thread, because it may not know from the target's card that the agent remembers.
 func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
 	id := "c-" + e.IdempotencyKey
 	if msg.ContextID != nil {
@@ -101,8 +102,8 @@ func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
 	return sameMessage(e.Payload, msg)
 }
 
-// checkResumed applies Check to a kept call, unless the target has accepted the call. In that case,
-// resending the same bytes returns the answer without further cost.
+// checkResumed applies Check to a call that is resumed, unless the target has accepted the call. In that
+// case, resending the same bytes returns the answer without further cost.
 func (r *run) checkResumed(ctx context.Context) error {
 	if r.c.Check == nil || r.st.outcome() != nil {
 		return nil
@@ -242,9 +243,9 @@ func (r *run) withMaxPrice(callURL string) string {
 	return callURL + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
 }
 
-// mayHaveAccepted reports whether the target may have accepted a call after a or err. If the request was
-// not sent or was refused, it has not. If the host's store failed, endPosting asks for the fate of
-// the call.
+// mayHaveAccepted reports whether, after a or err, the target may have accepted the call. A request that
+// was not sent or was refused was not accepted. If the host's store failed, mayHaveAccepted returns
+// false, and endPosting asks for the fate of the call.
 func mayHaveAccepted(a reply, err error) bool {
 	switch {
 	case err != nil:
@@ -264,9 +265,10 @@ func (a reply) hasStoreFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
-// endPosting gives up posting e without a conclusive reply. If another vacant can be called instead
-// (MaxUnacceptedTries), it asks a host whose store failed once for the fate of e. Another vacant may get
-// the message only if the host does not know e and looks back far enough to know.
+// endPosting ends the attempts to post e without a conclusive reply. If another vacant can be called
+// instead (MaxUnacceptedTries) and the host reported a failure of its store, endPosting asks the host
+// once for the fate of e. Another vacant may get the message only if the host does not know e and has
+// not left older epochs out of its search.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.maybeAccepted || !r.maySent || r.c.MaxUnacceptedTries == 0 {
 		return r.unresolvedError(cause)

@@ -36,11 +36,11 @@ type Caller struct {
 	Patience time.Duration
 
 	// MaxDueWait replaces Patience if it is larger and the host reports the time by which the call
-	// will be decided. The Caller then waits until that time and reports it, by its own clock, to
-	// Waits. Waits may be nil.
+	// will be decided. The Caller then waits until that time and passes it, converted to its own
+	// clock, to OnDue. OnDue may be nil.
 	MaxDueWait time.Duration
 	OnDue      func(due time.Time)
-	// MaxTime limits an operation, without the waits for another session of the pair and for the
+	// MaxTime limits an operation, excluding the waits for another session of the pair and for the
 	// answer to an accepted call. Zero means no limit.
 	MaxTime time.Duration
 
@@ -50,12 +50,12 @@ type Caller struct {
 	// MaxPrice is the limit of a call's price, in micro-dollars. Hosts refuse calls that may cost
 	// more. If it is nil, any price is accepted.
 	MaxPrice *int64
-	// Check is called before a new call is signed, and before a kept call that the target did not
+	// Check is called before a new call is signed, and before a stored call that the target did not
 	// accept is resent. Its error ends the call. It may be nil.
 	Check func(ctx context.Context, t Target) error
 
-	// MaxUnacceptedTries, if not 0, replaces Tries as long as the target cannot have accepted the call. It
-	// is for callers that prefer to try another vacant.
+	// MaxUnacceptedTries, if not 0, also limits the tries as long as the target cannot have accepted
+	// the call. It is for callers that prefer to try another vacant.
 	MaxUnacceptedTries int
 }
 
@@ -90,7 +90,7 @@ const (
 	afterDue = 10 * time.Second
 )
 
-// Result is the result of an operation. After an error it contains what was achieved.
+// Result is the result of an operation. After an error, it describes the state that was reached.
 type Result struct {
 	Target identity.ID
 
@@ -102,7 +102,7 @@ type Result struct {
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	Cut       string // reason for which Reply is only a part of the answer (Late.Cut)
+	Cut       string // reason for which Reply is only a part of the answer (LateOutcome.Cut)
 	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, or 0.
@@ -140,19 +140,19 @@ type run struct {
 	st       State
 	res      *Result
 
-	jobKey         string // idempotency key of the call in hand
-	calling        bool   // whether the operation is a Call, which must determine the fate of the call in hand
-	pending        bool   // whether an envelope that was asked for is accepted but not answered
-	corrected      bool   // whether the clock was corrected
-	floorRetries   int    // number of new signatures because of a floor
-	asked          map[identity.Hash]bool
-	waited         time.Duration
-	unbounded      context.Context // context without the limit Caller.Time
-	followed       bool            // whether the last wait for an answer was a stream
-	unstreamed     bool            // whether the host refused to stream
-	maySent        bool            // whether a request may have reached the target
-	maybeAccepted  bool            // whether the target may have accepted the call in hand
-	ignoresReplies error           // error of an ask; if set, only envelopes of this call are still asked for
+	jobKey         string                 // idempotency key of the call in hand
+	calling        bool                   // whether the operation is a Call, which must determine the fate of the call in hand
+	pending        bool                   // whether an envelope that was asked for is accepted but not answered
+	corrected      bool                   // whether the clock was corrected
+	floorRetries   int                    // number of new signatures because of a floor
+	asked          map[identity.Hash]bool // envelopes whose fate was asked for
+	waited         time.Duration          // time spent in pauses and streams
+	unbounded      context.Context        // context without the limit Caller.MaxTime
+	followed       bool                   // whether the last wait for an answer was a stream
+	unstreamed     bool                   // whether the host refused to stream
+	maySent        bool                   // whether a request may have reached the target
+	maybeAccepted  bool                   // whether the target may have accepted the call in hand
+	ignoresReplies error                  // error of an ask; if set, only envelopes of this call are still asked for
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {

@@ -1,7 +1,11 @@
 // Package dispatch is the client side of calls: it signs an envelope, saves it, posts it, verifies
 // the answer and settles the call (PROTOCOL §16).
 //
-// A Caller calls given targets. Package discovery finds targets.
+// A Caller calls given targets. Package discovery finds targets. A pair is a caller and a target. Its
+// call in hand is the call that was begun and whose outcome has not been returned, unless the call was
+// refused or given up. The fate of an envelope is whether the host accepted it and how its call ended. A
+// listed envelope is one whose fate is not known yet. "The reference" is the reference implementation of
+// the protocol, whose hosts lack some routes and do not store answers.
 //
 // An envelope is saved before it is sent. Every signed envelope remains listed until its fate is
 // known, and is not resent after another envelope took its position. An answer is accepted only if
@@ -11,7 +15,7 @@
 // # The life of a call
 //
 //  1. Call locks the pair (Book.Open) and loads its State.
-//  2. The message is recognized as the call under way, or gets an idempotency key (begin).
+//  2. The message is recognized as the call in hand, or gets an idempotency key (prepareMessage).
 //  3. A pending reset is finished (finishReset), and the host is asked for overtaken envelopes
 //     (settleOld).
 //  4. A new message is signed for the next position of the chain, and the state with the envelope

@@ -31,9 +31,9 @@ func (r *run) remainingWait(due time.Time) time.Duration {
 	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.MaxDueWait-r.waited))
 }
 
-// awaitAnswer waits before an accepted call is resent. If the host streams the call, it returns
-// when the stream ends. It pauses instead if the host does not stream, or if the last stream ended
-// before the answer was stored.
+// awaitAnswer waits before an accepted call is resent. If the host streams the call, awaitAnswer
+// returns when the stream ends. It pauses instead if the host does not stream, or if the last stream
+// ended before the answer was stored.
 func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.Duration, pendings int) error {
 	web, ok := r.c.Transport.(streamer)
 	if !ok || r.unstreamed || r.followed {

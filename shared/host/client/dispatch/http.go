@@ -21,7 +21,7 @@ import (
 // HTTP is the Transport and Getter of a person's own machine, also for requests to registries of
 // that person's choice. It does not follow redirects, limits time and size, and connects to
 // loopback and private addresses, because the person chooses the targets. If a stranger chooses
-// them, for example in a registry's answer, use Guarded. HTTP is safe for concurrent use.
+// them, for example in a registry's answer, use GuardedTransport. HTTP is safe for concurrent use.
 type HTTP struct {
 	client *http.Client
 }

@@ -96,8 +96,8 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a reply) (verdic
 	return done, nil, nil
 }
 
-// recordAnswer verifies and records an answer. An answer that is not current is recorded without moving the
-// chain, because another program has moved it.
+// recordAnswer verifies and records an answer. current reports whether e is the next call of the stored
+// chain. If it is not, another program has moved the chain, and the stored chain stays unchanged.
 func (r *run) recordAnswer(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
@@ -138,8 +138,8 @@ func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a reply) (ve
 	return done, nil, nil
 }
 
-// settleOutside closes the envelope with hash h without a position in our chain: it was accepted,
-// but others have moved the chain, or it belongs to an earlier epoch.
+// settleOutside settles the envelope with hash h without advancing the stored chain: the host accepted
+// the envelope, but another program has moved the chain, or the envelope belongs to an earlier epoch.
 func (r *run) settleOutside(h identity.Hash) {
 	if r.st.findNext(h) != nil {
 		r.st.retire(h)
@@ -163,10 +163,10 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a reply, befor
 			return other, x
 		}
 	}
-	// After a reset, the first call must be signed later than everything before. A restored vacant
-	// requires the same of every call that fits its chain. If the host may have received e before,
-	// it may have run e and lost it together with the calls since the backup. Signed again, e could
-	// run twice, so a person decides.
+	// After a reset, the first call must be signed later than all earlier envelopes. A restored vacant
+	// requires the same of every call that fits its chain. If the host may have received e earlier, it
+	// may have run e before the restore removed e and all other calls since the backup. If e were signed
+	// again, its call could run twice, so a person must decide.
 	first := e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1
 	restored := !before && a.expected == e.Seq && a.tip != nil && *a.tip == e.Prev
 	if a.isBelowFloor() && (first || restored) {
@@ -183,11 +183,11 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a reply, befor
 	return moved, nil
 }
 
-// findTaken returns the envelope that a reference host means when it reports that the number of e is
-// findTaken, or nil if that is ambiguous.
+// findTaken returns the envelope that a reference host has accepted when it reports that the sequence
+// number of e is taken, or nil if it is not clear which envelope that is.
 func (r *run) findTaken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
 	if r.st.BindsAnswers {
-		return nil // this host would report more
+		return nil // a host that binds answers reports its tip
 	}
 	var found []*envelope.Envelope
 	for _, list := range [][]envelope.Envelope{r.st.Sent, r.st.Acceptable} {

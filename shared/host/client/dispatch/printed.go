@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SignRequest signs msg and saves it as under way like Call, but returns the request body instead of
-// sending it. The same message returns the same bytes until its answer is accepted.
+// SignRequest signs msg and saves the call like Call, but returns the request body instead of sending
+// it. Until the answer is accepted, the same message returns the same bytes.
 func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
 	res, err = c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset != nil {
@@ -38,8 +38,8 @@ func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message
 	return body, res, err
 }
 
-// AcceptStream verifies and settles the answer at the end of a stream, for the call that has the hash sent. streamed is the
-// text of the stream, or nil if the stream had none.
+// AcceptStream verifies and settles the answer that ended the stream of a call. sent is the hash of the
+// call's envelope. streamed is the text of the stream, or nil if the stream had no text.
 func (c *Caller) AcceptStream(ctx context.Context, t Target, sent identity.Hash, answer *envelope.Envelope, streamed *string) (Result, error) {
 	res, err := c.AcceptReply(ctx, t, envelope.AppendResponse(nil, nil, answer))
 	switch {
@@ -87,6 +87,7 @@ func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result
 	})
 }
 
+// addressee returns the listed envelope that a reply belongs to, or nil.
 func (r *run) addressee(a reply) *envelope.Envelope {
 	raw := a.reply
 	if a.result {

@@ -60,7 +60,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the reset could not be signed")
 	}
-	r.st.Reset = &e // an earlier reset would have the same effect
+	r.st.Reset = &e // it may replace an unconfirmed reset, which would have had the same effect
 	r.st.noteSigned(e.Time)
 	return r.save()
 }
@@ -94,7 +94,7 @@ func (r *run) judgeReset(ctx context.Context, a reply) error {
 	case a.status == 200 && a.ok:
 		r.st.resetChains()
 		r.res.IsReset = true
-		r.asked = map[identity.Hash]bool{} // the host may know unknown envelopes now
+		r.asked = map[identity.Hash]bool{} // ask for all listed envelopes again
 		return r.save()
 	case a.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.safeDetail())

@@ -27,7 +27,8 @@ type State struct {
 	// Sent contains every envelope signed for the sequence number after Request, the oldest first.
 	// The envelope that the host accepted is recognized by its hash.
 	Sent []envelope.Envelope
-	// Overtaken contains overtaken envelopes, which are asked for but never resent.
+	// Overtaken contains envelopes that another envelope or a reset has replaced. The host is asked
+	// for their fates, but they are never resent.
 	Overtaken []envelope.Envelope
 	// Acceptable contains envelopes that the host does not know but may still accept: a call refused as
 	// signed ahead of the clock, or a first call later than the floor. They are asked for after the
@@ -36,8 +37,8 @@ type State struct {
 	// Reset is a signed chain reset that is not confirmed.
 	Reset *envelope.Envelope
 
-	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty when the call
-	// was handed over, refused or given up.
+	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty after the outcome
+	// of the call was returned, or the call was refused or given up.
 	CallKey string
 
 	LastSigned  time.Time     // latest time ever signed for this target
@@ -53,15 +54,14 @@ type State struct {
 	// Answered contains the last answered calls, at most maxAnswered, the newest last.
 	Answered []Point
 
-	// Late contains outcomes that were learned but not handed over: of the call in hand, in case of
-	// a crash before it returns, and of calls that were given up.
+	// Late contains outcomes that were learned but not returned yet: the outcome of the call in hand,
+	// in case of a crash before Call returns, and the outcomes of calls that were given up.
 	Late []LateOutcome
 }
 
 // Fate is the outcome of a call.
 type Fate string
 
-// The values of Fate.
 const (
 	Answered   Fate = "answered"   // answered and verified
 	TextGone   Fate = "text_gone"  // answered, but the host no longer has the text
@@ -91,8 +91,9 @@ const MaxListed = 64
 // maxAnswered limits the answered calls that a caller can review later.
 const maxAnswered = 16
 
-// LastAnswered returns the newest answered call with a sequence number, or with number 0 the newest. A
-// state of an earlier program knows only its last settled call, which may have no answer.
+// LastAnswered returns the newest answered call with sequence number seq. If seq is 0, it returns the
+// newest answered call. The state of an earlier program version contains only the last settled call,
+// which may have no answer.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	points := s.Answered
 	if len(points) == 0 && s.Request.Seq > 0 {
@@ -157,6 +158,7 @@ func (s *State) findListed(h identity.Hash) *envelope.Envelope {
 	return nil
 }
 
+// settle advances the chains to a decided call and, if rsp is not nil, to its answer.
 func (s *State) settle(call Point, rsp *Point) {
 	if rsp != nil {
 		s.Response = *rsp
@@ -165,6 +167,7 @@ func (s *State) settle(call Point, rsp *Point) {
 	s.retire(call.Hash)
 }
 
+// retire moves all listed envelopes to Overtaken, except the envelope with hash h, which it drops.
 func (s *State) retire(h identity.Hash) {
 	rest := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
 	s.Overtaken = removeEnvelope(rest, h)

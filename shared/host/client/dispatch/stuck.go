@@ -9,7 +9,6 @@ import (
 // Remedy is the operation of a Caller that must precede another call.
 type Remedy string
 
-// The values of Remedy.
 const (
 	RemedyAsk   Remedy = "ask"
 	RemedyReset Remedy = "reset"

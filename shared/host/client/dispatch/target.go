@@ -30,7 +30,7 @@ type Target struct {
 	URL string
 	// Card, if not nil, must verify and belong to ID. Otherwise the call is not sent.
 	Card *card.Card
-	// Name is the person's name for the target, for messages. It defaults to the short id.
+	// Name is the target's name in messages to the person. It defaults to the short id.
 	Name string
 	// Memory reports whether the agent remembers the calls of a thread. It is an unsigned statement
 	// of the host.
@@ -100,10 +100,10 @@ func SendURL(given string) (string, error) {
 	return outbound.ReplaceSuffix(u, sendPath, sendPath).String(), nil
 }
 
-// EndpointURLs returns the URLs at which a card's endpoint may take calls, the likeliest first. The
-// reference posts to the endpoint verbatim in one half of its code and appends the message path in
-// the other (PROTOCOL §23 C4), so cards have either form. The path is appended only to an endpoint
-// without a path or with the path of a vacant; other endpoints are tried verbatim first.
+// EndpointURLs returns the URLs at which a card's endpoint may accept calls, the likeliest first. Some
+// parts of the reference post to the endpoint verbatim and others append the message path (PROTOCOL
+// §23 C4), so a card may have either form. An endpoint without a path, or with only the path of a vacant,
+// gets the message path. Any other endpoint is tried verbatim first.
 func EndpointURLs(endpoint string) ([]string, error) {
 	u, err := ParseURL(endpoint)
 	if err != nil {

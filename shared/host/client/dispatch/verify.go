@@ -38,7 +38,7 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 }
 
 // checkNext performs step 10: the answer must be the next one of the response chain. A host that never
-// bound an answer may have used one number for each lost answer (PROTOCOL §23 A9).
+// bound an answer may have skipped one sequence number for each lost answer (PROTOCOL §23 A9).
 func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.BindsAnswers && gap <= s.LostAnswers {

@@ -145,7 +145,8 @@ func (c *Client) read(b []byte, path string, into any) error {
 type StatusError struct {
 	Status     int
 	RetryAfter string // unparsed header: seconds, a date, or ""
-	// Known and Sent are the card hashes of an equivocation, otherwise zero.
+	// If the registry refuses a second card with the same version (an equivocation), Known is the hash of
+	// the card that the registry has, and Sent is the hash of the refused card. Otherwise both are zero.
 	Known, Sent identity.Hash
 }
 
@@ -154,7 +155,7 @@ func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 func statusError(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
-		Error  string          `json:"error"` // of routes for reviews of the reference
+		Error  string          `json:"error"` // detail in answers of the reference's review routes
 		Code   string          `json:"code"`
 		Field  string          `json:"field"`
 		Known  string          `json:"card_hash_known"`
@@ -177,7 +178,7 @@ func statusError(host string, r *outbound.Reply) error {
 }
 
 func printable(detail string) string {
-	detail = strings.Map(func(r rune) rune { // formatted without control characters of terminals
+	detail = strings.Map(func(r rune) rune { // remove control characters, which are unsafe for terminals
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}

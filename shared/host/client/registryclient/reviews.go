@@ -28,7 +28,7 @@ type ReviewReceipt struct {
 	Position  uint64         `json:"position"`            // position of the review in the target's history
 	Duplicate bool           `json:"duplicate,omitempty"` // whether the same review was counted before
 	Class     review.Class   `json:"class"`
-	Nth       int64          `json:"nth"`       // number of the review among the reviews of the target by its party
+	Nth       int64          `json:"nth"`       // number of the review among the reviews of the target by the same party
 	Substrate string         `json:"substrate"` // public name of the substrate that answered
 	Weights   review.Ratings `json:"weights"`
 	// Before and After are the scores of the target before and after the review. They are equal for a
@@ -79,8 +79,8 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 
 // Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes the
 // reputation from them. If the result differs from the reputation that the host reports, the error has
-// kind Untrusted. erased is the number of reviews whose claim was erased. Recount verifies only the
-// signature of their hash.
+// kind Untrusted. erased is the number of reviews whose claim was erased. For such a review, Recount
+// verifies only the signature of the hash.
 func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erased int, err error) {
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err

@@ -34,7 +34,7 @@ func (c *Client) Card(ctx context.Context, id identity.ID) (m Match, err error) 
 // Query contains the parameters of GET /v1/search. Zero fields are not sent.
 type Query struct {
 	Words         string
-	ShortID       string // first 12 digits of an id; instead of Tag
+	ShortID       string // first 12 digits of an id, used instead of Tag
 	Tag           string
 	Family        string // family in the listing
 	MaxPrice      *int64 // micro-dollars per call

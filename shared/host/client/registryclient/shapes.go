@@ -46,8 +46,8 @@ type Receipt struct {
 	Unreached bool `json:"unreached,omitempty"`
 }
 
-// Revocation is the body of POST /v1/revoke_halo. The reference does not define it and answers 501,
-// so it is a publication without a card.
+// Revocation is the body of POST /v1/revoke_halo. The reference does not define this body and answers
+// 501, so Revocation has the form of a Publication without a card.
 type Revocation struct {
 	ID        identity.ID `json:"vacant_id" canon:"required"`
 	Reason    string      `json:"reason" canon:"required"`
@@ -80,9 +80,9 @@ type Match struct {
 	Rank      *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
 	// Missing are the words of a GET /v1/search that the vacant lacks, if no vacant has all words.
 	Missing    []string          `json:"missing_words,omitempty"`
-	Joined     uint64            `json:"joined,omitempty"`
-	LastSeq    uint64            `json:"last_seq,omitempty"`
-	ActorSeq   int64             `json:"actor_seq,omitempty"`
+	Joined     uint64            `json:"joined,omitempty"`    // registry's sequence number of the vacant's first event
+	LastSeq    uint64            `json:"last_seq,omitempty"`  // registry's sequence number of its last event
+	ActorSeq   int64             `json:"actor_seq,omitempty"` // vacant's own sequence number of this event
 	Listing    json.RawMessage   `json:"listing,omitempty"`
 	Source     string            `json:"listing_source,omitempty"` // "signed" or "operator"
 	Reputation *reputation.State `json:"reputation,omitempty"`
@@ -128,14 +128,14 @@ type Page struct {
 	Dropped []error `json:"-"`
 }
 
-// Matches is the answer of POST /v1/query_capability. The second member is the reference's.
+// Matches is the answer of POST /v1/query_capability. NotImplemented is a member of the reference's answer.
 type Matches struct {
 	Matches        []Match  `json:"matches"`
 	NotImplemented []string `json:"not_implemented_in_p4"`
 }
 
-// Event is an event of the registry's chain. Subject is always null here, because a vacant's log
-// contains only its own events, so that the next actor_seq can be read from it.
+// Event is an event of the registry's chain. Hosts of Vacancy always send a null Subject: a vacant's
+// log contains only the vacant's own events, so that the log shows the next actor_seq.
 type Event struct {
 	Seq      uint64       `json:"seq"`
 	Type     string       `json:"event_type"`
@@ -170,7 +170,7 @@ type Manifest struct {
 // Revoked is one element of GET /v1/revocation_list.
 type Revoked struct {
 	ID     identity.ID `json:"vacant_id"`
-	Reason string      `json:"reason"` // empty here; other registries may set it
+	Reason string      `json:"reason"` // empty on hosts of Vacancy; other registries may set it
 	Seq    uint64      `json:"event_seq"`
 	Time   int64       `json:"ts"` // signed time in Unix milliseconds
 }

@@ -53,7 +53,7 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 // KeyState is a vacant's state in a registry, according to the events that it signed.
 type KeyState struct {
 	NextSeq int64
-	// Card is the hash in the vacant's last register event, or zero.
+	// Card is the hash of the card in the vacant's last register event, or zero.
 	Card identity.Hash
 	// Revoked is set if the key is revoked.
 	Revoked bool
@@ -145,8 +145,8 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 	}
 }
 
-// freshKey returns an unguessable idempotency key. In the reference all actors share the keys, so
-// another actor could block a known key.
+// freshKey returns an unguessable idempotency key. In the reference, an idempotency key can be used
+// only once among all actors, so another actor could block a key that it can guess.
 func freshKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

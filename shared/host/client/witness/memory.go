@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Checkpoints is a directory with the last verified checkpoint of each host, as a signed note. Otherwise
-// a host could show a different past each time.
+// Checkpoints is a directory with the last verified checkpoint of each host, as a signed note. The
+// stored checkpoint prevents the host from showing a different history later.
 type Checkpoints struct{ Dir string }
 
 func (m Checkpoints) Path(base string) string {
@@ -73,7 +73,7 @@ func (m Checkpoints) Save(ctx context.Context, base string, r Report) error {
 	return write(path, r.Note)
 }
 
-// SaveFork stores the two checkpoints of a Fork and returns the name of the file.
+// SaveFork stores the two checkpoints of a ForkError and returns the name of the file.
 func (m Checkpoints) SaveFork(base string, f *ForkError) (string, error) {
 	c, _, err := translog.Open(f.Now)
 	if err != nil {

@@ -31,8 +31,8 @@ type Log interface {
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
-// MaxSize is the largest log that Verify reads. Its hashes are in memory until their root is known
-// to be signed.
+// MaxSize is the largest log that Verify reads, because Verify holds the hashes of all events in
+// memory.
 const MaxSize = 10_000_000
 
 // Follower verifies one host's log.
@@ -41,10 +41,11 @@ type Follower struct {
 	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
 	// the stored checkpoint.
 	Host identity.ID
-	// Known is another checkpoint of the log, which either it or the shown checkpoint must
-	// continue. It may be nil.
+	// Known is another checkpoint, which the host's current checkpoint must also continue. It may be
+	// nil.
 	Known []byte
 	// Progress, if not nil, is called repeatedly with the number of verified events and the total.
+	// doing is "hashes" or "events".
 	Progress func(doing string, done, all uint64)
 }
 
@@ -82,10 +83,10 @@ func (o *OtherHostError) Error() string {
 
 func (o *OtherHostError) Unwrap() error { return inconsistent("%s", o.Error()) }
 
-// Verify verifies the newest checkpoint: the host's signature, that it continues the checkpoint
-// before (unless nil), that the hashes of all events result in its root, some inclusion proofs, and
-// the signature, hash, position and link of each event after the previous checkpoint. If isFull is
-// set, it also verifies the events before that checkpoint.
+// Verify verifies the newest checkpoint of the log: the host's signature, the root that results from the
+// hashes of all events, and some inclusion proofs. before is an earlier checkpoint, which the newest one
+// must continue, or nil. Verify then verifies the signature, hash, position and link of each event since
+// before. If before is nil or isFull is set, it verifies all events.
 func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -161,8 +162,9 @@ func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) 
 	return nil
 }
 
-// isOlder reports whether the host proves that now is an earlier checkpoint of the log of since. A
-// host that refuses the proof has not proved it, but an unreachable host is not accused.
+// isOlder reports whether the host proves that now is an earlier checkpoint of the log of since. If the
+// host refuses the proof, isOlder returns false. If the host cannot be reached, isOlder returns an
+// error, because a missing answer is not evidence of a fork.
 func (f Follower) isOlder(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
 	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {

@@ -8,23 +8,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// These limits apply to reads of rows and plans. They are in read units of 4 KB, rounded up. A
-// collection has AllUnits, and each vacant a share of them. A reader whose budget is not empty may
-// read one more page, which may be large, so a collection costs at most AllUnits and one page,
-// which is MaxUnits.
+// The limits from AllUnits to MaxUnits bound the cost of reading rows and plans. They are in read
+// units: a unit is 4 KiB, and each read is rounded up to complete units. A collection has a budget
+// of AllUnits, and each vacant has a smaller budget within it. Reading stops when a budget is used
+// up. The last page may exceed the budget, so a collection costs at most MaxUnits, which is
+// AllUnits plus the cost of one page.
 const (
 	AllUnits    = 384
-	VacantUnits = 64 // reserved for the responses of a vacant
-	// TreeUnits is for the child's plans. It suffices for plan.MaxCalls records and plans of usual
-	// length. SiblingTreeUnits is for a sibling's plans, which can refuse only in strict mode.
+	VacantUnits = 64 // limit for the responses of one vacant
+	// TreeUnits is the budget for the plans of the child and of its descendants. It suffices for
+	// plan.MaxCalls records and plans of usual length. SiblingTreeUnits is the budget for each
+	// other vacant. It is small, because only one plan of the parent is read, and the siblings'
+	// substrates can cause a refusal only in strict mode.
 	TreeUnits        = 320
 	SiblingTreeUnits = 32
 	MaxUnits         = AllUnits + cutUnits
 
 	unitBytes = 4 << 10
-	// A page ends after the row with which it exceeds pageBytes, and not where the store ends it,
-	// so that all hosts get the same result. Rows after this end may have been read and are paid
-	// for, up to the megabyte at which DynamoDB ends a page.
+	// A page ends with the row that takes its size above pageBytes, regardless of where the store
+	// ends its page, so that all hosts get the same result. The store may have read more rows, up
+	// to the megabyte at which DynamoDB ends a page, so such a page costs cutUnits.
 	pageBytes = 512 << 10
 	cutUnits  = 1 << 20 / unitBytes
 	// pageRows is the number of rows per request. It is small, because a row may have store.MaxData
@@ -39,7 +42,7 @@ const (
 // readBudget is a number of remaining read units.
 type readBudget struct {
 	left int
-	of   *readBudget // budget that also pays, or nil
+	of   *readBudget // larger budget to which the same units are charged, or nil
 }
 
 func (p *readBudget) share(n int) *readBudget { return &readBudget{n, p} }
@@ -52,8 +55,8 @@ func (p *readBudget) spend(bytes int) {
 	}
 }
 
-// page reads up to n of a pair's responses, newest first, and pays for them. cut means that there
-// are more responses after the end of the page.
+// page reads up to n of a pair's responses, newest first, and charges them to p. cut means that the
+// page ended at its size limit although fewer than n rows were returned and older responses exist.
 func (c *Collector) page(ctx context.Context, pair call.Pair, from uint64, n int, p *readBudget) (rows []store.Row, cut bool, err error) {
 	if rows, err = c.Store.Rows(ctx, pair.Responses(), from, n, store.Descending); err != nil {
 		return nil, false, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the responses of %s cannot be read", pair.Vacant.Short())

@@ -1,13 +1,14 @@
-// Package collusionevidence collects the evidence for the gate's check of collusion: the host's
-// observations about a child, its parent and its siblings.
+// Package collusionevidence collects the evidence for the check of collusion by the gate, which
+// decides whether a child may become public. The evidence consists of the host's observations about
+// the child, its parent and its siblings.
 //
-// Evidence is missing if it is absent, unreadable, not the vacant's own or older than seven days.
-// Missing evidence has a reason and is never reported as zero. If storage is unavailable, Collect
-// returns an error. It reads at most ten vacants and at most MaxUnits read units of rows and plans
-// (budget.go), regardless of the number of children, calls and plans and the length of texts.
-// Evidence beyond these limits is missing, with the same result on every host. Collect also reads
-// four documents per vacant. The evidence contains no texts, because a style is a vector of sixteen
-// numbers.
+// Evidence counts as missing if it does not exist, cannot be read, was produced by other vacants or
+// is older than seven days. The reason is in gate.Observation.Why, and missing evidence is never
+// reported as zero. If storage is unavailable, Collect returns an error. Collect reads at most ten
+// vacants and at most MaxUnits read units of rows and plans (budget.go), regardless of the number
+// of children, calls and plans and the length of texts. Evidence beyond these limits is missing,
+// with the same result on every host. Collect also reads four documents per vacant. The evidence
+// contains no texts. A vacant's style of writing is represented by a vector of sixteen numbers.
 package collusionevidence
 
 import (
@@ -30,7 +31,8 @@ import (
 )
 
 const (
-	// MaxSiblings limits the siblings that are compared, graduated ones first and then the latest.
+	// MaxSiblings limits the siblings that are compared. Graduated siblings are chosen first, and
+	// then the latest.
 	MaxSiblings = 8
 	// MaxResponses limits the responses from which a vacant's style is computed.
 	MaxResponses = collusion.MaxResponses
@@ -40,7 +42,7 @@ const (
 	// Window is the maximum age of evidence.
 	Window = callstats.MaxHours * time.Hour
 
-	atOnce = 4
+	atOnce = 4 // vacants that are read concurrently
 )
 
 // Vacants reads records, plans and agents of hosted vacants. *vacants.Directory implements it.
@@ -56,7 +58,8 @@ type Registry interface {
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
-// Texts opens the texts of rows. *textkeys.Keys implements it. It must be safe for concurrent use.
+// Texts decrypts the texts of rows. *textkeys.Keys implements it. It must be safe for concurrent
+// use.
 type Texts interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
@@ -72,15 +75,15 @@ type Collector struct {
 // subject is one of the compared vacants.
 type subject struct {
 	id     identity.ID
-	parent *identity.ID // parent in its manifest, or nil for the parent of the child
+	parent *identity.ID // parent in the vacant's manifest, or nil if the vacant is the child's parent
 	owner  string       // owner in its signed listing
-	closed bool         // closed according to its manifest, used if it is not hosted
+	closed bool         // whether its manifest hides it outside its tree; used only if it is not hosted
 
 	record   vacants.Record // zero if it is not hosted
 	hosted   bool
-	composed bool // whether it is a composite, which answers in its children's words
-	refs     []callstats.Reference
-	versions map[version]bool // versions of its agent that gave the answers that were read
+	composed bool                  // whether it is a composite, which answers in its children's words
+	refs     []callstats.Reference // positions of its latest answers
+	versions map[version]bool      // agent versions that produced the collected answers
 }
 
 // version is a version of a vacant's agent. fallback means that its fallback model answered.
@@ -89,8 +92,9 @@ type version struct {
 	fallback bool
 }
 
-// Collect returns the evidence for a graduation of child under parent. Parts whose cost depends on
-// their size are read one after the other, the child's first, so that every host reads the same.
+// Collect returns the evidence for a graduation of child under parent. It reads plans and responses
+// one after the other, the child's first, so that every host uses up the shared budget at the same
+// place.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	subjects, err := c.subjects(ctx, child, parent)
 	if err != nil {
@@ -130,8 +134,8 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.Parent
 		}
-		// Ancestor is not set. A child has a single line of ancestors, which meets the parent's
-		// line at the edge to the parent or above it.
+		// Ancestor stays false. A child reaches its ancestors only through the edge to its parent,
+		// which Ancestor ignores.
 		e.Pairs = append(e.Pairs, gate.Pair{With: subjects[i].id, Role: role, Child: seen[0], Other: seen[i]})
 	}
 	return e, nil
@@ -148,7 +152,8 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 			relatives = append(relatives, subject{id: id, parent: &parent, closed: m.IsClosed()})
 		}
 	}
-	// The owner is taken only from a signed listing.
+	// The owner is taken only from a listing that the vacant has signed. A publisher's unsigned
+	// claim and an operator's listing are not evidence.
 	ids := make([]identity.ID, len(relatives))
 	for i := range relatives {
 		ids[i] = relatives[i].id

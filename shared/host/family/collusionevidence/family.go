@@ -13,7 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are reasons for an unknown family.
+// These are reasons why the families of a vacant are unknown. A family names the model or the
+// server that answers (substrate.Spec.Family).
 const (
 	unknown     = "its substrate is not known"
 	former      = "a substrate that answered before is not known"
@@ -29,10 +30,11 @@ func familyOf(text string) string {
 	return s.Family()
 }
 
-// families sets the families of the vacant's substrate. For a composite parent they contain only
-// the combiner's family, because the graduation ends the edge to its child. For other composites
-// they also contain the families of their children. Otherwise the parent's family could be hidden
-// in a plan.
+// families sets o.Families to the families of the vacant's substrate. For a composite, which
+// answers by a plan of calls to its children, these are the families of the children and of the
+// substrate that combines their answers. Otherwise a child could hide its parent's family in a
+// plan. The children of a composite parent are omitted, because the graduation ends the edge to its
+// child.
 func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
 		var err error
@@ -79,7 +81,7 @@ func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, p *rea
 }
 
 func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
-	// If only the current version were considered, an owner could hide a model by changing it
+	// If only the current version were considered, an owner could hide a model by replacing it
 	// before a graduation.
 	for v := range s.versions {
 		if v.agent == s.record.Agent {
@@ -130,11 +132,12 @@ func familyList(family string) []string {
 	return []string{family}
 }
 
-// tree collects the families of a composite's plans.
+// tree collects the families that answer for a composite, from its plan and the plans of its
+// children.
 type tree struct {
 	collector  *Collector
 	readBudget *readBudget
-	seen       map[identity.ID]bool
+	seen       map[identity.ID]bool // vacants that were visited
 	families   []string
 	why        string // first reason why the families are incomplete
 }

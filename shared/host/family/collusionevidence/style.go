@@ -67,12 +67,12 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	return r.found, nil
 }
 
-// responses contains the responses of one vacant that were found, at most MaxResponses.
+// responses collects up to MaxResponses responses of one vacant.
 type responses struct {
 	collector  *Collector
 	readBudget *readBudget
-	since      time.Time
-	pages      int
+	since      time.Time // start of Window
+	pages      int       // number of pages that were read
 	found      []collusion.Response
 	versions   map[version]bool // versions of the agent that answered
 	left       bool             // whether more responses exist that were not read
@@ -99,8 +99,8 @@ func (r *responses) readDelegated(ctx context.Context, pair call.Pair) error {
 	return nil
 }
 
-// readReferenced reads the referenced responses, those to the latest callers first. A reference to a
-// missing row is ignored.
+// readReferenced reads the responses at the positions in s.refs, starting with responses to the
+// latest callers. A reference to a missing row is ignored.
 func (r *responses) readReferenced(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	named := map[identity.ID][]uint64{}

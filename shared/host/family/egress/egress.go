@@ -1,10 +1,11 @@
-// Package egress decides which endpoints a hosted vacant may reach. It is the Guard of package
-// outbound (PROTOCOL §14).
+// Package egress decides which endpoints a hosted vacant may reach (PROTOCOL §14). Its Guard
+// implements outbound.EndpointGuard.
 //
 // A vacant without a parent is not limited. A child reaches only what its own signed manifest
-// allows, and no endpoint if the manifest cannot be read. A vacant is called only at an address in
-// its own card. Each refusal names the rule. Whether a callee is a sibling depends on the callee's
-// own manifest, so siblings cannot be forged.
+// allows, and no endpoint if the manifest cannot be read. A call to a vacant may go only to the
+// endpoint in that vacant's own card. Each refusal names the rule. The callee's own signed manifest
+// determines whether the callee is a sibling, so a child cannot present another vacant as its
+// sibling.
 package egress
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacants returns the records of hosted vacants, which may be a second old. *vacants.Records
+// Vacants returns the records of hosted vacants, which may be up to a second old. *vacants.Records
 // implements Vacants.
 type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
@@ -92,8 +93,8 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 }
 
 func atItsEndpoint(callee *card.Card, target string) error {
-	// If target could be at a different endpoint than the callee's own card contains, a child could
-	// reach any server under the name of its parent.
+	// The target must match the endpoint in the callee's own card. Otherwise a child could reach
+	// any server by presenting it as its parent's endpoint.
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
 	}

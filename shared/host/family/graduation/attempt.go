@@ -13,12 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindAttempts is the stream kind of attempts.
 const KindAttempts = "grad"
 
 func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
 
-// ID identifies an attempt in paths and for people.
+// ID identifies an attempt in URL paths and messages.
 type ID struct {
 	Child    identity.ID
 	Position uint64
@@ -51,12 +50,12 @@ type Attempt struct {
 	Submission
 	Policy    gate.Policy // policy at the start of the attempt
 	StartedAt time.Time
-	DueAt     time.Time // end of the time in which the attempt may be committed
+	DueAt     time.Time // deadline for the commit
 }
 
 // Execution returns the name of the attempt's run in a state machine. It contains the position,
-// because a refused request may be sent again, and a state machine does not accept a used name for
-// 90 days.
+// because a refused request may be sent again, and AWS Step Functions rejects a name that was used
+// within the last 90 days.
 func (a *Attempt) Execution() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }

@@ -21,9 +21,9 @@ func (w AttemptWindow) within(now time.Time) []int64 {
 	return slices.DeleteFunc(slices.Clone(w.Began), func(start int64) bool { return start <= floor })
 }
 
-// countAttempt returns the write that counts an attempt at now for parent, or an error if the parent's
-// children have begun too many. The limit is per parent, because a parent can create any number of
-// children, also on other hosts. The write must be in the commit of the attempt.
+// countAttempt returns the write that counts an attempt at now for parent, or an error if the
+// parent's children have begun too many. The limit is per parent, because a parent can create any
+// number of children, even on other hosts. The write must be committed together with the attempt.
 func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	w, d, err := AttemptWindowDocs.Get(ctx, s.Store, AttemptWindowKey(parent))
 	if err != nil {

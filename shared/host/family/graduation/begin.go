@@ -13,13 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Begin accepts a submission and returns its attempt. If the open or the accepted attempt has the
-// same request, Begin returns it, and otherwise it creates a new attempt. The errors, in order,
-// are: an invalid form; NotFound for a child that cannot graduate on this host; Consent for invalid
-// signatures; Malformed or Conflict for a submission that could not be committed; Conflict while
-// another attempt of the child is open; TooMany for too many attempts in a day by the child or all
-// children of its parent. In these cases Begin writes no data. A handler that must not reveal which
-// vacants are children has to check the signatures first.
+// Begin accepts a submission and returns its attempt. If the child's open or accepted attempt was
+// made by the same request, Begin returns this attempt. Otherwise it creates an attempt. The
+// errors, in order, are: an invalid form; NotFound for a child that cannot graduate on this host;
+// Consent for invalid signatures; Malformed or Conflict for a submission that could not be
+// committed; Conflict while another attempt of the child is open; TooMany for too many attempts in
+// a day by the child or all children of its parent. In these cases Begin writes no data. A handler
+// that must not reveal which vacants are children has to check the signatures first.
 //
 // An attempt does not proceed by itself. The caller must call Walk or start the Execution, unless
 // the Status is decided. Doing so twice has no additional effect.
@@ -41,7 +41,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := h.checkSubmission(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
-	if h.child { // hosted parties sign for themselves, so unused artefacts are not stored
+	if h.child { // this host signs for hosted parties, so their artefacts are not stored
 		sub.Artefacts = Artefacts{ManifestParent: sub.Artefacts.ManifestParent}
 	}
 	if h.parent {
@@ -58,8 +58,8 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	return st, fault(err)
 }
 
-// hosts describes which parties are on this host, and the tenant whose policy applies. It is the
-// parent's tenant if the parent is hosted, and otherwise the child's.
+// hosts describes which parties of a graduation are on this host. tenant, whose policy applies, is
+// the parent's tenant if the parent is hosted, and otherwise the child's.
 type hosts struct {
 	parent, child bool
 	tenant        string
@@ -69,8 +69,8 @@ type hosts struct {
 }
 
 func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
-	// If neither party is on this host, the child is unknown, so that the families of strangers
-	// cost no further work.
+	// If neither party is on this host, the child is reported as unknown, so that a request about
+	// vacants of other hosts costs no further work.
 	for _, party := range []struct {
 		id   identity.ID
 		here *bool
@@ -125,8 +125,8 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// checkSubmission returns an error for a submission that would fail at the commit: a party is asleep, the
-// parent is a closed child, or a party on another host has not signed.
+// checkSubmission returns an error for a submission that would fail at the commit: a party answers
+// no calls, the parent is a closed child, or a party on another host has not signed.
 func (h *hosts) checkSubmission(a *Artefacts, m *composite.Manifest) error {
 	if h.refusal != nil {
 		return h.refusal

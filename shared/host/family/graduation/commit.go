@@ -19,9 +19,9 @@ func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) 
 	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, found) })
 }
 
-// decideCommit adds the graduation to tx. The transaction conflicts if any of the facts that it
-// read changes. It also writes the attempt's status, so two runs of one attempt have a single
-// effect, and a failed attempt remains failed.
+// decideCommit adds the graduation and the attempt's status to tx. The transaction conflicts if
+// data that decideCommit read has changed. Two runs of one attempt therefore have a single effect,
+// and a failed attempt remains failed.
 func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, found *gate.Findings) error {
 	st, err := s.refresh(ctx, a)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Statuses, attempt windows and windows of successes have their own partitions, so that a role can
-// be restricted to one of them.
+// Statuses, attempt windows and windows of successes have their own partitions, so that an AWS role
+// can be restricted to one of them.
 var (
 	// StatusDocs contains the statuses of attempts. A key is the child and the position in its
 	// stream.
@@ -40,8 +40,8 @@ var (
 		Codec:      store.JSONCodec[window](1),
 		CheckValue: func(_ store.Doc, w window) error { return w.Taken.Check() },
 	}
-	// PolicyDocs contains the policies. The star is empty for the host's policy, and otherwise #
-	// and the tenant.
+	// PolicyDocs contains the policies. The star in Sort stands for an empty string in the key of
+	// the host's policy, and for # and the tenant in the key of a tenant's policy.
 	PolicyDocs = store.Kind[policy]{
 		Shape:      store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[policy](1),

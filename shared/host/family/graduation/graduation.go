@@ -1,17 +1,19 @@
-// Package graduation runs the gate on a host. It manages the attempts of closed children to become
-// public, runs the steps of gate.Steps, and records the outcomes.
+// Package graduation runs the gate on a host. The gate decides whether a closed child, which is
+// hidden from all callers outside its tree, may become public. The package manages the attempts of
+// children, runs the steps of gate.Steps, and records the outcomes.
 //
 // The same Service runs all steps in one process or each step as a task of a state machine. In both
 // cases a small State is passed from step to step. The package guarantees:
 //
 //   - An attempt has one outcome, even if its steps run several times or in several processes.
 //   - Only the commit step changes data other than the attempt itself. It does so in one
-//     transaction with the outcome and the slot of the day, which also repeats the earlier checks.
+//     transaction, which also records the outcome, takes one of the parent's slots and repeats the
+//     checks whose facts may have changed.
 //   - An attempt is not committed after its due time.
 //   - A child has at most one open attempt. An attempt that was not completed in time has failed,
 //     so a crash does not block the child.
-//   - A fault is never reported as a refusal.
-//   - In a Day, a child begins at most MaxAttempts attempts, and all children of a parent together
+//   - A fault, for example unavailable storage, is never reported as a refusal.
+//   - In a Period, a child begins at most MaxAttempts attempts, and all children of a parent together
 //     at most MaxAttemptsOfParent. They are counted in the commit that begins an attempt.
 //
 // # Layout
@@ -26,20 +28,21 @@
 //
 // # Limits of a parent
 //
-// An attempt counts for the parent in the child's manifest, regardless of who signed the request as
-// the parent. Both parties have signed the manifest, and it cannot be changed. The holder of a
-// parent's key can create any number of children, but together they have only the limit of one
-// parent. An attacker who has only a child's key can use up at most MaxAttempts of this limit.
+// An attempt counts for the parent that the child's manifest names, regardless of who signed the
+// request as the parent. Both parties have signed the manifest, and it cannot be changed. The
+// holder of a parent's key can create any number of children, but all these children share one
+// limit. An attacker who has only a child's key can use up at most MaxAttempts of this limit.
 //
 // # Repeated requests
 //
-// A request contains neither a time nor a nonce, because the reference defines its form, so anyone
-// who has seen its bytes can send them again. While the attempt is open, a repeated request returns
-// the attempt. After acceptance it returns the outcome. After a refusal or a failure it begins
-// another attempt, which counts for the limits and may succeed if the reason of the failure no
-// longer exists. Consent does not expire. It covers only this text of this child under this parent,
-// and it takes effect only once, because an open child is not opened again. To withdraw consent,
-// one of the parties must revoke its key. While one of them is paused, attempts cannot begin.
+// A request contains neither a time nor a nonce, because the reference implementation defines its
+// form, so anyone who has seen its bytes can send them again. While the attempt is open, a repeated
+// request returns the attempt. After acceptance it returns the outcome. After a refusal or a
+// failure it begins another attempt, which counts for the limits and may succeed if the reason of
+// the failure no longer exists. Consent does not expire. It covers only this capability text of
+// this child under this parent, and it takes effect only once, because an open child is not opened
+// again. To withdraw consent, one of the parties must revoke its key. While one of them is paused,
+// attempts cannot begin.
 package graduation
 
 import (
@@ -93,11 +96,11 @@ func New(c Config) *Service {
 const (
 	// DueAfter limits the duration of an attempt.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts limits the attempts per Day of one child, and MaxAttemptsOfParent the attempts of all
-	// children of one parent.
+	// MaxAttempts limits the attempts per Period of one child, and MaxAttemptsOfParent the attempts
+	// of all children of one parent.
 	MaxAttempts         = 32
 	MaxAttemptsOfParent = 96
-	Period              = gate.RateWindow
+	Period              = gate.RateWindow // time for which an attempt counts
 )
 
 func (s *Service) detector(p gate.Policy) (gate.Detector, error) {

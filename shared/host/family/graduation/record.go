@@ -39,8 +39,8 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 	return st, err
 }
 
-// Status returns an attempt. An attempt that was not completed in time has failed, which its first
-// reader records.
+// Status returns an attempt. If the attempt was not completed in time, Status records that it has
+// failed.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
 	a, err := s.row(ctx, ID{child, position})
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, 
 	return st, err == nil, err
 }
 
-// errOpen is returned by the argument of end to leave the attempt open.
+// errOpen is returned by the function passed to end, to leave the attempt open.
 var errOpen = errors.New("it is open")
 
 // end decides an open attempt. It returns a decided attempt unchanged.

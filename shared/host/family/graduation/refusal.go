@@ -28,12 +28,12 @@ func NewRefusal(step gate.StepName, err error) *Refusal {
 	return r
 }
 
-// MaxCause limits a Cause, encoded as a JSON string, in bytes. A state machine stores 32 KiB, which
-// include the name of the error.
+// MaxCause is the maximum length in bytes of a Cause that is encoded as a JSON string. A state
+// machine stores at most 32 KiB for the cause and the name of an error together.
 const MaxCause = 30 << 10
 
 // Cause returns r as the message of a task's error, which ParseCause parses. It omits findings that
-// do not fit. The findings of nine pairs take a third of MaxCause.
+// do not fit. The findings for the parent and eight siblings take a third of MaxCause.
 func (r *Refusal) Cause() string {
 	if text, ok := r.fitting(); ok {
 		return text

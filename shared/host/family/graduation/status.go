@@ -23,7 +23,8 @@ const (
 
 // Refusal is the reason why an attempt was refused or has failed.
 type Refusal struct {
-	// Error is the gate.ErrorName of the kind, which is the reference's exception class.
+	// Error is the gate.ErrorName of the kind, which is the name of the exception class in the
+	// reference implementation.
 	Error  string        `json:"error"`
 	Kind   string        `json:"kind"`   // code of the kind
 	Detail string        `json:"detail"` // message

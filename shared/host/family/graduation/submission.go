@@ -63,9 +63,9 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encode(w)
 }
 
-// CheckCapability returns an error for a capability text that a card cannot have. Both parties may have
-// signed it on another host, and the commit would fail. A handler calls CheckCapability before data is
-// stored.
+// CheckCapability returns an error for a capability text that a card cannot have. If both parties
+// have signed such a text on another host, only the commit would fail. A handler calls
+// CheckCapability before data is stored.
 func (s *Submission) CheckCapability() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {

@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RunTask runs one step of an attempt and returns the state for the next step. The error is either a
-// refusal, whose kinds are listed in gate.Steps, or a fault. A task may run more than once with the
-// same state, because Step Functions may deliver it again. If the attempt is already accepted,
-// every step passes without effect. If it was refused, has failed or is due, every step returns an
-// error.
+// RunTask runs one step of an attempt and returns the state for the next step. The error is either
+// a refusal, whose kinds are listed in gate.Steps, or a fault. A task may run more than once with
+// the same state, because Step Functions may deliver it again. If the attempt is already accepted,
+// every step passes without effect. If it was refused, has failed or is past its due time, every
+// step returns an error.
 func (s *Service) RunTask(ctx context.Context, name gate.StepName, state State) (State, error) {
 	st, err := s.read(ctx, state.ID())
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package spawning lets a parent request children with its own signature. It checks that a request
-// is current, is signed by the parent, has a new nonce, and is within the limits.
+// has a current time, is signed by the parent, has a new nonce, and is within the limits.
 //
-// A request with an invalid signature costs no read. While a request is valid, its nonce belongs to
-// it: the same bytes may be sent again and mean the same child, but another request with this nonce
-// is refused. The limits of a parent, Most requests per hour and MaxChildren requested children,
-// apply to all instances together.
+// A request with an invalid signature costs no read. While a request is valid, its nonce is
+// reserved for it: the same bytes may be sent again and refer to the same child, but another
+// request with this nonce is refused. The limits of a parent, MaxRequests per hour and MaxChildren
+// requested children, apply to all instances of the host together.
 package spawning
 
 import (
@@ -24,12 +24,12 @@ import (
 const (
 	// MaxSkew limits the difference between a request's time and the host's clock.
 	MaxSkew = 300 * time.Second
-	// MaxRequests limits the accepted requests of a parent within Window. Window is longer than a request
-	// is valid.
+	// MaxRequests limits the accepted requests of a parent within Window. Window is longer than the
+	// validity of a request, so that the nonce of a valid request is still stored.
 	MaxRequests = 10
 	Window      = time.Hour
-	// MaxChildren limits the children that a parent has requested. Deleted children are detected
-	// at most once per Recount, because the check costs a read per child.
+	// MaxChildren limits the children that a parent has requested. Deleted children are detected at
+	// most once per RecountInterval, because the check costs a read per child.
 	MaxChildren     = 100
 	RecountInterval = time.Minute
 )
@@ -43,17 +43,17 @@ type Requests struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// stored is the form of the document. It contains at most Most requests, each until it is older
-// than Window, and at most MaxChildren requested names.
+// stored is the form of the document. It contains at most MaxRequests requests, none older than
+// Window at the time of the write, and at most MaxChildren requested names.
 type stored struct {
 	Taken     []taken `json:"taken"`
 	Children  []child `json:"children,omitempty"`
-	Recounted int64   `json:"recounted,omitempty"` // Unix microseconds
+	Recounted int64   `json:"recounted,omitempty"` // time of the last check for deleted children, in Unix microseconds
 }
 
 type child struct {
 	Name string `json:"name"`
-	At   int64  `json:"at"` // Unix microseconds
+	At   int64  `json:"at"` // time of the request, in Unix microseconds
 }
 
 // IsGone reports whether the parent has no child with a requested name, or the child was deleted.
@@ -62,7 +62,7 @@ type IsGone func(ctx context.Context, name string) (bool, error)
 type taken struct {
 	Nonce string        `json:"nonce"`
 	Hash  identity.Hash `json:"hash"`
-	At    int64         `json:"at"` // Unix microseconds
+	At    int64         `json:"at"` // time of the request, in Unix microseconds
 }
 
 func (q *Requests) Check(r *composite.SpawnRequest) error {
@@ -77,7 +77,7 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 // Accept accepts a request that passed Check. The same request may be sent again. The error is Replay
 // if another request used the nonce, TooMany if a limit is reached, or Unavailable.
 func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, gone IsGone) error {
-	var refusal error // a refused request may also write
+	var refusal error // returned after the update, because a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		next, err := q.decide(ctx, tx, r, gone)
@@ -98,9 +98,9 @@ func unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
-// decide returns the document to store, or nil if it does not change, because r was accepted
-// earlier or is refused. Together with an error it may return a document without the names of
-// deleted children.
+// decide returns the document to store, or nil if the document does not change because r was
+// accepted earlier or is refused. Together with an error it may return a document without the names
+// of deleted children.
 func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone IsGone) (*stored, error) {
 	old, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
@@ -139,9 +139,9 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 }
 
 func (s *stored) count(ctx context.Context, now time.Time, name string, gone IsGone) (counted bool, err error) {
-	// If there are too many names that were not checked within Recount, the names of deleted
-	// children are removed first. Names that were requested within Window are kept, because their
-	// children may not be created yet.
+	// If the limit is reached and the last check is at least RecountInterval ago, the names of
+	// deleted children are removed first. Names that were requested within Window are kept, because
+	// their children may not have been created yet.
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
 	counted = len(others) >= MaxChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= RecountInterval
 	if counted {

@@ -1,5 +1,6 @@
-// Package canary writes canaries, which are rows that exist only to be seen. The tamper detector
-// reports each canary, so an alarm can detect that the tamper detector has stopped working.
+// Package canary writes canaries, which are rows whose only purpose is to be detected. The tamper
+// detector reports each canary, so an alarm can detect that the tamper detector has stopped
+// working.
 package canary
 
 import (

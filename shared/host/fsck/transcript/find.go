@@ -17,7 +17,7 @@ import (
 // minPrefix is the minimum length of an id's prefix in hex digits, as in vacants.Find.
 const minPrefix = 4
 
-// end is one vacant of a pair, given as an id or a prefix of an id.
+// end selects the caller or the vacant of a pair by an id or a prefix of an id.
 type end struct{ digits string } // lowercase hex
 
 func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
@@ -66,8 +66,10 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
-// ResolveOwn returns own, which is the id of the reader's identity with the name word. If own is empty, it
-// returns word. It returns an error if word may also mean another vacant on this host.
+// ResolveOwn resolves word, which may be the name of one of the user's own identities. own is the
+// id of this identity, or empty if the user has none with this name. ResolveOwn returns own if it
+// is not empty, and otherwise word. It returns an error if word may also mean another vacant on
+// this host.
 func ResolveOwn(ctx context.Context, v store.View, word, own string) (string, error) {
 	if own == "" {
 		return word, nil
@@ -102,7 +104,7 @@ func ResolveOwn(ctx context.Context, v store.View, word, own string) (string, er
 	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
 }
 
-// maxPairs is the maximum number of pairs that the error lists if several pairs match.
+// maxPairs limits the pairs that the error lists if several pairs match.
 const maxPairs = 4
 
 func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {

@@ -18,10 +18,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Outcome is the outcome of a call.
+// Outcome describes whether and how a call was decided.
 type Outcome string
 
-// A reset has no fate.
+// A reset has no Outcome.
 const (
 	Answered Outcome = "answered"
 	Void     Outcome = "void"    // decided: the call is never answered
@@ -32,8 +32,8 @@ const (
 // Text is the text of a message, or the reason why it cannot be read.
 type Text struct {
 	Content string
-	Sealed  bool // the key of its day was destroyed
-	Damaged bool // the text does not open or cannot be decoded
+	Sealed  bool // whether the text key of its day was destroyed
+	Damaged bool // whether it does not open or cannot be decoded
 	// Signed is the complete signed message, or nil if the text cannot be read.
 	Signed *envelope.Envelope
 }
@@ -52,7 +52,8 @@ type Entry struct {
 	Decision Decision // decision of an answered or void call
 }
 
-// Decision is the response row that decides a call. A void has no Seq, Time and Text.
+// Decision is the response row that decides a call. For a void, only Position, Usage and Cause are
+// set.
 type Decision struct {
 	Position uint64
 	Seq      int64
@@ -185,7 +186,7 @@ func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, e
 	}
 	plain, err := r.texts.Open(ctx, boundTo, s)
 	if errors.Is(err, textkeys.ErrDestroyed) || problem.Is(err, problem.Damaged) {
-		return nil, nil // verify reports damage
+		return nil, nil // fsck reports damage
 	}
 	if err != nil {
 		return nil, err

@@ -2,8 +2,9 @@
 // derived key, so that the calls have rows and chains like all others.
 //
 // A guest's key is derived from a secret of the host, together with the vacant's id and the context
-// id of the conversation, so every instance can compute it without storing it. Only the host can
-// create a context id that Own accepts, so guests cannot join conversations of others by guessing.
+// id of the conversation, so every instance can compute the key and none stores it. Only the host
+// can create a context id that IsOwnContext accepts, so guests cannot join conversations of others
+// by guessing.
 package guests
 
 import (
@@ -69,7 +70,7 @@ const (
 	tagSize       = 16
 )
 
-// NewContext returns a context id that Own accepts.
+// NewContext returns a new context id that IsOwnContext accepts.
 func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, error) {
 	secret, err := k.open(ctx)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package secrets stores secrets that are sent to servers, for example agents' API keys for model
 // providers. Each kind of secrets has its own partitions and its own sealing contexts.
 //
-// Only Use returns a value. It does so only for the secret's own tenant, and for requests only to
-// hosts that the secret is bound to. A value is sealed for its tenant and its name. After a value
-// was replaced or deleted, Use may return it for at most Fresh.
+// Only Use returns a value. It returns the value only to the secret's own tenant, and only for
+// requests to hosts that the secret is bound to. A value is sealed for its tenant and its name.
+// After a value was replaced or deleted, Use may return it for at most MaxCacheAge.
 package secrets
 
 import (

@@ -60,8 +60,9 @@ func (s *stored) keyAt(t time.Time) (sealedKey, bool) {
 // host whose clock was fast may have created more.
 const maxKeys = 4
 
-// drop removes old keys until a new key fits into maxKeys. It keeps each key until ahead has passed
-// since its end, because statements of its time may be signed again during this period.
+// drop removes old keys until a new key fits into maxKeys. It keeps each key until activationDelay
+// after the end of its certificate, because statements with earlier times may be signed again
+// during this period.
 func (s *stored) drop(now time.Time) {
 	kept := s.Keys[:0:0]
 	for i, k := range s.Keys {
@@ -117,7 +118,7 @@ type Keys struct {
 	signers *sealed.Signers
 
 	mu    sync.Mutex
-	known stored
+	known stored    // document at its last read or write
 	read  time.Time // time of the read that returned known
 }
 

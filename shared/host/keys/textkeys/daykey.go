@@ -21,7 +21,8 @@ const (
 	lastDay = 2932896 // 9999-12-31, the last date with a four-digit year
 )
 
-// errAbsent is returned if the day has no document. For readers it is an ErrDestroyed.
+// errAbsent is returned if the day has no document. It wraps ErrDestroyed, because callers of Open
+// need not distinguish the two.
 var errAbsent = fmt.Errorf("%w: it was never made", ErrDestroyed)
 
 func dayOf(t time.Time) (uint32, error) {

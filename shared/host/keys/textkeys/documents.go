@@ -10,7 +10,7 @@ import (
 // vault contexts.
 const partition = "textkey"
 
-// KeyDocs contains the keys of the days. A destroyed key leaves a tombstone.
+// KeyDocs contains the text keys, one per UTC day. A destroyed key leaves a tombstone.
 var KeyDocs = store.Kind[sealedKey]{
 	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.VerifyWithRows},
 	Codec: store.Codec[sealedKey]{

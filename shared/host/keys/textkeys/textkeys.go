@@ -57,11 +57,11 @@ type Keys struct {
 	vault     custody.Vault
 	now       func() time.Time
 	rand      io.Reader
-	retention time.Duration
+	retention time.Duration // time between the end of a day and the destruction of its key
 
 	mu        sync.RWMutex
 	keys      map[uint32]*dayKey
-	nextAhead time.Time // earliest time of the next attempt by Ahead
+	nextAhead time.Time // earliest time of the next attempt by CreateNext
 
 	turn chan struct{} // semaphore of one, held while a key is read or created
 }
@@ -192,11 +192,11 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// aheadTime is the time before midnight from which the next day's key is created. If the store
-// accepts no writes at midnight, calls still have a key.
+// aheadTime is how long before midnight the next day's key may be created. If the store accepts no
+// writes at midnight, calls then still have a key.
 const aheadTime = 6 * time.Hour
 
-// aheadRetry is the minimum time between two attempts of Ahead.
+// aheadRetry is the minimum time between two attempts of CreateNext.
 const aheadRetry = time.Minute
 
 // CreateNext creates the key of the next day if that day starts within aheadTime. A host calls it at
@@ -223,7 +223,7 @@ func (k *Keys) mayTry(day uint32, now time.Time) bool {
 }
 
 func (k *Keys) NextExpiry(ctx context.Context) (end time.Time, err error) {
-	// The first key is the oldest, so its end is the next. If no key is live, end stays zero.
+	// The first key is the oldest, so it expires next. If no key is live, end stays zero.
 	err = k.eachLive(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err == nil {

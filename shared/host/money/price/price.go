@@ -36,8 +36,8 @@ type Price struct {
 	Version uint64       `json:"version"` // starts at 1
 	Flat    money.Amount `json:"flat"`    // price per call
 	// In and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
-	// estimated if an answer ends early. Most is the maximum charge for a call if tokens have a
-	// price. It is held until the answer is complete.
+	// estimated if an answer ends early. MaxCharge is the maximum charge for a call if tokens have
+	// a price. It is held (reserved in the caller's account) until the answer is complete.
 	In        money.Amount `json:"in,omitempty"`
 	Out       money.Amount `json:"out,omitempty"`
 	MaxCharge money.Amount `json:"most,omitempty"`
@@ -53,10 +53,10 @@ type Price struct {
 	SetAt          time.Time `json:"set"`
 }
 
-// SetDefaultFreeLimits derives FreeAddress and FreeAll from Free unless the caller has set them, as address
-// and hasAll say: an address gets three times as many free calls, and all callers together a hundred
-// times as many. A caller can create keys at no cost, so without these limits one sender would have
-// unlimited free calls.
+// SetDefaultFreeLimits derives FreeAddress and FreeAll from Free. An address gets three times as
+// many free calls, and all callers together get a hundred times as many. If address or hasAll is
+// true, FreeAddress or FreeAll is already set and stays unchanged. A caller can create keys at no
+// cost, so without these limits one sender would have unlimited free calls.
 func (p *Price) SetDefaultFreeLimits(address, hasAll bool) {
 	if !address {
 		p.FreeAddress = min(3*p.Free, MaxFree)

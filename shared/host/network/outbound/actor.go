@@ -54,9 +54,9 @@ func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vac
 
 func (a Actor) Callee() *card.Card { return a.callee }
 
-// EndpointGuard decides whether a hosted vacant may send a request to url. It is called for every request,
-// after ParseURL has accepted url and before the host name is resolved. The url is unchanged. A
-// refusal must name the rule. A EndpointGuard must be safe for concurrent use.
+// EndpointGuard decides whether a hosted vacant may send a request to url. It is called for every
+// request, after ParseURL has accepted url and before the host name is resolved. The url is
+// unchanged. A refusal must name the rule. An EndpointGuard must be safe for concurrent use.
 type EndpointGuard func(ctx context.Context, as Actor, url string) error
 
 func (c *Client) Permit(ctx context.Context, as Actor, url string) error {

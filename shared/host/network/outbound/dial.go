@@ -37,7 +37,7 @@ type dialer struct {
 // addresses is an attack or a mistake, which the use of the public address would hide. The error
 // message does not contain the address, and it is the same for a name with internal addresses and a
 // name without addresses. Otherwise tenants could explore the internal network. The cause, which is
-// only logged, has the difference.
+// only logged, contains the difference.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

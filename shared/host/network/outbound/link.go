@@ -47,7 +47,7 @@ func isPlainName(host string) bool {
 			return false
 		}
 	}
-	// Browsers take a name for an IPv4 address if its last label starts with a digit.
+	// Browsers may parse a name whose last label starts with a digit as an IPv4 address.
 	last := labels[len(labels)-1]
 	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
 }

@@ -96,11 +96,11 @@ func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
 	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowed: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would resolve and dial names unchecked
+			Proxy:                  nil, // a proxy would resolve and dial names without these checks
 			DialContext:            d.dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // limits the bytes on the network
+			DisableCompression:     true, // MaxReply limits the bytes on the network
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    maxIdlePerHost,

@@ -61,8 +61,8 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 type limited struct {
 	io.ReadCloser
 	left int
-	fail func(error) error
-	over func() error
+	fail func(error) error // converts an error of the connection
+	over func() error      // returns the error for a body that is too long
 }
 
 func (l *limited) Read(p []byte) (int, error) {

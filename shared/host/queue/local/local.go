@@ -47,9 +47,9 @@ const ofSender = "\n"
 const sentForm = "20060102T150405.000000"
 
 type Queue struct {
-	with store.Updater
+	with store.Updater // writes to the host's store
 	now  func() time.Time
-	sent chan struct{}
+	sent chan struct{} // receives a value when Run must read the queue
 }
 
 func New(u store.Updater, now func() time.Time) *Queue {
@@ -89,9 +89,9 @@ func (q *Queue) wake() {
 	}
 }
 
-// Run passes messages to handle until ctx ends. It returns once all handlers have returned. It
-// handles a message as soon as each of its shares has room. Messages that wait for room do not
-// delay later messages.
+// Run passes messages to handle until ctx ends, and returns once all handlers have returned. shares
+// returns the limits of concurrent turns that apply to a message. Run handles a message as soon as
+// each of its shares has room. Messages that wait for room do not delay later messages.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
 	defer w.running.Wait()
@@ -119,8 +119,9 @@ type worker struct {
 	// busy contains the sort keys of messages that are being handled or must not be retried yet.
 	busy map[string]bool
 	used map[string]int // number of running messages by share
-	// refused contains the time at which a handler first refused a message. The time of sending is
-	// not suitable, because a message waits for its shares and a turn runs for minutes.
+	// refused contains the time at which a handler first refused a message. Retries are limited
+	// from this time and not from the time of sending, because a message may wait for its shares,
+	// and a turn may run for minutes.
 	refused map[string]time.Time
 	// past contains the sort keys of messages whose handlers have returned since the current page
 	// was read. The page may still contain these messages, although they are deleted.

@@ -1,11 +1,11 @@
-// Package sqs implements a queue with Amazon SQS. It is for a host whose workers are started by
-// their messages.
+// Package sqs implements a queue with Amazon SQS. It is for a host whose workers are Lambda
+// functions, which messages start.
 //
 // Each message is handled at least once. It is deleted only after its handler has returned nil, or
-// after it was refused for longer than Patience. The message of a turn whose shares have no room is
-// redelivered until the turn starts or fails. If a task may wait for longer than SQS redelivers a
-// message, a new message replaces the old one. A message whose handling fails is redelivered until
-// SQS moves it to the dead-letter queue.
+// after it was refused for longer than Patience. The message of a turn that cannot start because
+// too many turns are running is redelivered until the turn starts or fails. If a task may wait for
+// longer than SQS redelivers a message, a new message replaces the old one. A message whose
+// handling fails is redelivered until SQS moves it to the dead-letter queue.
 package sqs
 
 import (
@@ -43,8 +43,8 @@ type Queue struct {
 	Config
 
 	mu sync.Mutex
-	// nextRoom contains the next free time in the line of each account. The key "" is the common
-	// line of other callers.
+	// nextRoom contains, for each account, the earliest time for the next redelivery of a message
+	// without room. All callers without an account share the key "".
 	nextRoom map[task.Sender]time.Time
 }
 
@@ -91,7 +91,6 @@ func (q *Queue) SendAfter(ctx context.Context, message string, sender task.Sende
 	return nil
 }
 
-// Message is a received message.
 type Message struct {
 	Body    string
 	Receipt string
@@ -104,10 +103,11 @@ const longestWait = 30 * time.Second
 
 func retryDelay(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
 
-// roomWait returns the time for which the message of a turn without room stays hidden. It ends at
-// the message's place in the line of this process, or when the turn has failed. Each account has
-// its own line, so that it does not wait behind other accounts. The lines of accounts share one
-// rate. All callers without an account share one line.
+// roomWait returns the time for which a message stays hidden because its turn cannot start. This
+// process spaces the messages of an account by FullRetryInterval times the number of waiting
+// accounts, so that all accounts share one rate and none waits behind another. It spaces the
+// messages of all callers without an account by FullRetryInterval. The time ends at most
+// FullRetryDelay after the turn has failed.
 func (q *Queue) roomWait(message string, first time.Time, account bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 const (
 	MaxHours      = 168 // hourly counts: seven days
-	MaxReferences = 50
+	MaxReferences = 50  // positions of the last answers
 )
 
 // Reference is the position of an answer in the responses of a pair. It is not verified, so readers
@@ -52,9 +52,9 @@ func read(ctx context.Context, from store.Reader, id identity.ID) (c Calls, d st
 
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
-// Activity returns the calls from outside the tree in each of the last Hours, oldest first. If the
-// vacant was observed for less time or had no such call, series is nil, and missing has the reason,
-// because neither is evidence.
+// Activity returns the calls from outside the tree in each of the last MaxHours hours, oldest
+// first. If the vacant was observed for less time or had no such call, the counts are not evidence.
+// series is then nil, and missing contains the reason.
 func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 	if c.since == 0 {
 		return nil, "it was never observed"

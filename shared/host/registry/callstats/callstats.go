@@ -1,11 +1,12 @@
 // Package callstats counts the calls of a vacant that has a parent or children. It records in which
-// hours the vacant was called from outside its tree, and the positions of its last answers. The
-// gate uses these statistics as evidence.
+// hours the vacant was called from outside its tree (its parent, siblings and children), and the
+// positions of its last answers. The gate, which decides whether a child may become public, uses
+// these statistics as evidence.
 //
 // The package stores no texts. It cannot fail a call and delays it only within the time that the
-// call pipeline allows. Each vacant has one document. A process writes it at most once per Every,
-// and only to change it. Counts since the last write are lost if the process ends, and so are
-// counts whose write fails. Evidence may therefore be missing, but it is never invented.
+// call pipeline allows. Each vacant has one document. A process writes it at most once per
+// WriteInterval, and only to change it. Counts since the last write are lost if the process ends,
+// and so are counts whose write fails. Evidence may therefore be missing, but it is never invented.
 package callstats
 
 import (
@@ -27,10 +28,10 @@ const (
 	// WriteInterval is the minimum time between two writes of a process for one vacant.
 	WriteInterval = 10 * time.Second
 
-	tries      = 3
-	maxVacants = 1024
-	maxCallers = 4096
-	callerTime = time.Minute
+	tries      = 3           // attempts to write after conflicts
+	maxVacants = 1024        // vacants in memory
+	maxCallers = 4096        // callers in memory
+	callerTime = time.Minute // time for which a caller's parent is cached
 )
 
 // Manifests returns the manifests of children. *registry.Registry implements it.
@@ -38,7 +39,6 @@ type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Config configures an Observer.
 type Config struct {
 	Store     store.Store
 	Manifests Manifests
@@ -81,10 +81,10 @@ func (n *pendingCounts) add(later pendingCounts) {
 // written. Only the current writer uses calls, version and known.
 type vacant struct {
 	noted   pendingCounts
-	tried   time.Time
-	writing bool
+	tried   time.Time // start of the last write
+	writing bool      // whether a write is in progress
 
-	known   bool // whether calls and version match the store, unless another process has written since
+	known   bool // whether calls and version were current at the last read or write
 	calls   Calls
 	version uint64
 }
@@ -92,7 +92,7 @@ type vacant struct {
 // caller is a cached parent of a caller. The parent is zero if the caller has none.
 type caller struct {
 	parent identity.ID
-	until  time.Time
+	until  time.Time // time until which parent is used
 }
 
 // Observe implements the Observe function of call.Config. It counts answers to callers from outside

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Update commits a transaction of r with the writes of add, as the directory does.
+// Update acquires the turn of r and commits the writes of add, as vacants.Directory does.
 func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
 	done, err := r.AcquireTurn(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ func Check(ctx context.Context, s store.Store) []error {
 
 type walk struct {
 	store  store.Store
-	last   map[identity.ID]registry.LoggedEvent
-	joined map[identity.ID]uint64
+	last   map[identity.ID]registry.LoggedEvent // last event of each actor
+	joined map[identity.ID]uint64               // seq of the first event of each actor
 	wrong  []error
 }
 

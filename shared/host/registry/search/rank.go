@@ -32,7 +32,7 @@ const (
 const (
 	// MaxPoints is the number of points of an exact match in the strongest group.
 	MaxPoints = 16
-	// ScoreSteps is the resolution of a score.
+	// ScoreSteps is the number of steps from score 0 to score 1.
 	ScoreSteps = 4096
 )
 

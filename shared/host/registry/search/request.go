@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// parse returns the query of r. none is true if r cannot match any entry, because its text contains
-// no words.
+// parse returns the query of r. none is true if r cannot match any entry, because r.Query is not
+// blank but contains no words.
 func (r *Request) parse() (q Query, none bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
@@ -94,8 +94,8 @@ func (r *Request) filters(q *Query) error {
 }
 
 // cursor encodes a place together with a checksum that binds it to the query. The checksum detects
-// cursors that are truncated, changed or from another query. It needs no key, because a place gives
-// no access.
+// cursors that are truncated, changed or from another query. It needs no secret key, because a
+// forged place reveals no data.
 func (q *Query) cursor(p Place) string {
 	b := binary.AppendUvarint(nil, uint64(q.WeightOf(p.Rank)))
 	b = binary.AppendUvarint(b, p.Joined)

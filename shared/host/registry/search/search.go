@@ -15,11 +15,11 @@
 // All words of a query must match an entry. English stop words such as "a" and "to" are ignored
 // unless the query has no other words. A word matches a word of the entry if both are equal
 // (Exact), if the entry's word starts with it or is another form of the same English word (Prefix),
-// or if the entry's word contains it (Inside). Inside requires at least three runes, or one in
-// scripts without spaces.
+// or if the entry's word contains it (KindInside). KindInside requires at least three runes, or one
+// in scripts without spaces.
 //
-// If no entry has all words, a search may accept entries with most of the words (Request.Most):
-// more than half of three or more words, or one of two.
+// If no entry has all words, a search may accept entries with most of the words
+// (Request.AllowMost): more than half of three or more words, or one of two.
 //
 // # Rank
 //
@@ -35,9 +35,9 @@
 // The relevance is the mean of the words' points, divided by 16. For a query without words it is 1.
 // Rank = relevance × (0.5 + 0.5 × score). The score is the earned reputation
 // (reputation.State.EarnedScore), in steps of 1/4096. Both values do not depend on other entries,
-// so a cursor remains valid while other entries change. All computations use integers (Rank), so
-// that every index gets the same numbers. If ranks are equal, the vacant that joined first comes
-// first.
+// so a cursor remains valid while other entries change. All computations use integers
+// (Query.Weight), so that every index gets the same numbers. If ranks are equal, the vacant that
+// joined first comes first.
 package search
 
 import (
@@ -86,11 +86,12 @@ type Batch struct {
 
 // Query selects and orders entries. The zero Query selects all entries.
 type Query struct {
-	// Words are normalised, as returned by ParseWords. Needed returns how many of them must match.
+	// Words are normalised, as returned by ParseWords. RequiredWords returns how many of them must
+	// match.
 	Words []string
 	// MinWords is the number of words that must match. Zero means all words.
 	MinWords int
-	sought   []sought // forms of Words in a Prepared query
+	sought   []sought // forms of Words, set by WithSoughtWords
 	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
 	// matches every entry.
 	Text string

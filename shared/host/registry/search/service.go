@@ -29,7 +29,7 @@ type Config struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	// Refresh updates the index if an update is due, for example with live.Live. If it fails, the
-	// query uses the current index. Its hits are verified anyway, and only new entries are missing.
+	// query uses the current index. Hits are verified anyway, so only new entries are missing.
 	Refresh func(context.Context) error
 	// Timeout limits one Find. Zero means 5 seconds.
 	Timeout time.Duration
@@ -58,14 +58,14 @@ const (
 // Service answers searches. It is safe for concurrent use.
 type Service struct {
 	Config
-	verified *lru.Cache[identity.Hash, bool]
-	readings *lru.Cache[identity.ID, *prepared]
+	verified *lru.Cache[identity.Hash, bool]    // results of isOwnCard, keyed by the hash of the card's blob
+	readings *lru.Cache[identity.ID, *prepared] // registrations that were read and prepared for matching
 }
 
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](size)
 	if err != nil {
-		panic(err) // size is not positive
+		panic(err) // all sizes are positive constants
 	}
 	return c
 }

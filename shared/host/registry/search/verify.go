@@ -50,8 +50,8 @@ type prepared struct {
 	entry Entry
 	texts texts
 	card  card.Card
-	own   bool // whether the card belongs to the vacant and verifies
-	size  int64
+	own   bool  // whether the card belongs to the vacant and verifies
+	size  int64 // approximate size of the registration in bytes
 }
 
 // keptReadings is the number of cached registrations. With ordinary registrations they take about

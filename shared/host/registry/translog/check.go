@@ -64,12 +64,12 @@ type checkRun struct {
 	found  func(Mismatch)
 
 	tree    frontier
-	last    identity.Hash
-	current Epoch // current epoch as stored, or zero if it is unusable
-	number  uint64
-	covered uint64 // last event of the last complete epoch
-	lost    bool   // whether an epoch is damaged, so that later epochs cannot be checked
-	padded  EpochTree
+	last    identity.Hash // hash of the last event that was read
+	current Epoch         // current epoch as stored, or zero if it is unusable
+	number  uint64        // number of the last epoch that was read
+	covered uint64        // last event of the last complete epoch
+	lost    bool          // whether an epoch is damaged, so that later epochs cannot be checked
+	padded  EpochTree     // tree of the current epoch
 }
 
 // doc reads a document. It reports a damaged document and treats it as absent.

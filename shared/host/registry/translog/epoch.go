@@ -10,8 +10,8 @@ import (
 )
 
 // Epoch is a range of the log that is sealed as in the reference: a tree of only the epoch's
-// leaves, padded with its last leaf to a power of two. Some trees differ only in TreeSize, so
-// verifiers should trust checkpoints instead.
+// leaves, padded with its last leaf to a power of two. Epochs that differ in TreeSize may have the
+// same Root, so verifiers should trust checkpoints instead.
 type Epoch struct {
 	ID         uint64 // starts at 1
 	FirstSeq   uint64

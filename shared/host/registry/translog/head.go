@@ -14,9 +14,9 @@ type head struct {
 	host    identity.ID
 	root    [hashSize]byte
 	last    identity.Hash // last leaf, which the next Seal compares with its row
-	epochs  uint64
-	sealed  int64  // Unix milliseconds
-	version uint64 // 0 if the log was never sealed
+	epochs  uint64        // number of epochs
+	sealed  int64         // time of the last Seal, in Unix milliseconds
+	version uint64        // 0 if the log was never sealed
 }
 
 func (l *Log) head(ctx context.Context) (*head, error) {

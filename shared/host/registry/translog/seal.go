@@ -28,7 +28,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if err != nil {
 		return s, err
 	}
-	// A lease that is not released expires, and the sealed state remains.
+	// An error is ignored, because a lease that is not released expires.
 	defer func() {
 		if id, err := l.updater().NewWriteID(); err == nil {
 			_, _ = l.writeLease(context.WithoutCancel(ctx), held.put.IfVersion+1, id, 0)
@@ -207,8 +207,8 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Conflict, cause, "another process is sealing the log; its checkpoint will be available in a moment")
 }
 
-// lease lets one process at a time seal. It only saves work: if two checkpointers run, the head's
-// version decides.
+// lease lets one process at a time seal. It only avoids duplicate work: if two checkpointers run,
+// the head's version decides.
 type lease struct {
 	Holder string    `json:"holder"`
 	Until  int64     `json:"until_ms"`

@@ -1,10 +1,12 @@
 // Package translog implements the transparency log of a host. The rows of one stream are the leaves
-// of an RFC 6962 tree. The tree is sealed periodically: the host signs a checkpoint, readers get
-// proofs, and witnesses cosign.
+// of an RFC 6962 tree. The tree is sealed periodically: the host signs a checkpoint of its size and
+// root. Readers get proofs against a checkpoint. Witnesses, which are other parties that verify
+// checkpoints, add their signatures to it.
 //
-// A checkpoint never shrinks or changes. All stored data except the head is a function of immutable
-// rows, so it may be written early, twice, or by an overtaken checkpointer. Only the head
-// determines how much is sealed. It changes in one commit with its checkpoint and epoch.
+// A checkpoint never changes, and a later checkpoint never has fewer leaves. All stored data except
+// the head is a function of immutable rows. It may therefore be written early, twice, or by a
+// checkpointer (a process that calls Seal) that another one has overtaken. Only the head determines
+// how much is sealed. It changes in one commit with its checkpoint and epoch.
 //
 // # The life of a leaf
 //
@@ -30,8 +32,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config configures a Log. Only Seal needs Identity and Rand, and only Cosign uses Witness and
-// Witnesses. Wait may be nil.
+// Config configures a Log. Only Seal needs Identity, only Seal and Cosign need Rand, and only
+// Cosign uses Witness and Witnesses. Wait may be nil.
 type Config struct {
 	Store  store.Store
 	Stream store.Stream

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A tile contains 256 adjacent node hashes of every eighth level, counted from the leaves. The
-// levels between are computed. Therefore a leaf needs little more storage than its own hash, and a
-// proof needs few reads.
+// A tile contains up to 256 adjacent node hashes of one level. Only every eighth level, counted
+// from the leaves, is stored in tiles. The levels between are computed. Therefore a leaf needs
+// little more storage than its own hash, and a proof needs few reads.
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight

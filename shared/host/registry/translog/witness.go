@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxAhead limits how far the time of a cosignature may be in the future of the host's clock, in
-// seconds.
+// maxAhead is the maximum time in seconds by which the time of a cosignature may exceed the host's
+// clock.
 const maxAhead = 300
 
 type storedCheckpoint struct {
@@ -33,8 +33,8 @@ type storedWitness struct {
 
 type PublishedCheckpoint struct {
 	Checkpoint
-	Note         []byte
-	Cosignatures int
+	Note         []byte // signed note with the witnesses' lines
+	Cosignatures int    // number of the witnesses' lines
 }
 
 func newPublished(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {

@@ -29,7 +29,7 @@ const (
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
-	// client sends requests on behalf of the vacant, so its guard may refuse them.
+	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindAnthropic: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindAnthropic, Argument: argument}
@@ -41,7 +41,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is a model on a server.
+// server is the substrate for one model on one server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -64,7 +64,7 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 	}
 }
 
-// request is the body of a request.
+// request is the JSON body of a request to the Messages API.
 type request struct {
 	Model     string    `json:"model"`
 	MaxTokens int       `json:"max_tokens"`
@@ -173,11 +173,11 @@ type usage struct {
 	Cached  lax.Count `json:"cache_read_input_tokens"`
 }
 
-// answer parses an answer.
+// answer parses the events of one answer.
 type answer struct {
 	remote.Blocks
-	told                  bool // whether the usage of the question was reported
-	counted               bool // whether the server has sent a number
+	told                  bool // whether tell has returned an event
+	counted               bool // whether the server has sent a token count
 	in, out, wrote, cache int
 }
 
@@ -257,8 +257,8 @@ func (a *answer) count(u *usage) {
 	}
 }
 
-// tell returns the usage so far, if the server has sent numbers. It returns the usage once before
-// the text, and after each report (again).
+// tell returns the usage so far as an event, if the server has sent a token count. If again is false, tell
+// returns the event only if no earlier call has returned one.
 func (a *answer) tell(again bool) []substrate.Event {
 	if !a.counted || a.told && !again {
 		return nil

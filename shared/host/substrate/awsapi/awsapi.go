@@ -1,8 +1,8 @@
 // Package awsapi is the substrate for Lambda functions. It also contains code for other substrates
 // that use the AWS SDK with the host's own credentials.
 //
-// Before a request is sent, the guard of the vacant is asked for the URL of its substrate. A
-// request is sent only once. Proxies are not used.
+// Before a request is sent, the vacant's guard must permit the URL of the substrate. A request is sent
+// only once, and never through a proxy.
 package awsapi
 
 import (
@@ -75,8 +75,8 @@ func ConvertError(ctx context.Context, err error) error {
 		switch {
 		case api.ErrorCode() == modelError:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
-		// The account must subscribe to third-party models in AWS Marketplace or describe its use
-		// case. Functions have no permission for either.
+		// The AWS account must subscribe to third-party models in AWS Marketplace or describe its use
+		// case. The host's Lambda functions have no permission for either.
 		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
 		}

@@ -26,8 +26,8 @@ func Functions(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	}}
 }
 
-// function is a Lambda function that follows the agent contract. The event is the question, and the
-// answer is the object {"text", "usage"}.
+// function is a Lambda function that follows the agent contract. The event that it receives is the
+// question in JSON (httpagent.AppendQuestion), and its result is the object {"text", "usage"}.
 type function struct {
 	client *outbound.Client
 	api    *lambda.Client

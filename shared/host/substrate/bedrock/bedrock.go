@@ -51,7 +51,7 @@ type model struct {
 // Infer streams the model's answer. The kind of an error is SubstrateUnavailable if Bedrock is
 // unreachable or the model fails, SubstrateBusy if requests are throttled, SubstrateTooLarge if the
 // stream is too long, SubstrateRefused for a refusal, and otherwise SubstrateMisconfigured, for
-// example for a model without a grant.
+// example if the AWS account may not call the model.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if err := awsapi.CheckPermitted(ctx, m.client, &r, m.spec); err != nil {
@@ -114,7 +114,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 		in.System = []types.SystemContentBlock{&types.SystemContentBlockMemberText{Value: system}}
 	}
 	if r.MaxTokens > 0 {
-		// MaxTokens is at most 2^20, so it fits.
+		// MaxTokens is at most 2^20, so it fits into an int32.
 		in.InferenceConfig = &types.InferenceConfiguration{MaxTokens: aws.Int32(int32(r.MaxTokens))}
 	}
 	if r.Effort != "" && !r.Omits("outputConfig") {
@@ -171,7 +171,7 @@ func blocksOf(t *substrate.Turn) (blocks []types.ContentBlock) {
 	return blocks
 }
 
-// modelAnswer parses an answer.
+// modelAnswer parses the events of one answer.
 type modelAnswer struct{ remote.Blocks }
 
 func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
@@ -182,7 +182,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 		case ok && use.Value.Type == "":
 			id := cmp.Or(aws.ToString(use.Value.ToolUseId), fmt.Sprintf("call_%d", len(a.Calls)))
 			return nil, a.BeginCall(substrate.ToolCall{ID: id, Name: aws.ToString(use.Value.Name)})
-		case e.Value.Start != nil: // nil may be a text
+		case e.Value.Start != nil: // nil may start a text
 			a.SkipBlock()
 		}
 	case *types.ConverseStreamOutputMemberContentBlockDelta:

@@ -1,6 +1,6 @@
-// Package conformance is the substrate of vacants that A2A conformance kits test. The prefix of a
-// message's id or, if it does not match, of its text selects the behaviour that the kits expect.
-// Other vacants should not use this substrate.
+// Package conformance is the substrate of vacants that A2A conformance kits test. A prefix of a
+// message's id selects the behaviour that the kits expect. If the id has no known prefix, a prefix of
+// the message's text selects it. Other vacants should not use this substrate.
 package conformance
 
 import (
@@ -32,13 +32,13 @@ func New(argument string) (substrate.Substrate, error) {
 	return agent{parks: argument == parking}, nil
 }
 
-// Options tells handlers how the kits expect a vacant to answer. Other vacants have the zero
-// Options.
+// Options selects how request handlers answer for a vacant that the kits test. All other vacants have
+// the zero Options.
 type Options struct {
 	SharesTasks bool // callers without a key share their tasks
 	HasJSON     bool // the vacant accepts and returns JSON, because the kits send data
 	OldErrors   bool // errors have the statuses of A2A 1.0.0, and errors of streams are JSON
-	PureCard    bool // the kit rejects a card with members of 0.3 and sends no version
+	PureCard    bool // the kit rejects cards with members of A2A 0.3, and its requests name no version
 	HasBare     bool // some messages are answered with a message instead of a task
 }
 
@@ -61,8 +61,8 @@ type behaviour struct {
 	state   task.State    // final state, where "" means completed
 	takes   time.Duration // time until the task ends
 	chunks  []task.Chunk
-	bare    bool // whether the answer is a message without a task
-	failure string
+	bare    bool   // whether the answer is a message without a task
+	failure string // error message, or "" for an answer
 }
 
 const (
@@ -142,9 +142,9 @@ func behaviourOf(m *task.Message) behaviour {
 
 type agent struct{ parks bool }
 
-// behaviourOf returns the behaviour for the current message. A message without a prefix completes
-// its task. A conversation with several turns continues until the message contains "done". The kit
-// of 0.3 expects all other tasks to continue.
+// behaviourOf returns the behaviour for the current message. A message without a known prefix completes
+// its task, and a message with "done" completes a multiTurn conversation. In both cases, the kit of
+// A2A 0.3 expects that the task waits for the next message instead.
 func (a agent) behaviourOf(ctx context.Context, prompt string) behaviour {
 	m := task.MessageOf(ctx)
 	b := behaviourOf(m)

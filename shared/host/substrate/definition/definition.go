@@ -4,13 +4,13 @@
 // An Agent has exactly one JSON form, which can be parsed back. A missing member has its default,
 // which a later release may change.
 //
-// The operator pays for a model in Bedrock, which AWS bills, and for a model that is called with a
-// secret, because only the operator sets secrets, including secrets of tenants (front/admin). In
-// the vacants of tenants, the operator's table of models sets the price of both. Price in such an
-// agent can only raise each component of the table's price, and a model without a row is rejected.
-// Agents do not record their authors, and a tenant's key can write all agents of the tenant, so an
-// operator sets the price of a tenant's model in the table. Agents of vacants without a tenant may
-// state any price. Prices is the only implementation of this rule.
+// The operator pays for models in Bedrock, because AWS bills the operator, and for models that are
+// called with a secret, because only the operator sets secrets, including secrets of tenants
+// (front/admin). If the vacant belongs to a tenant, the prices of these models come from the operator's
+// table of models. The agent's Price can only raise a component (input, output, cached) of the table's
+// price, and a model without a row is rejected. An agent cannot lower the price, because agents do not
+// record their authors, and a tenant's key can write all agents of the tenant. Agents of vacants without
+// a tenant may state any price. [Agent.Prices] is the only implementation of these rules.
 package definition
 
 import (
@@ -43,17 +43,17 @@ type Agent struct {
 	// Provider is the kind of the substrate. The default is openai if BaseURL is set, otherwise the
 	// provider of a known model name, otherwise ollama.
 	Provider string `json:"provider,omitempty"`
-	// BaseURL is the server of a model or of mcp, or the complete URL of http.
+	// BaseURL is the URL of the server of a model or an MCP tool, or the complete URL of an HTTP agent.
 	BaseURL string `json:"base_url,omitempty"`
-	// Model is the name of the model, the tool of mcp, or the ARN of the lambda function.
+	// Model is the name of the model, the name of the MCP tool, or the ARN of the Lambda function.
 	Model string `json:"model,omitempty"`
-	// Tier selects a model of Provider until Choose replaces it with Model.
+	// Tier selects a model of Provider until ResolveTier replaces it with Model.
 	Tier models.Tier `json:"tier,omitempty"`
 	// Secret is the name of the secret for the server. SecretName returns its default.
 	Secret string `json:"secret,omitempty"`
 	// Budget limits the cost of a call, and DailyBudget the cost of a UTC day. By default, Budget
 	// is unlimited and DailyBudget is one dollar. Price is the price of the models (see Prices). By
-	// default, it comes from the host's table of models.
+	// default, the price comes from the host's table of models.
 	Budget      *money.Amount `json:"budget,omitempty"`
 	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
@@ -92,15 +92,15 @@ type Agent struct {
 	// and LockPaths. If it is empty, all folders are allowed.
 	IncludeDirs []string `json:"include_dirs,omitempty"`
 	// LockPaths lists the files and folders that the agent's tasks lock in mode read-write. The
-	// path "." is the workspace.
+	// path "." locks the entire workspace.
 	LockPaths []string `json:"lock_paths,omitempty"`
 	// Vacants lists the vacants that the agent may ask: vacants of its tenant and public vacants of
-	// this host. They are named by id, or by name until the agent is set.
+	// this host. An element is an id. A new agent may also use names, which the host replaces with ids.
 	Vacants []string `json:"vacants,omitempty"`
 	// MCPServers lists the servers whose tools the agent may use.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
-	// Allow lists, for the vacant's card, the substrates that may ever answer, as KIND or
-	// KIND:MODEL. If it is empty, only the current kind may answer.
+	// Allow lists the substrates that may ever answer, as KIND or KIND:MODEL. The vacant's card shows
+	// the list. If it is empty, only the current kind may answer.
 	Allow []string `json:"allow,omitempty"`
 	// Warnings lists the settings in the agent's file that this host does not support.
 	Warnings []string `json:"warnings,omitempty"`
@@ -531,8 +531,8 @@ func needs(kind string) (wanted, may parts) {
 	return parts{}, parts{}
 }
 
-// DefaultAgent returns the agent with a substrate and defaults. If no agent can have the substrate, for
-// example a plan's, ok is false.
+// DefaultAgent returns an agent with the given substrate and otherwise default settings. If no agent can
+// have the substrate, for example because it answers with a plan, ok is false.
 func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
@@ -580,7 +580,7 @@ type Setting struct {
 	Origin string `json:"origin"` // Set or Default
 }
 
-// Settings returns the effective settings in a vacant of a tenant, without description and system.
+// Settings returns the effective settings of an agent of the tenant, except description and system.
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var settings []Setting

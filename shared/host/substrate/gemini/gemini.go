@@ -21,7 +21,7 @@ import (
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
-	// client sends requests on behalf of the vacant, so its guard may refuse them.
+	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindGemini: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindGemini, Argument: argument}
@@ -33,7 +33,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is a model on a server.
+// server is the substrate for one model on one server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -55,7 +55,7 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 	}
 }
 
-// request is the body of a request.
+// request is the JSON body of a streamGenerateContent request.
 type request struct {
 	Contents          []content `json:"contents"`
 	SystemInstruction *content  `json:"systemInstruction,omitempty"`
@@ -122,8 +122,8 @@ type generationConfig struct {
 }
 
 type thinkingConfig struct {
-	Budget int    `json:"thinkingBudget,omitempty"` // tokens, for Gemini 2
-	Level  string `json:"thinkingLevel,omitempty"`  // since Gemini 3
+	Budget int    `json:"thinkingBudget,omitempty"` // limit in tokens, for Gemini 2
+	Level  string `json:"thinkingLevel,omitempty"`  // for Gemini 3 and later
 }
 
 func (s *server) bodyOf(r *substrate.Request) any {
@@ -201,7 +201,7 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 	return parts
 }
 
-// chunk contains the used members of a piece of a stream.
+// chunk contains the members of a stream event that answer reads.
 type chunk struct {
 	Candidates []struct {
 		Index        lax.Value[int]
@@ -218,7 +218,7 @@ type chunk struct {
 	}]
 }
 
-// said is a part of an answer.
+// said is a part of the model's answer: a text, a thought or a function call.
 type said struct {
 	Text         string
 	Thought      lax.Value[bool]
@@ -230,7 +230,7 @@ type said struct {
 	ThoughtSignature lax.Value[string]
 }
 
-// answer parses an answer.
+// answer parses the events of one answer.
 type answer struct{ remote.Ending }
 
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {

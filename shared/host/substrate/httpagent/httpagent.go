@@ -41,7 +41,7 @@ type agent struct {
 }
 
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
-	// client sends requests on behalf of the vacant, so its guard may refuse them.
+	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
 	return func(url string) (substrate.Substrate, error) {
 		if err := substrate.CheckURL(url); err != nil {
 			return nil, err
@@ -77,8 +77,8 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 	}
 }
 
-// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer like Infer. The secret
-// signs the request.
+// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer like
+// Infer. The secret signs the request.
 func Ask(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		reply, err := substrate.RetryRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
@@ -131,7 +131,7 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 		media, err := mediaOf(reply)
 		switch {
 		case err != nil:
-			// Infer includes this part of the body in its error.
+			// This read fills the HeadReader, from which Ask quotes the body in its error.
 			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
 			yield(nil, err)
 			return

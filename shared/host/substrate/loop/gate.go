@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// vault is the only folder of its workspace to which a read-only agent may write.
+// vault is the only folder of the workspace to which a read-only agent may write.
 const vault = ".vault"
 
-// shell and the keys of fileArgument are tool names that agents' files use. fileArgument maps them
-// to the argument that contains the path of the written file.
+// shell and the keys of fileArgument are tool names that agents' files use. fileArgument maps a tool to
+// the name of the argument that contains the path of the written file.
 const shell = "Bash"
 
 var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
@@ -27,8 +27,8 @@ type refusal struct {
 }
 
 // refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil if no
-// tool has the name. arguments is nil if the arguments are not an object. Offered passes nil or the
-// result of anyFile.
+// tool has the name. arguments is nil if the arguments are not an object. AllowedFor, which
+// has no arguments yet, passes the result of anyFile.
 //
 // A disallowed tool is refused even if it is also allowed. Mode read-only refuses the shell, tools
 // that write, and writes to files outside the vault.
@@ -68,8 +68,8 @@ func anyFile(tool string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vault + `"`)}
 }
 
-// disallows reports whether no, an element of DisallowedTools, is the name of a tool, or the name
-// that the tool would have if it were unique (MakeNamesUnique).
+// disallows reports whether no, an element of DisallowedTools, names a tool. The name may lack the
+// suffix that MakeNamesUnique added to the tool's name.
 func disallows(no, name string) bool {
 	if no == name {
 		return true

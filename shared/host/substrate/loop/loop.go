@@ -1,5 +1,5 @@
 // Package loop lets a model answer according to its agent's definition. It asks the model turn by
-// turn, and runs the tools that the model calls between two turns.
+// turn. Between two turns, it runs the tools that the model has called.
 //
 // A tool runs only if the gate permits it, regardless of the form of the call. Only the model gets
 // a tool's result or the reason for a refusal. A turn is repeated only if the caller has not
@@ -36,14 +36,14 @@ import (
 )
 
 const (
-	atOnce    = 8        // concurrent tool calls
-	maxResult = 64 << 10 // bytes of a tool's result
-	maxSpoken = 4 << 20  // bytes of the conversation between the model and its tools
-	maxAfter  = 5 * time.Second
+	atOnce    = 8               // maximum number of concurrent tool calls
+	maxResult = 64 << 10        // bytes of a tool's result
+	maxSpoken = 4 << 20         // bytes of the conversation between the model and its tools
+	maxAfter  = 5 * time.Second // longest Retry-After for which the loop waits
 	// overhead is an upper bound for the tokens that a provider adds to a request.
 	overhead = 1024
-	// imageTokens is an upper bound for the tokens of an image of any size. The models with the
-	// highest count per image, OpenAI's smallest, count 8 tiles of 5,667 tokens and 2,833 tokens.
+	// imageTokens is an upper bound for the tokens of an image of any size. OpenAI's smallest models
+	// count the most: 2,833 tokens for an image and 5,667 tokens for each of at most 8 tiles.
 	imageTokens = 48 << 10
 )
 
@@ -55,8 +55,8 @@ type Tool struct {
 	// OnRefusal is called with the reason when the gate has refused a call of the tool. It may be
 	// nil.
 	OnRefusal func(ctx context.Context, arguments json.RawMessage, reason string)
-	// Run runs the tool. The arguments are a JSON object. If it returns an error, the model gets
-	// its text (problem.AsError).
+	// Run runs the tool. The arguments are a JSON object. If Run returns an error, the model
+	// gets the text of the error (problem.AsError).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
@@ -78,11 +78,12 @@ func SanitizeName(name string) string {
 // a hash.
 const suffixSize = 1 + 8
 
-// MakeNamesUnique replaces the complete names of tools with their Name. If several tools would get
-// the same Name, each of them gets a distinct suffix, except the tool whose complete name it is.
-// The result does not depend on the order, so all processes use the same names.
+// MakeNamesUnique replaces the complete names of tools with the names that models see (SanitizeName). If
+// several complete names give the same sanitized name, each tool gets a distinct suffix, except the tool
+// whose complete name equals the sanitized name. Names do not depend on the order of the tools, so they
+// are equal in all processes.
 func MakeNamesUnique(tools []Tool) {
-	originals := map[string]map[string]bool{} // complete names by Name
+	originals := map[string]map[string]bool{} // complete names by sanitized name
 	for _, t := range tools {
 		name := SanitizeName(t.Name)
 		if originals[name] == nil {
@@ -131,18 +132,19 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	return left
 }
 
-// Servers opens the MCP servers of a vacant's agent for one call, and returns their tools. done
-// closes them.
+// Servers opens sessions with the MCP servers of a vacant's agent for one call, and returns the tools of
+// the servers. done closes the sessions.
 type Servers func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer Offer, done func(), err error)
 
-// Config configures an agent. Fallback, Tools and Wait may be nil.
+// Config configures an agent. Fallback, Spending and Wait may be nil.
 type Config struct {
 	Agent definition.Agent
 	Model substrate.Substrate
 	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
 	// once more.
 	Fallback substrate.Substrate
-	// NoRetry means that Model is asked only once per turn, because it may have side effects.
+	// NoRetry means that the substrate in Model is not a model but, for example, an HTTP agent. It is
+	// asked only once per turn, because it may have side effects, and gets the caller's files unchanged.
 	NoRetry bool
 	Offer   Offer
 	// Secret is sent to Model and Fallback, but not to tools.
@@ -162,8 +164,8 @@ func New(c Config) substrate.Substrate {
 type loop struct{ Config }
 
 // Infer answers r. The text joins the model's texts of all turns, and the usage is the sum of all
-// turns. While the answer arrives, and if it is incomplete, Infer estimates tokens that no model
-// has reported. The usage of a complete answer contains only reported tokens.
+// turns. While the answer arrives, and at its end if it is incomplete, the usage includes an estimate
+// of the tokens that no model has reported. The usage of a complete answer contains only reported tokens.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.TimeLimit(); limit > 0 {
@@ -210,9 +212,9 @@ func (l *loop) instruct(r *substrate.Request) {
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
-// RunTurn runs one turn for a loop in another process, with c's model or its fallback. It settles the
-// cost of the turn before the last event. It neither repeats the turn nor checks the text, because
-// the other process does both.
+// RunTurn runs one turn for a loop in another process, with c.Model or, if fallback is true, with
+// c.Fallback. It settles the cost of the turn before the last event. It neither repeats the turn nor
+// checks the text, because the other process does both.
 func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
@@ -243,17 +245,17 @@ type run struct {
 	gone    bool // whether the consumer has stopped reading
 	spoken  int  // bytes that were added to the conversation
 	said    bool // whether text was emitted
-	apart   bool // whether the next text belongs to another turn
+	apart   bool // whether a blank line must precede the next text, which belongs to another turn
 	// unchecked means that a JSON text is emitted as it arrives and that usage is not estimated,
 	// because another process checks the text and estimates the usage.
 	unchecked bool
 	used      substrate.Usage // usage that the models reported
 	reported  substrate.Usage // last usage that was emitted
-	// sent and received count the bytes that no report covers: the texts of requests in turns
+	// sent and received count the bytes that no usage report covers: the texts of requests in turns
 	// without a report, and the model's output since the last report.
 	sent, received int
 
-	// The provider has counted the first countedSize bytes of the conversation as countedTokens.
+	// The provider has counted the first countedSize bytes of the conversation as countedTokens tokens.
 	countedTokens, countedSize int
 }
 
@@ -341,9 +343,9 @@ func (r *run) question(a *substrate.Answer) string {
 }
 
 // turn requests the next turn from the model. If the model reports before its first event that it
-// is overloaded or unavailable, the fallback is asked, or the model once more. If the model's
-// server cannot be reached, turn fails, because the adapter has already retried and the fallback is
-// on the same server.
+// is overloaded or unavailable, turn asks the fallback or, if there is none, the model once more,
+// unless NoRetry is set. If the model's server cannot be reached, turn fails, because the adapter has
+// already retried and the fallback is on the same server.
 func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	a, seen, err := r.ask(ctx, r.Model, false)
 	var agent *call.AgentError
@@ -363,6 +365,7 @@ func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	return a, err
 }
 
+// ask sends one turn to a model. seen reports whether a part of the answer has arrived.
 func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
 	request := r.request
 	request.Secret = r.Secret

@@ -12,16 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// settleTimeout limits the last commit of a call, and lateTimeout limits it after the call's
-// deadline. The pipeline reserves more time than this for the answer row.
+// settleTimeout limits the time of the commit that settles a call's cost, and lateTimeout replaces it if
+// the call's context has ended. The call's deadline leaves more time than lateTimeout for storing the
+// answer (call.DefaultMargin).
 const (
 	settleTimeout = 3 * time.Second
 	lateTimeout   = 500 * time.Millisecond
 )
 
 // reserve reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the budgets
-// cover. A byte that the provider has not counted yet counts as a token. size is the size of the
-// conversation in bytes.
+// cover. For each byte that the provider has not counted yet, it reserves one token. size is the size
+// of the conversation in bytes.
 func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
 	if r.Spending == nil {
 		return 0, nil

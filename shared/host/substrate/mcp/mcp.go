@@ -1,9 +1,9 @@
 // Package mcp connects to MCP servers. Agents use their tools (Servers), and a single tool can
 // answer as a substrate (Kinds).
 //
-// Each request is sent on behalf of the vacant, so its guard may refuse it. A server gets only the
-// text of the model or the caller, and no id, envelope or key. The answer of a server is text for
-// the model.
+// Each request is sent on behalf of the vacant, so the vacant's guard may refuse it. A server gets only the
+// text of the model or the caller, and no id, envelope or key. A server's answer is passed to the
+// model as text.
 package mcp
 
 import (
@@ -44,11 +44,11 @@ const (
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
 // their tools, named mcp__SERVER__TOOL. done ends the sessions. If a required server is unreachable
 // or forbidden, the error is of a kind from substrate.ConvertRequestError or KindOfStatus. The tools of an
-// optional server are then left out, as are tools that models do not accept.
+// optional server that fails are left out, and so are tools that models do not accept.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
-		// offers has one element for each server. Its tools have their complete names.
+		// offers has one element for each server. The tools in offers have their complete names.
 		offers := make([]loop.Offer, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
@@ -96,9 +96,9 @@ func Servers(client *outbound.Client) loop.Servers {
 	}
 }
 
-// list opens a session with a server, which ends with ctx, and lists its tools. An optional server
-// has a third of the time that remains in ctx, because the model needs the rest. list stops when
-// group ends because another server has failed.
+// list opens a session with a server and lists its tools. The session ends with ctx. An optional server
+// must answer within maxListTime, and within a third of the time that remains in ctx, because the model
+// needs the rest. list stops when group ends because another server has failed.
 func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
 	limit := maxListTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -141,7 +141,7 @@ func rest(server, reason string) call.OmittedTool {
 	return call.OmittedTool{Name: loop.SanitizeName(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
 }
 
-// session is a session with a server.
+// session is a session with a server, and the failures of its requests.
 type session struct {
 	*sdk.ClientSession
 	failures *recorder
@@ -169,7 +169,7 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 			return nil, failures.failure(ctx, got.err)
 		}
 		failures.mu.Lock()
-		failures.refused = nil // the library tries a method that older servers refuse
+		failures.refused = nil // Connect tries server/discover, which older servers reject
 		failures.mu.Unlock()
 		return &session{got.ClientSession, failures}, nil
 	case <-ctx.Done(): // the library needs seconds to notify the server
@@ -185,8 +185,8 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 // closeTime limits the time for which a call waits while a session is closed.
 const closeTime = 200 * time.Millisecond
 
-// end closes the session. It waits until the server is notified, because a Lambda function does not
-// run afterwards, but for at most closeTime.
+// end closes the session. It waits until the server is notified, but at most closeTime, because a host
+// on AWS Lambda does not run after the call has ended.
 func (s *session) end() {
 	closed := make(chan struct{})
 	go func() {
@@ -199,8 +199,8 @@ func (s *session) end() {
 	}
 }
 
-// recorder stores the first transport error, which the library converts to text, and the last
-// response to a POST with a status of 400 or more.
+// recorder is an http.RoundTripper that stores failures whose details the library drops: the first
+// transport error, and the last response to a POST with a status of 400 or more.
 type recorder struct {
 	next http.RoundTripper
 
@@ -252,7 +252,7 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools returns the tools of a server by their complete names. A tool with an invalid schema is
+// tools returns the tools of a server with their complete names. A tool with an invalid schema is
 // left out. If the list repeats a cursor or is too long, the rest of the list is left out.
 func (s *session) tools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
 	seen := map[string]bool{"": true} // cursors
@@ -346,9 +346,9 @@ func textOf(r *sdk.CallToolResult) string {
 	return strings.Join(parts, "\n")
 }
 
-// Kinds returns the kind mcp:URL#TOOL. It calls the tool with the arguments system_prompt,
-// user_prompt, tools and metadata, like the reference implementation. If a server does not support
-// sessions, it gets the call without a session.
+// Kinds returns the kind mcp:URL#TOOL. A substrate of this kind calls the tool with the arguments
+// system_prompt, user_prompt, tools and metadata, like the reference implementation. If a server does not
+// support sessions, it gets the call without a session.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
 		if err := substrate.CheckMCP(argument); err != nil {
@@ -359,7 +359,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// answering is a tool that answers.
+// answering is a substrate that answers with one tool of a server.
 type answering struct {
 	client    *outbound.Client
 	url, tool string

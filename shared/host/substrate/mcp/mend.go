@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// asked is a request of the library. The library parses responses strictly, so their errors are
-// repaired first. A response to a POST is accepted with any id. An invalid tool, an invalid part of
-// a result or noise does not invalidate the rest of the response.
+// asked is a request that the library has sent. The library parses responses strictly, so mend repairs
+// each response before the library reads it: mend sets the id of the request, whichever id the server
+// sent, and removes or replaces messages, tools and parts of a result that are invalid.
 type asked struct {
 	ID     json.RawMessage
 	Method string
@@ -159,8 +159,8 @@ func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMess
 	return mendMembers(encodeJSON(members), is)
 }
 
-// mendMembers removes the members because of which an object cannot be decoded. If it still cannot
-// be decoded, mendMembers returns nil.
+// mendMembers removes the members that prevent an object from being decoded into is. If the rest cannot
+// be decoded either, mendMembers returns nil.
 func mendMembers(raw json.RawMessage, is any) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, is) == nil {

@@ -156,7 +156,8 @@ var metaSchema = func() *jsonschema.Resolved {
 	return resolved
 }()
 
-// The values of these members are schemas.
+// schemaMembers, listMembers and mapMembers name the members whose values are a schema, a list of
+// schemas and a map of schemas, respectively.
 var (
 	schemaMembers = []string{"items", "contains", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 	listMembers   = []string{"allOf", "anyOf", "oneOf", "prefixItems"}

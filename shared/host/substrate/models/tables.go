@@ -20,7 +20,7 @@ type Tables struct {
 
 	mu    sync.Mutex
 	table Table
-	until time.Time
+	until time.Time // when Current must read the table again
 }
 
 func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {

@@ -23,7 +23,7 @@ import (
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
-	// client sends requests on behalf of the vacant, so its guard may refuse them.
+	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
 	kinds, omissions := substrate.Kinds{}, remote.NewOmissions()
 	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
 		kinds[kind] = func(argument string) (substrate.Substrate, error) {
@@ -38,7 +38,7 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	return kinds
 }
 
-// model is a model on a server.
+// model is the substrate for one model on one server.
 type model struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -62,7 +62,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// answerReader parses an answer.
+// answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Ending
 	places []place // places of the tool calls, which arrive in pieces
@@ -93,7 +93,7 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 			return events, err
 		}
 	}
-	// The usage report follows the text of its chunk, which it includes.
+	// The usage event follows the text of the same chunk, because the usage includes this text.
 	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
 		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
 	}
@@ -142,7 +142,7 @@ func (a *answerReader) add(p *piece) error {
 //
 //   - the piece has no name,
 //   - the piece has the id of that call, or
-//   - the piece has no id, and the arguments of that call are not complete.
+//   - the piece has no id, and the arguments of that call are incomplete or the piece has none.
 func (a *answerReader) find(p *piece) int {
 	last := -1
 	for i, is := range a.places {
@@ -160,7 +160,7 @@ func (a *answerReader) find(p *piece) int {
 	return last
 }
 
-// request is the body of a request.
+// request is the JSON body of a request for a chat completion.
 type request struct {
 	Model    string    `json:"model"`
 	Messages []message `json:"messages"`
@@ -287,7 +287,7 @@ func messages(t *substrate.Turn) []message {
 	return []message{{Role: "user", Content: parts}}
 }
 
-// chunk contains the used members of a stream event or a complete answer.
+// chunk contains the members of a stream event or a complete answer that answerReader reads.
 type chunk struct {
 	Choices []struct {
 		Index        lax.Value[int]
@@ -317,7 +317,7 @@ type delta struct {
 	FunctionCall lax.Value[*calledFunction] `json:"function_call"`
 }
 
-// piece is a piece of a call.
+// piece is a tool call, or a part of one that arrives in several events.
 type piece struct {
 	Index    lax.Value[*int]
 	ID       lax.Value[string]

@@ -10,8 +10,8 @@ import (
 
 // Parse parses a plan and checks its form. Children may be names. The defaults are sequential,
 // abort, list, and the task {input}. Parse rejects unknown members, because they would otherwise be
-// ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and it contains
-// the field.
+// ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and the
+// error contains the field.
 func Parse(data []byte) (Plan, error) {
 	if len(data) > MaxBlob {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",

@@ -1,5 +1,5 @@
-// Package plan defines how a composite answers a call. A plan contains the tasks for the children
-// and the way in which their answers are combined.
+// Package plan defines how a composite, a vacant that delegates calls to its children, answers a call. A
+// plan contains the tasks for the children and the way in which their answers are combined.
 //
 // A plan has exactly one canonical form, which can be parsed back. A caller's text is inserted into
 // a task once and is never parsed as part of the plan.
@@ -20,7 +20,8 @@ import (
 // Kind is the kind of the substrate that answers with a plan.
 const Kind = "composite"
 
-// CardWord is the substrate on a composite's card, because the existence of children is not public.
+// CardWord replaces the kind of substrate on a composite's card, because the existence of children is
+// not public.
 const CardWord = "vacancy"
 
 // Version is the format version of a plan.
@@ -33,10 +34,10 @@ const (
 	MaxTask        = 8 << 10 // bytes
 	MaxKind        = 64      // bytes
 	MaxSeparator   = 256     // bytes
-	// MaxDepth limits the nesting of plans. A composite of plain children has depth 1.
+	// MaxDepth limits the nesting of plans. A composite whose children have no plans has depth 1.
 	MaxDepth = 4
 	// MaxCalls limits the delegations of one call, including the delegations of the children's
-	// plans. Otherwise, a caller of a deep tree could get a million calls for the price of one.
+	// plans. Otherwise, a caller of a deep tree could get a million calls for the price of one call.
 	MaxCalls = 128
 )
 

@@ -16,13 +16,13 @@ const maxCalls = 128
 // Ending collects the data that determines how an answer ends. Readers embed it and inherit its
 // End.
 type Ending struct {
-	// Calls contains the calls that have started, complete or not. They are used only once the
+	// Calls contains the calls that have started, complete or not. They are used only after the
 	// answer has ended.
 	Calls []substrate.ToolCall
 
 	blank      []byte // white space before the first word
-	spoke      bool
-	hasReasons bool // whether the server sends a member for the reason, even if it is null
+	spoke      bool   // whether a text other than white space has arrived
+	hasReasons bool   // whether the server sends a member for the reason, even if it is null
 	reason     Reason
 	why        substrate.FinishReason
 }
@@ -89,13 +89,14 @@ var reasons = map[Reason]substrate.FinishReason{
 	"complete":  substrate.Stop, "tool_call": substrate.Called, // Cohere
 }
 
-// breakWords lists parts of finish reasons that mean that an answer broke off, for example abort
+// breakWords lists parts of finish reasons for an interrupted answer, for example abort
 // (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
 var breakWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
-// SetReason records the finish reason. Providers may add reasons, and other servers have their own. A
-// truncated answer stays truncated even if another reason follows. SetReason returns an error if the
-// reason means a refusal, a failure or a break.
+// SetReason records the finish reason. It returns an error if the reason means a refusal, a failure or an
+// interruption. Any other reason that is not in reasons is recorded as Unknown, because providers may add
+// reasons and other servers have their own. A truncated answer stays truncated even if another reason
+// follows.
 func (e *Ending) SetReason(r Reason) error {
 	e.hasReasons = e.hasReasons || r != ""
 	switch r {
@@ -122,8 +123,8 @@ func (e *Ending) SetReason(r Reason) error {
 
 // End implements Ender. An answer is complete only if it has a finish reason, or the end mark of a
 // server that has no reasons. Calls are ignored if the answer is truncated or has no reason. After
-// an unknown reason, they are used only if the arguments of all calls are complete. Otherwise, the
-// received text is the answer, and its reason is Unknown.
+// an unknown reason, calls are used only if the arguments of all calls are complete. Otherwise, the
+// received text is the answer. In both cases, the answer keeps the reason Unknown.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	calls, isPart := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
 	switch {

@@ -17,7 +17,7 @@ const (
 	// omissionTime is the time for which a rejected member is omitted. It is limited, because the
 	// server may be replaced with one that accepts the member.
 	omissionTime = time.Hour
-	maxOmissions = 1024 // vacants and models
+	maxOmissions = 1024 // elements of Omissions.of
 )
 
 // Omissions records which optional members of requests the models' servers reject. It is safe for
@@ -29,7 +29,7 @@ type Omissions struct {
 	of map[model]omission
 }
 
-// model is a model of a vacant.
+// model identifies a vacant's model.
 type model struct {
 	vacant identity.ID
 	spec   substrate.Spec
@@ -59,7 +59,7 @@ func (o *Omissions) set(m model, members []string) {
 	if len(members) == 0 {
 		return
 	}
-	// The server of a forgotten model rejects one more request.
+	// If an entry is deleted, its model's server rejects one more request.
 	if len(o.of) >= maxOmissions {
 		for other := range o.of {
 			delete(o.of, other)

@@ -19,7 +19,7 @@ func (r *Reason) UnmarshalJSON(data []byte) error {
 		s = string(data)
 	}
 	*r = Reason(strings.ToLower(s))
-	// Servers may send this until the answer ends.
+	// Servers may send these values until the answer ends.
 	if *r == "" || *r == "finish_reason_unspecified" {
 		*r = none
 	}
@@ -30,7 +30,7 @@ func Arguments(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
 	// Servers send the arguments as a string or as a JSON value.
 	var text string
-	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // also for null
+	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null leaves text empty
 		return text
 	}
 	return string(value)

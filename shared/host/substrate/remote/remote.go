@@ -45,18 +45,18 @@ type Answer interface {
 
 // Ender ends an answer. Ending implements it.
 type Ender interface {
-	// End returns the remaining events after the last data. The last event is Done. closed means
+	// End returns the remaining events after the last data. The last event is a FinishReason. closed means
 	// that the server marked the end of the stream. If the answer has no end, the error is IncompleteError.
 	End(closed bool) ([]substrate.Event, error)
 }
 
-// Infer sends a request for r through client, whose guard may refuse it. It yields the events that
-// a parses from the answer, which is a stream or one JSON document. A failure after the end of the
-// answer, for example a lost connection, does not discard the answer.
+// Infer sends a request for r through client, whose guard may refuse it. The server answers with a
+// stream or one JSON document, and Infer yields the events that a.Read parses from it. A failure after
+// the end of the answer, for example a lost connection, does not discard the answer.
 //
 // The kind of an error is SubstrateUnavailable if the server is unreachable or fails, SubstrateBusy
-// for status 429, SubstrateTooLarge if the stream is too long, a kind of a's errors, or otherwise
-// SubstrateMisconfigured. The error contains the server's answer as a call.AgentError.
+// for status 429, SubstrateTooLarge if the stream is too long, and otherwise SubstrateMisconfigured.
+// Errors of the Answer a keep their kind. The error contains the server's answer as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		give := func(events []substrate.Event) bool {
@@ -101,8 +101,8 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 	}
 }
 
-// YieldEnd yields the end of an answer if it has one. Otherwise, it yields err, or the error of the
-// end if err is nil. A refusal is an error even after the end.
+// YieldEnd yields the remaining events of a complete answer. If the answer is incomplete, YieldEnd yields
+// err, or the error of a.End if err is nil. An err of kind SubstrateRefused is yielded in any case.
 func YieldEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, unended := a.End(closed)
@@ -297,8 +297,9 @@ func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
 	return e.Data, strings.EqualFold(e.Name, "error") || is.Value.Type.Value == "error" || is.Value.Object.Value == "error"
 }
 
-// ServerError returns the error for an answer that its server ends with an error, a JSON value. Its kind
-// depends on the code, which is an HTTP status, or on a type of Anthropic or a status of Google.
+// ServerError returns the error for an answer that ends with an error of the server. detail is the
+// server's error in JSON. Its code, which is an HTTP status, its type (Anthropic) or its status (Google)
+// determines the kind.
 func ServerError(detail json.RawMessage) error {
 	var e struct {
 		Code         lax.Count

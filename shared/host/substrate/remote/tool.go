@@ -18,8 +18,9 @@ var (
 	toolPlace = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// NameTool adds to err, for the operator, the name of the tool that a server's rejection of a
-// request for r names. message is the server's message.
+// NameTool adds the name of a tool to err, so that the operator can exclude the tool. It does so if err
+// is a server's rejection of the request for r and the server's error message names one of r's tools.
+// Otherwise, NameTool returns err unchanged.
 func NameTool(r *substrate.Request, message string, err error) error {
 	var agent *call.AgentError
 	name := namedTool(r.Tools, message)
@@ -42,7 +43,7 @@ func namedTool(tools []substrate.Tool, message string) string {
 	name := ""
 	for _, place := range toolPlace.FindAllStringSubmatch(message, -1) {
 		if i, err := strconv.Atoi(place[1]); err == nil && i < len(tools) {
-			name = tools[i].Name // the last place in tools[0].function_declarations[3]
+			name = tools[i].Name // the last place is used, for example 3 in tools[0].function_declarations[3]
 		}
 	}
 	return name

@@ -57,7 +57,7 @@ func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
 	return spec, nil
 }
 
-// CheckAgent makes all checks of an agent that do not need the store.
+// CheckAgent runs all checks of an agent that do not need the store.
 func (r *Resources) CheckAgent(a *definition.Agent) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	return s, err
 }
 
-// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. The function must belong to the
-// tenant, and the host must have the secret and the price. If a is nil, the default agent of the
+// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must belong to
+// the tenant, and the host must have the agent's secret and price. If a is nil, the default agent of the
 // substrate in text is checked.
 func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
 	if a == nil {
@@ -239,8 +239,8 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// BeginSpending starts the spending of a call whose cost so far is before. If the agent is free, it
-// returns nil.
+// BeginSpending returns the spending of a call, or nil if the agent is free. before is the cost of the
+// call's earlier turns, which other processes have settled.
 func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
 	if !a.HasCost(tenant) {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 type Budget struct {
 	Tenant string       `json:"tenant,omitempty"`
 	Daily  money.Amount `json:"daily"`
-	Spent  money.Amount `json:"spent"` // amount on Day, including open reservations
+	Spent  money.Amount `json:"spent"` // amount spent on Day, including open reservations
 	Day    string       `json:"day"`   // today in UTC, for example 2026-11-24
 }
 

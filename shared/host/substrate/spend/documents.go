@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On
-// AWS, only the function think changes them.
+// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On AWS,
+// only the Lambda function think changes the totals.
 var (
 	VacantDocs = store.Kind[vacantDay]{
 		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},

@@ -58,14 +58,15 @@ func New(u store.Updater, now func() time.Time, host money.Amount) *Spend {
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
-	// Host also charges the host's total although the vacant has a tenant, because the operator
-	// pays for the model.
+	// Host means that the cost is charged to the host's total in addition to the tenant's, because the
+	// operator pays for the model.
 	Host        bool
 	DailyBudget money.Amount // budget of the vacant
 	CallBudget  money.Amount // budget of the call, unlimited if negative
 	CostBefore  money.Amount // cost of the call's turns that other processes settled
 }
 
+// owners returns the tenants whose totals are charged, where "" is the host.
 func (p Payer) owners() []string {
 	if p.Host && p.Tenant != "" {
 		return []string{p.Tenant, ""}
@@ -179,9 +180,9 @@ type Call struct {
 	open  *turn        // last turn, or nil if it is settled
 }
 
-// turn is a reserved turn.
+// turn is a turn whose cost is reserved.
 type turn struct {
-	number   int // value of the call's tries
+	number   int // value of Call.tries for this turn
 	day      string
 	price    models.Price
 	reserved money.Amount
@@ -202,9 +203,9 @@ func (c *Call) Cost() money.Amount {
 }
 
 // Reserve reserves a turn of at most in input tokens and out output tokens, and settles the
-// previous turn. allowed is the number of output tokens that the budgets cover, at most out. The
-// kind of an error is BudgetExceeded if the budgets do not cover a turn, Damaged, Deadline,
-// Canceled, or SubstrateUnavailable for other failures of the store.
+// previous turn. allowed is the number of output tokens that the budgets cover, at most out. If the
+// budgets do not cover a turn, the kind of the error is BudgetExceeded. For failures of the store it is
+// Damaged, Deadline, Canceled or otherwise SubstrateUnavailable.
 func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed int, err error) {
 	price, today := c.Prices.Model, day(c.spend.now())
 	if fallback {

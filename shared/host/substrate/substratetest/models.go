@@ -67,8 +67,8 @@ func Stream(events ...string) http.HandlerFunc {
 	}
 }
 
-// Run runs the suite and the additional tests for models on servers. testdata/request.golden and
-// testdata/agent.golden contain their requests.
+// Run runs the suite and the additional tests for models on servers. The package of the adapter needs the
+// golden files that TestRequests reads.
 func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
 	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
@@ -98,7 +98,7 @@ func (m Model) Run(t *testing.T) {
 
 func (m Model) play(s Script) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// From here on, the server notices when the client leaves.
+		// Once the body is read, the server cancels the request's context when the client disconnects.
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-time.After(s.Wait):
@@ -142,7 +142,7 @@ func requests() map[string]substrate.Request {
 }
 
 // TestRequests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
-// and testdata/images.golden. TestRequests must not contain data of this machine or of the vacant.
+// and testdata/images.golden. The requests must not contain data of this machine or of the vacant.
 func TestRequests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
@@ -259,7 +259,8 @@ func (m Model) arguments(t *testing.T) {
 	}
 }
 
-// Stream checks that every answer ends with one event or one error, whatever its server sends.
+// Stream fuzzes the answers of a server. It checks that every answer ends with exactly one FinishReason or
+// error, whatever the server sends.
 func (m Model) Stream(f *testing.F) {
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))

@@ -24,8 +24,8 @@ import (
 type Wire struct {
 	Begin string                // events before the answer, may be empty
 	Text  func(string) string   // piece of the answer
-	Usage func(n string) string // report of n tokens of the question, where n is any JSON value
-	// Ends encodes the end of the answer and of its stream. If why is "", it has no reason.
+	Usage func(n string) string // usage report with n input tokens, where n is any JSON value
+	// Ends encodes the end of the answer and of its stream. If why is "", the end has no finish reason.
 	Ends func(why string) string
 	// Call encodes a tool call at an index, with the pieces of its arguments.
 	Call func(at int, id, name string, arguments ...string) string
@@ -34,7 +34,7 @@ type Wire struct {
 	// Bare is the answer "hm" of a server that never sends a reason. It is "" if the provider has
 	// no such servers.
 	Bare string
-	// Decides lists the required members of an answer.
+	// Decides lists the members that determine an answer. If one of them is wrong, the answer may fail.
 	Decides []string
 	// Foreign encodes a part of an answer that is not for the host, for example a call of a tool
 	// that the provider itself runs. A text may follow it.
@@ -56,7 +56,7 @@ type Wire struct {
 type odd struct {
 	what, body string
 	want       substrate.Answer // without usage
-	fails      problem.Kind     // kind of the expected failure, or zero
+	fails      problem.Kind     // kind of the expected failure, or zero for an answer
 	says       string           // part of the reply that the operator must see
 	json       bool             // whether the agent requires a JSON document
 }

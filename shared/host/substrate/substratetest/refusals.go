@@ -60,7 +60,7 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			return bodies
 		}
 	}
-	// refuses rejects members of w.Refusals, one at a time.
+	// refuses returns a judge that rejects the first of members that a body contains.
 	refuses := func(status int, members ...string) func([]byte) (int, string) {
 		return func(body []byte) (int, string) {
 			for _, member := range members {

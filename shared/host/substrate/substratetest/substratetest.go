@@ -24,8 +24,8 @@ import (
 type Script struct {
 	Text   string        // text of the answer
 	Wait   time.Duration // time before the answer
-	Status int           // status of the answer, whose body is Text, or 0
-	Cut    bool          // whether the answer was interrupted in the middle
+	Status int           // HTTP status of a failure whose body is Text, or 0 for an answer
+	Cut    bool          // whether the answer breaks off in the middle
 }
 
 // Play opens a substrate whose agent follows a script.

@@ -14,7 +14,7 @@ import (
 )
 
 // Invoke sends a request to the other process and returns its reply. A request that may have
-// arrived is not sent again. Its errors have the kinds of substrates' errors.
+// arrived is not sent again. Its errors have the kinds that a substrate.Substrate returns.
 type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
 
 func NewClient(i Invoke) Service { return &client{i} }
@@ -105,9 +105,9 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	}
 }
 
-// Kinds returns kinds that call s, for a process that cannot reach the substrates itself. They
-// check their arguments. Only combiners of plans use them. Agents use Service directly, because a
-// request must contain their version.
+// Kinds returns kinds whose substrates call s, for a process that cannot reach the substrates itself. The
+// constructors check only the form of the argument. Only the combiners of plans use these kinds. Agents
+// use Service directly, because a request must contain the version of the agent.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
 	constructors := substrate.Kinds{}
 	for _, kind := range kinds {
@@ -130,7 +130,7 @@ func check(s substrate.Spec) error {
 	return s.CheckModel()
 }
 
-// combiner calls the combiner in the plan of the vacant that is asked.
+// combiner calls the substrate that combines the answers in the plan of a vacant (plan.BySubstrate).
 type combiner struct{ service Service }
 
 func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {

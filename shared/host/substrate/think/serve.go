@@ -19,7 +19,7 @@ type Watcher interface {
 	Watch(ctx context.Context, task string) (context.Context, context.CancelFunc)
 }
 
-// Report is the result of a request. It is logged.
+// Report describes a completed request for the log.
 type Report struct {
 	Op     string
 	Vacant identity.ID
@@ -28,8 +28,8 @@ type Report struct {
 }
 
 // Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
-// is known. The last line contains done or error. The reply ends before the request's deadline, and
-// when its task ends. report is called once, before the end of the reply.
+// is known. The last line contains done or error. The reply ends by the request's deadline, or earlier
+// if the turn of its task ends (Watcher). report is called once, before the last line.
 func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(lines(ctx, s, request, report))
 	return &reader{next: next, stop: stop}

@@ -3,7 +3,7 @@
 // functions/think turn by turn.
 //
 // A request contains a vacant and a version of its agent, but never a URL, a secret, a price or the
-// owner's instructions for the model. The other process reads them itself, so an attacker who
+// owner's instructions for the model. The other process reads these data itself, so an attacker who
 // controls the calling process cannot choose where a secret is sent.
 package think
 
@@ -51,7 +51,7 @@ type Offer struct {
 }
 
 // Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for
-// concurrent use. Its errors have the kinds of substrates' errors.
+// concurrent use. Its errors have the kinds that a substrate.Substrate returns.
 type Service interface {
 	// Turn requests one turn and settles its cost before the last event. The usage contains the
 	// cost of the turn.

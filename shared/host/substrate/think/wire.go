@@ -20,25 +20,25 @@ const (
 	opUse   = "use"
 )
 
-// request is the JSON form of a request.
+// request is the JSON form of a Turn, or of a call of MCPTools or UseMCPTool.
 type request struct {
 	Op      string      `json:"op"`
 	Vacant  identity.ID `json:"vacant"`
 	Version int         `json:"agent,omitempty"`
 	// DeadlineMS is a Unix time in milliseconds, or zero for no deadline.
 	DeadlineMS int64           `json:"deadline_ms,omitempty"`
-	Task       string          `json:"task,omitempty"` // task whose turn's end ends the request
+	Task       string          `json:"task,omitempty"` // task of the call; the request ends when the turn of the task ends
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
-	Spent      int             `json:"spent,omitempty"`
-	Left       *int            `json:"left,omitempty"`
+	Spent      int             `json:"spent,omitempty"` // Turn.CostBefore
+	Left       *int            `json:"left,omitempty"`  // Turn.TaskBudget
 	Caller     identity.ID     `json:"caller,omitzero"`
 	ID         string          `json:"id,omitempty"` // hash of the call
 	ContextID  *string         `json:"context_id,omitempty"`
 	Turns      []turn          `json:"turns,omitempty"`
 	Tools      []tool          `json:"tools,omitempty"`
-	Final      bool            `json:"final,omitempty"`
-	Name       string          `json:"name,omitempty"` // name of the tool to use
+	Final      bool            `json:"final,omitempty"` // substrate.Request.MustAnswer
+	Name       string          `json:"name,omitempty"`  // name of the tool to use
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type tool struct {
 	Writes      bool            `json:"writes,omitempty"`
 }
 
-// line is one line of a reply. It has exactly one member.
+// line is one line of a reply. It has exactly one member. Done is the finish reason.
 type line struct {
 	Text    string             `json:"text,omitempty"`
 	Thought string             `json:"thought,omitempty"`
@@ -97,7 +97,7 @@ type usage struct {
 	Cached     int `json:"cached,omitempty"`
 	Unreported int `json:"unreported,omitempty"`
 	Cost       int `json:"cost,omitempty"`
-	Prices     int `json:"prices,omitempty"`
+	Prices     int `json:"prices,omitempty"` // version of the table of models
 	MaxTokens  int `json:"max_tokens,omitempty"`
 }
 

@@ -1,16 +1,17 @@
-// Package worker is the substrate of vacants whose turns are done by remote workers: programs that lease turns from
-// this host. The calling side is Infer, which offers a turn and supervises its lease. The workers' side is Lease,
-// Renew, Append and Finish of a Desk, which package workapi serves.
+// Package worker is a substrate whose turns are run by workers. A worker is a remote program that leases a turn: it gets
+// the turn for LeaseTime and renews the lease while it works. The process that runs a call uses Infer, which offers a
+// turn and supervises its lease. Workers use the methods Lease, Renew, Append and Finish of a Desk, which package workapi
+// serves.
 //
-// Turns are documents, so both sides may be in different processes. One conditional write decides each step: which
-// worker gets a turn, whether a lease is lost, and which answer counts. Only the supervisor decides that a lease is
-// lost, after it has seen no sign of the worker for LeaseTime by its own clock, so clocks of workers and of other
-// processes do not matter. A turn whose supervisor has died is leased at most until its deadline; its answer is not
-// used, because the call is voided when it is due.
+// Turns are documents, so the supervisor of a turn and the Desk of its worker may be in different processes. One
+// conditional write decides each step: which worker gets a turn, whether a lease is lost, and which answer is used. Only
+// the supervisor decides that a lease is lost, after the turn has not changed for LeaseTime on its own clock, so the
+// clocks of workers and of other processes do not matter. If a supervisor has died, workers can still lease its turn
+// until the turn's deadline, but the answer is not used, because a call without a running process ends as void.
 //
-// The invariants: at most one answer of a turn is used. A turn is given to another worker only if the last one had not
-// started, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in the mode of the
-// call (test or live), gets its texts.
+// Three invariants hold. At most one answer of a turn is used. A turn is given to another worker only if the last worker
+// had not started it, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in the mode
+// of the call (test or live), gets the texts of the turn.
 package worker
 
 import (
@@ -36,23 +37,23 @@ const (
 	LeaseTime = 60 * time.Second
 	// MaxWaiting limits the requests of one key that wait for a turn in a process.
 	MaxWaiting = 64
-	// MaxBatches and MaxEvents limit the events of a lease: their batches, and the bytes of all batches.
+	// MaxBatches limits the batches of events of a lease, and MaxEvents limits their total size in bytes.
 	MaxBatches = 20_000
 	MaxEvents  = 2 << 20
 
 	// maxTime limits a turn whose call has no deadline.
 	maxTime = 15 * time.Minute
-	// kept is the time after the deadline for which workers can still ask about their leases.
+	// kept is the time after the deadline for which a turn remains stored, so that workers can ask about their leases.
 	kept = 10 * time.Minute
-	// pollTime is the pause between two reads by a supervisor, which another process does not wake.
+	// pollTime is the interval at which a supervisor reads its turn, because other processes cannot wake it.
 	pollTime = 300 * time.Millisecond
-	// seenTime is the time for which a worker that has asked for turns counts as connected, and seenStep the time
-	// between two records of that.
+	// seenTime is the time for which a worker is considered connected after a request for turns. seenStep is the
+	// minimum time between two records of such requests.
 	seenTime = 3 * time.Minute
 	seenStep = time.Minute
-	// maxSeen limits the records in memory of when workers have asked.
+	// maxSeen limits the elements of Desk.seen.
 	maxSeen = 10_000
-	// maxScan is the number of waiting turns in a page, which costs at most one unit of DynamoDB.
+	// maxScan is the number of waiting turns per page. Reading a page costs at most one read unit of DynamoDB.
 	maxScan = 16
 )
 
@@ -62,18 +63,18 @@ type Config struct {
 	Texts *textkeys.Keys
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Tenant returns the tenant whose workers do the turns of a vacant.
+	// Tenant returns the tenant whose workers run the turns of a vacant.
 	Tenant func(context.Context, identity.ID) (string, error)
 }
 
-// Desk gives turns to workers and their answers to calls. It is safe for concurrent use.
+// Desk assigns turns to workers and passes their answers to the calls. It is safe for concurrent use.
 type Desk struct {
 	Config
 
 	mu      sync.Mutex
 	changed map[string]chan struct{} // closed when a queue or a turn changes in this process
-	waiting map[string]int           // waiting requests by holder
-	seen    map[store.Key]time.Time  // last record of a connection
+	waiting map[string]int           // number of waiting requests by Worker.Holder
+	seen    map[store.Key]time.Time  // time of the last record by key of SeenDocs
 	closing chan struct{}
 	drain   sync.Once
 }
@@ -82,14 +83,14 @@ func New(c Config) *Desk {
 	return &Desk{Config: c, changed: map[string]chan struct{}{}, waiting: map[string]int{}, seen: map[store.Key]time.Time{}, closing: make(chan struct{})}
 }
 
-// Drain lets all requests that wait for turns fail, now and later, because the host is closing.
+// Drain makes all current and later requests that wait for turns fail, because the host is closing.
 func (d *Desk) Drain() { d.drain.Do(func() { close(d.closing) }) }
 
 // Format prints only the type, for every verb.
 func (d *Desk) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Desk") }
 
-// Kinds returns the kind of the substrate. Its argument is empty, or redo=1, which lets another worker do a turn that a
-// lost worker had started.
+// Kinds returns the kind worker. Its argument is empty, or redo=1 if another worker may repeat a turn that a lost worker
+// had started.
 func (d *Desk) Kinds() substrate.Kinds {
 	return substrate.Kinds{substrate.KindWorker: func(argument string) (substrate.Substrate, error) {
 		if argument != "" && argument != "redo=1" {
@@ -99,7 +100,7 @@ func (d *Desk) Kinds() substrate.Kinds {
 	}}
 }
 
-// change returns a channel that is closed at the next wake for a name.
+// change returns a channel that the next wake with the same name closes. The name is a queue (queueOf) or a turn's id.
 func (d *Desk) change(name string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +123,7 @@ func (d *Desk) updater() store.Updater { return store.Updater{Store: d.Store, Ra
 
 func (d *Desk) now() time.Time { return d.Now().UTC() }
 
-// newID returns the id of a turn. Ids sort by the times of the turns.
+// newID returns an id for a new turn. Ids sort by the time of their creation.
 func (d *Desk) newID() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
@@ -132,12 +133,13 @@ func (d *Desk) newID() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// textKey returns the key of a report of a lease, or of the question if lease and report are 0.
+// textKey returns the key of a text of a turn: the report with the given number in the lease with the given number, or
+// the question if both numbers are 0.
 func textKey(id string, lease, report int) store.Key {
 	return TextDocs.Key(id, strconv.Itoa(lease), strconv.Itoa(report))
 }
 
-// put stores a text: format, day of the key, box.
+// put seals and stores a text. The document contains a format byte, the day of the text key, and the sealed box.
 func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
 	s, err := d.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
@@ -147,7 +149,7 @@ func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plai
 	return nil
 }
 
-// open reads a text.
+// open reads a text that put has stored.
 func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
 	doc, err := d.Store.Doc(ctx, k)
 	switch {
@@ -181,8 +183,8 @@ func (t *turn) waitingKey(id string) store.Key {
 	return WaitingDocs.Key(t.Tenant, mode(t.Test), t.Vacant.String(), id)
 }
 
-// update reads a turn, lets decide change it, and commits both the turn and the other writes of decide, unless decide
-// returns false. It wakes whoever waits for the turn in this process.
+// update reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If decide
+// returns false, the turn is not written. Finally, update wakes the supervisor of the turn if it is in this process.
 func (d *Desk) update(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
@@ -207,8 +209,8 @@ func errNoLease() error {
 	return problem.New(problem.NotFound, "lease: expected a lease that this key holds, got another one; it may have ended long ago")
 }
 
-// see records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. At most one
-// record is written per minute and process.
+// see records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. A process
+// writes at most one such record per seenStep.
 func (d *Desk) see(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
 	sort := anyVacant
 	if vacant != nil {
@@ -236,7 +238,8 @@ func (d *Desk) see(ctx context.Context, tenant string, test bool, vacant *identi
 	}))
 }
 
-// CheckConnected returns an error of kind NoWorker unless a live worker has asked for turns of a vacant in the last minutes.
+// CheckConnected returns an error of kind NoWorker unless a worker in live mode has asked for turns of a vacant within
+// seenTime.
 func (d *Desk) CheckConnected(ctx context.Context, vacant identity.ID) error {
 	tenant, err := d.Tenant(ctx, vacant)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// turnPartition has the documents of a turn: the star is the turn's id.
+// turnPartition contains the documents of a turn. The star stands for the turn's id.
 const turnPartition = "workturn#*"
 
-// The documents of turns for workers. They expire soon after the turn's deadline. Texts are sealed under the text key of
-// the day.
+// The documents of a turn expire soon after its deadline. Texts are sealed with the text key of the day.
 var (
-	// WaitingDocs list the turns that no worker has leased, by tenant and mode, then by vacant and turn.
+	// WaitingDocs contains the turns that wait for a worker. The partition is the tenant and the mode, and the sort key
+	// is the vacant and the turn.
 	WaitingDocs = store.Kind[waiting]{
 		Shape: store.Shape{Name: "waiting turn", Partition: "work#*#*", Sort: "*#*", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[waiting](1),
@@ -30,14 +30,14 @@ var (
 			return nil
 		},
 	}
-	// TextDocs are the question of a turn, and the reports of a lease: the stars of the sort are the numbers of the lease
-	// and the report, both 0 for the question.
+	// TextDocs contains the question of a turn and the reports of its leases. The sort key contains the numbers of the
+	// lease and the report, which are both 0 for the question.
 	TextDocs = store.Kind[[]byte]{
 		Shape: store.Shape{Name: "text of a turn", Partition: turnPartition, Sort: "t#*#*", Verify: store.VerifyNot},
 		Codec: store.Bytes(),
 	}
-	// SeenDocs have the minute in which a worker last asked for turns, by tenant and mode, then by vacant. The sort
-	// anyVacant is of workers that take the turns of all vacants.
+	// SeenDocs contains the time at which a worker last asked for turns. The partition is the tenant and the mode, and
+	// the sort key is the vacant, or anyVacant for workers that run the turns of all vacants.
 	SeenDocs = store.Kind[seen]{
 		Shape: store.Shape{Name: "connection of workers", Partition: "workers#*#*", Sort: "*", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[seen](1),
@@ -59,21 +59,22 @@ const (
 	waits    state = "waiting"
 	leased   state = "leased"
 	answered state = "answered"
-	over     state = "over" // the supervisor does not wait for an answer any more
+	over     state = "over" // the supervisor no longer waits for an answer
 	lost     state = "lost" // the worker was lost after it had started
 )
 
-// turn is a turn for a worker. Its texts are documents of their own, so that a change of the state writes little.
+// turn is a turn for a worker. Its texts are separate documents, so that a change of the state writes little data.
 type turn struct {
 	Vacant   identity.ID `json:"vacant"`
 	Tenant   string      `json:"tenant,omitempty"`
 	Test     bool        `json:"test,omitempty"`
 	Deadline time.Time   `json:"deadline"`
 	State    state       `json:"state"`
-	// Holders are the holders of the turn's leases, in order. The number of a lease is its index plus one. A lease
-	// that is not the last one is lost.
+	// Holders lists the holders of the turn's leases in order. The number of a lease is its index plus one. All leases
+	// except the last are lost.
 	Holders []string `json:"holders,omitempty"`
-	// Started, Batches, Size and Renewed belong to the last lease. Batches counts its reports, and Renewed its heartbeats.
+	// Started, Batches, Size and Renewed belong to the last lease. Batches counts its reports, and Renewed counts its
+	// heartbeats.
 	Started bool `json:"started,omitempty"`
 	Batches int  `json:"batches,omitempty"`
 	Size    int  `json:"size,omitempty"` // bytes of all reports

@@ -14,20 +14,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// remote is the substrate of a vacant.
+// remote is the substrate whose turns workers run.
 type remote struct {
 	*Desk
-	redo bool
+	redo bool // whether another worker may repeat a turn that a lost worker had started
 }
 
-// endMargin is the part of a call's deadline that is left when the supervisor gives up, so that callers learn that no
-// worker was connected.
+// endMargin is the time before a call's deadline at which the supervisor of a waiting turn gives up. Callers then learn
+// that no worker was connected, instead of that the time ran out.
 const endMargin = 250 * time.Millisecond
 
-// Infer offers a turn to the workers of the vacant's tenant and yields the events of the worker that does it. If no
+// Infer offers a turn to the workers of the vacant's tenant and yields the events of the worker that leases it. If no
 // worker leases the turn in time, the error is of kind NoWorker. If the worker is lost after it has started, the error
-// is of kind SubstrateUnavailable, unless another worker may redo the turn. With redo=1 the texts of a worker are
-// yielded with its result only, because the texts of a lost worker cannot be taken back.
+// is of kind SubstrateUnavailable, unless redo=1 lets another worker repeat the turn. In this case, the texts of a worker
+// are yielded only together with its result, because the caller must not see texts of a worker that is lost later.
 func (r *remote) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		id, t, err := r.offer(ctx, &q)
@@ -57,7 +57,7 @@ func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t 
 	if id, err = r.newID(); err != nil {
 		return "", t, err
 	}
-	// The question is stored without a deadline, because Lease appends the rest of the time.
+	// The question is stored without a deadline, because Lease appends the time that remains.
 	question := httpagent.AppendQuestion(context.Background(), nil, q)
 	err = r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		TurnDocs.Put(tx, store.Doc{Key: TurnDocs.Key(id), Expires: t.expires()}, t)
@@ -76,11 +76,11 @@ func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t 
 	return id, t, err
 }
 
-// withdrawTime limits the end of a turn whose call has ended.
+// withdrawTime limits the time of withdraw, which runs after the call has ended.
 const withdrawTime = 2 * time.Second
 
-// withdraw ends a turn without an answer. Its worker learns that the answer is not needed. An error is ignored, because
-// the turn ends at its deadline anyway.
+// withdraw ends a turn that has no answer yet. Renew then reports to the worker that the answer is not needed. Errors are
+// ignored, because workers cannot lease the turn after its deadline in any case.
 func (r *remote) withdraw(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
 	defer cancel()
@@ -101,14 +101,14 @@ func (r *remote) withdraw(ctx context.Context, id string) {
 // supervisor follows one turn.
 type supervisor struct {
 	*remote
-	out   func(substrate.Event, error) bool // yield
+	out   func(substrate.Event, error) bool // yield function of Infer
 	id    string
 	turn  turn
-	seen  uint64            // version of turn
+	seen  uint64            // version of the document of turn
 	at    time.Time         // time at which the supervisor first saw that version
 	lease int               // number of the lease whose reports were read
-	read  int               // reports of the lease that were read
-	texts []substrate.Event // texts of the lease, if they are not yielded before the result
+	read  int               // number of reports of the lease that were read
+	texts []substrate.Event // with redo, texts of the lease, which are yielded together with the result
 }
 
 // fail yields an error, which ends the turn.
@@ -151,8 +151,8 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// follow yields what is new in a version of the turn. done reports whether the turn or its reader has ended. Reads that
-// fail are repeated.
+// follow yields the new events of a version of the turn. done reports whether the turn has ended or the consumer has
+// stopped. If a report cannot be read because the store is unavailable, the next call reads it again.
 func (s *supervisor) follow(ctx context.Context, t turn, version uint64) (done bool) {
 	if s.seen != version {
 		s.turn, s.seen, s.at = t, version, s.now()
@@ -187,12 +187,12 @@ func (s *supervisor) follow(ctx context.Context, t turn, version uint64) (done b
 	case t.State == lost:
 		return s.fail(problem.New(problem.SubstrateUnavailable, "the worker was lost after it had started the turn"))
 	case t.State == leased && s.now().Sub(s.at) >= LeaseTime:
-		_ = s.lose(ctx) // the next round reads the result
+		_ = s.lose(ctx) // the next round reads the new state of the turn
 	}
 	return false
 }
 
-// yield yields an event of a worker. It returns false if the reader of the turn has ended.
+// yield yields an event of a worker. It returns false if the consumer has stopped.
 func (s *supervisor) yield(ctx context.Context, e *Event) bool {
 	var event substrate.Event
 	switch e.Type {
@@ -239,7 +239,7 @@ func (s *supervisor) finish(r *Result) {
 }
 
 // lose ends a lease that was not renewed, unless the turn has changed since the supervisor read it. The turn waits for
-// another worker if the lost one had not started, or if a turn may be done again.
+// another worker if the lost worker had not started it or redo is set. Otherwise, its state is lost.
 func (s *supervisor) lose(ctx context.Context) error {
 	err := s.update(ctx, s.id, func(tx *store.Tx, t *turn, version uint64) (bool, error) {
 		if version != s.seen {

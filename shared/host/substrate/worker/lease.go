@@ -20,9 +20,9 @@ import (
 
 // Worker is the sender of a request about leases.
 type Worker struct {
-	Tenant string // whose vacants it works for; "" for the operator's
-	Holder string // names its key; leases belong to a key
-	Test   bool   // it does turns of test calls, and no others
+	Tenant string // tenant of the vacants whose turns the worker runs, or "" for the operator
+	Holder string // name of the worker's key, to which its leases belong
+	Test   bool   // whether the worker gets the turns of test calls instead of live calls
 }
 
 // Leased is a turn that a worker has leased. Times are durations, so that the clock of the worker does not matter.
@@ -43,7 +43,7 @@ const (
 	TypeText    = "text"    // next piece of the answer
 	TypeThought = "thought" // a thought, which is not part of the answer
 	TypeAsks    = "asks"    // the text that follows is a question to the caller
-	TypeTool    = "tool"    // beginning or end of a call of a tool
+	TypeTool    = "tool"    // beginning or end of a tool call
 )
 
 // Event is a report of a worker about a turn.
@@ -53,7 +53,7 @@ type Event struct {
 	Tool *call.ToolStep `json:"tool,omitempty"`
 }
 
-// Usage counts what a turn used, as an HTTP agent reports it.
+// Usage is the token usage of a turn, in the form in which HTTP agents report it.
 type Usage struct {
 	In     int64 `json:"input_tokens,omitempty"`
 	Out    int64 `json:"output_tokens,omitempty"`
@@ -63,18 +63,18 @@ type Usage struct {
 // StateAsks is the state of a result whose text is a question to the caller.
 const StateAsks = "input-required"
 
-// Result is the end of a turn. The answer is the texts of all events, and then Text. If Error is set, the turn has
-// failed: its call is void.
+// Result is the last report of a worker about a turn. The answer consists of the texts of all events, followed by Text.
+// If Error is set, the turn has failed and its call is void.
 type Result struct {
 	Text  string `json:"text,omitempty"`
 	State string `json:"state,omitempty"`
 	Usage *Usage `json:"usage,omitempty"`
-	// Error tells the owner of the vacant what failed, and Failure is its kind.
+	// Error is a message to the vacant's owner, and Failure is a key of failures.
 	Error   string `json:"error,omitempty"`
 	Failure string `json:"failure,omitempty"`
 }
 
-// failures are the kinds of a failed turn.
+// failures maps the values of Result.Failure to the kind of the turn's error.
 var failures = map[string]problem.Kind{
 	"": problem.SubstrateUnavailable, "unavailable": problem.SubstrateUnavailable, "busy": problem.SubstrateBusy,
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
@@ -85,8 +85,9 @@ const (
 	maxToolName = 128  // bytes
 )
 
-// Lease gives a worker the oldest turn of a vacant, or of all vacants of its tenant if vacant is nil. If there is none,
-// Lease waits for one for at most a time, and returns nil.
+// Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's
+// tenant. Turns of one vacant are leased in the order of their creation, and vacants in the order of their ids. If no turn
+// is waiting, Lease waits for a turn for at most the duration wait, and then returns nil.
 func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
 	if err := d.see(ctx, w.Tenant, w.Test, vacant); err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait ti
 	}
 }
 
-// enter counts a request that waits, until leave is called.
+// enter counts a waiting request of a holder until leave is called. The error is of kind TooMany.
 func (d *Desk) enter(holder string) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +136,7 @@ func (d *Desk) enter(holder string) (leave func(), err error) {
 	}, nil
 }
 
-// next leases the oldest waiting turn, or returns nil.
+// next leases the first waiting turn, or returns nil if no turn is waiting.
 func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
 	r := WaitingDocs.Range(w.Tenant, mode(w.Test))
 	if vacant != nil {
@@ -157,7 +158,7 @@ func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased
 	return nil, nil
 }
 
-// take leases a turn, or returns nil if it does not wait any more.
+// take leases a turn, or returns nil if the turn is no longer waiting.
 func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key) (*Leased, error) {
 	var l *Leased
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -172,7 +173,7 @@ func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key)
 		}
 		left := t.Deadline.Sub(d.now())
 		if doc.Version > 0 && t.State == waits && left <= 0 {
-			return nil // its supervisor has died, or the clock of this process is wrong
+			return nil // the turn's supervisor has died, or the clock of this process is wrong
 		}
 		if tx.Delete(waiting); doc.Version == 0 || t.State != waits {
 			return nil
@@ -188,13 +189,14 @@ func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key)
 	}
 	question, err := d.open(ctx, textKey(id, 0, 0))
 	if err != nil {
-		return nil, err // the lease is lost, and the turn is given to a worker again
+		return nil, err // the lease is lost after LeaseTime, and the turn is leased again
 	}
 	l.Question = fmt.Appendf(question[:len(question)-1], `,"deadline_ms":%d}`, l.DeadlineMS)
 	return l, nil
 }
 
-// updateLease lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's last one.
+// updateLease lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's
+// last lease and has not been lost.
 func (d *Desk) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
 	id, number, _ := strings.Cut(lease, ".")
 	n, err := strconv.Atoi(number)
@@ -222,13 +224,13 @@ func (d *Desk) Renew(ctx context.Context, w Worker, lease string) (canceled bool
 		return t.State == leased, nil
 	})
 	if err == nil {
-		err = d.see(ctx, w.Tenant, w.Test, &vacant) // a busy worker is connected, too
+		err = d.see(ctx, w.Tenant, w.Test, &vacant) // a worker that renews a lease is connected
 	}
 	return canceled, err
 }
 
-// Append stores the events of a lease and renews it. batch counts the requests of a lease from 1: a repeated batch
-// is ignored.
+// Append stores the events of a lease and renews it. batch is the number of the batch within the lease, starting
+// at 1. A repeated batch is ignored.
 func (d *Desk) Append(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
 	for i := range events {
 		if err := events[i].check(fmt.Sprintf("events[%d].", i)); err != nil {
@@ -246,13 +248,13 @@ func (d *Desk) Finish(ctx context.Context, w Worker, lease string, r Result) err
 	return d.report(ctx, w, lease, 0, report{Result: &r})
 }
 
-// report has the events or the result that a worker sends.
+// report contains a batch of events or the result.
 type report struct {
 	Events []Event `json:"events,omitempty"`
 	Result *Result `json:"result,omitempty"`
 }
 
-// report stores a report. batch is the number of events.
+// report stores a report. batch is the number of a batch of events within the lease, and is not used for a result.
 func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r report) error {
 	plain, err := json.Marshal(r)
 	if err != nil {
@@ -283,8 +285,8 @@ func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r 
 	})
 }
 
-// check checks an event, whose field names begin with prefix, and hides what looks like a secret in the arguments of a
-// tool.
+// check checks an event and redacts the arguments of a tool (substrate.Redact). The fields of its errors begin with
+// prefix.
 func (e *Event) check(prefix string) error {
 	invalid := func(field, want, got string) error { return problem.Invalid(prefix+field, want, got) }
 	isTool, hasText := e.Type == TypeTool, e.Type == TypeText || e.Type == TypeThought

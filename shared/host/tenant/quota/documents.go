@@ -2,7 +2,7 @@ package quota
 
 import "github.com/vacancy-host/vacancy/shared/store"
 
-// UsedDocs contains a tenant's number of vacants or bytes. A key is the tenant and the quota. If
+// UsedDocs contains a tenant's number of vacants or bytes. The key consists of the tenant and the quota. If
 // the document of a tenant does not exist, the next new vacant counts the existing vacants. Bytes
 // that were stored before the document was created are not counted.
 var UsedDocs = store.Kind[int64]{

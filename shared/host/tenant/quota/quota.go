@@ -23,7 +23,7 @@ import (
 // Name is the name of a quota.
 type Name string
 
-// table describes the quotas.
+// Names of the quotas, which table describes.
 const (
 	Vacants   Name = "vacants"
 	Versions  Name = "versions"
@@ -35,9 +35,9 @@ const (
 // row describes a quota.
 type row struct {
 	name  Name
-	limit int64
+	limit int64  // default value
 	what  string // objects that the quota counts
-	helps string
+	helps string // advice to a tenant that has reached the quota
 }
 
 var table = []row{
@@ -119,7 +119,7 @@ func (q Quotas) Check(tenant string, n Name, count int64) error {
 
 // Add adds a change of a tenant's count to tx. delta is a number of vacants, or bytes for
 // Megabytes. If concurrent changes use up the quota, the commit fails with an error that Explain
-// converts. Add calls count if the tenant has no count yet, and count may stop at the limit.
+// converts. If the tenant has no stored count yet, Add calls count, which may stop at the limit.
 func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, delta int64, count func(ctx context.Context, limit int64) (int64, error)) error {
 	if tenant == "" || delta == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	used := d.Number
 	if d.Version == 0 {
 		if delta < 0 {
-			return nil // the first addition counts all
+			return nil // the first addition counts all existing objects
 		}
 		if used, err = count(ctx, limit); err != nil {
 			return err
@@ -157,8 +157,8 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	return nil
 }
 
-// Explain converts an error that is caused by the limit of Add into a refusal. It returns other
-// errors unchanged.
+// Explain converts an error to an error of kind QuotaReached if a commit has failed because an Add exceeds
+// its quota. It returns other errors unchanged.
 func (q Quotas) Explain(err error) error {
 	var bounds *store.BoundsError
 	if !errors.As(err, &bounds) {

@@ -47,7 +47,7 @@ func Key(day time.Time, account, form string) string {
 const oneDay = 24 * time.Hour
 
 // Run exports the days that are over and not exported yet, and returns the number of written files.
-// A new host starts with the last day.
+// On a new host, the first run exports only the last day.
 func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	b := x.Billing
 	done, d, err := OffsetDocs.Get(ctx, b.Store, OffsetDocs.Key())

@@ -32,7 +32,8 @@ type Bundle struct {
 	Chains   []Chain // one chain per target
 }
 
-// Chain is the state of the calls to one target, a JSON document of the caller's book.
+// Chain contains the state of the vacant's calls to one target. State is JSON in the form in which a
+// caller stores its chain (package filebook).
 type Chain struct {
 	Target identity.ID
 	State  []byte

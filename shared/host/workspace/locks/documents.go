@@ -14,9 +14,9 @@ var Docs = store.Kind[list]{
 	Codec: store.JSONCodec[list](1),
 }
 
-// NumberDocs contains a number for each workspace, which every change of the locks increments. Writes
-// depend on this number and not on the document of the locks, which may be large because it has an
-// entry for each waiting task.
+// NumberDocs contains a lock number for each workspace. The number increases when a task gets a lock
+// and when the policy changes. A write to a workspace depends on this number and not on the document
+// in Docs, which may be large because it has an entry for each waiting task.
 var NumberDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Count(),
@@ -27,7 +27,7 @@ type list struct {
 	Locks  []entry `json:"locks,omitempty"`  // in the order of dispatch
 }
 
-// entry is the lock of a task that holds the lock or waits for it.
+// entry is a lock that a task holds or waits for.
 type entry struct {
 	Task   string      `json:"task"`
 	Vacant identity.ID `json:"vacant"`

@@ -86,8 +86,8 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	return nil, true, nil
 }
 
-// changeNumber changes the lock number of a workspace, so that writes that have passed Guard but
-// are not committed yet fail.
+// changeNumber increments the lock number of a workspace. Writes that have passed Guard but are not
+// committed yet then fail.
 func changeNumber(tx *store.Tx, ref workspace.Ref) {
 	tx.Add(store.Add{Key: NumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
@@ -131,9 +131,9 @@ func folder(path string) string {
 	return path + "/"
 }
 
-// Guard checks that a task may write a path. It returns an error if the task has ended or if
-// another task holds a lock on the path; this error names the other task. Guard adds a condition to
-// tx, so that the commit fails if the locks of the workspace change concurrently.
+// Guard checks that a task may write a path. It returns an error if the task has ended or if,
+// under the policies Queue and Reject, another task holds a lock on the path; the second error names
+// that task. Guard adds a condition to tx, so that the commit fails if the locks change concurrently.
 func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r task.Ref, path string) error {
 	switch ok, err := task.IsUnfinished(ctx, l.Store.Store, r, l.Now()); {
 	case err != nil:

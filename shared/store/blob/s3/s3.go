@@ -168,7 +168,6 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List implements blob.Blobs.
 func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
 	if err := blob.CheckList(prefix, n); err != nil {
 		return nil, "", err

@@ -36,7 +36,7 @@ var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 	return map[string]crypto.Signer{"RS256": r, "PS256": r, "ES256": e, "EdDSA": ed}
 })
 
-// Provider is an issuer of tokens on loopback. Its fields may be changed in Set.
+// Provider is an issuer of tokens on loopback. Functions passed to Set may change its fields.
 type Provider struct {
 	*httptest.Server
 	// Keys contains the JWKs that the provider publishes. Initially, these are the keys of the
@@ -94,8 +94,8 @@ func (p *Provider) Set(change func()) {
 	change()
 }
 
-// Sign returns a token with claims, which are an object or a string with its JSON. header replaces
-// members of the token's header.
+// Sign returns a signed token. claims is a string with JSON, or a value that Sign encodes as JSON.
+// header adds or replaces members of the token's header.
 func Sign(alg, kid string, claims any, header map[string]any) (string, error) {
 	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
 	for k, v := range header {

@@ -1,4 +1,4 @@
-// Package booktest is the contract suite of dispatch.Book, which every book passes. A book has one
+// Package booktest is the contract suite of dispatch.Book, which every book must pass. A book has one
 // session per pair at a time, and does not lose or mix up states.
 package booktest
 

@@ -93,7 +93,7 @@ type Host struct {
 	Reference bool
 	Pairs     map[identity.ID]*Pair
 
-	// Due is the time after which a call is void (35 s).
+	// Due is the time after which an unanswered call is void (default 35 s).
 	Due time.Duration
 
 	// Restored, if set, is the time of a restore from a backup. Envelopes signed until five minutes
@@ -113,9 +113,9 @@ type Request struct {
 	Hash             identity.Hash
 	Reset            bool
 	Tip              chain.Tip
-	epochStart, back int
-	due              time.Time
-	Decided          string // "", "answer", "void"
+	epochStart, back int       // starts of the row's epoch and of the previous epoch; 0 for epoch 0
+	due              time.Time // time after which the undecided call is void
+	Decided          string    // "", "answer", "void"
 	Reply            *envelope.Envelope
 	TextGone         bool
 }
@@ -153,7 +153,8 @@ func (p *Pair) Tip() chain.Tip {
 	return p.Rows[len(p.Rows)-1].Tip
 }
 
-// tip returns the tip of the request chain, with the later one of its floor and the vacant's.
+// tip returns the tip of the request chain. Its floor is the later of the chain's floor and the floor
+// that follows from Restored.
 func (h *Host) tip(p *Pair) chain.Tip {
 	tip := p.Tip()
 	if floor := h.Restored.Add(300 * time.Second); !h.Restored.IsZero() && floor.After(tip.Floor) {
@@ -424,11 +425,12 @@ func (h *Host) CountExecuted(key string) (n int) {
 	return n
 }
 
-// Wire is a Transport to a host with the faults that a test wants.
+// Wire is a Transport to a Host that injects faults.
 type Wire struct {
 	mu   sync.Mutex
 	Host *Host
-	// Fault, if set, is called before each post. See Post for its results.
+	// Fault, if set, returns the fault to inject into a post, for example "reply lost", or "". Post
+	// defines the faults.
 	Fault func(path string, e *envelope.Envelope) string
 	Log   []Sent // all posted requests
 }

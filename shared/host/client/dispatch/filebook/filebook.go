@@ -43,7 +43,7 @@ type Book struct {
 	OnWait func(st *dispatch.State)
 }
 
-// busyTries is the number of tries to lock after which Waiting is called. Most calls end earlier.
+// busyTries is the number of tries to lock after which OnWait is called. Most calls end earlier.
 const busyTries = 50
 
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// knownFile is the base name of the file of a client's Remembered. It differs from the names of
+// knownFile is the base name of the file with a client's SavedData. It differs from the names of
 // targets, which have 64 hexadecimal digits.
 const knownFile = "known"
 

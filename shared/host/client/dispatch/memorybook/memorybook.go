@@ -18,8 +18,8 @@ type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
 
-	memory sync.Mutex
-	known  map[identity.ID]*discovery.SavedData
+	memory sync.Mutex                           // guards known
+	known  map[identity.ID]*discovery.SavedData // data by calling identity
 }
 
 type pair struct{ self, target identity.ID }

@@ -14,8 +14,8 @@ import (
 // testCase is one or more requests to the gate with their outcomes.
 type testCase struct {
 	name  string
-	limit int       // limit of the policy, where zero means 3
-	mode  gate.Mode // mode of the policy, where "" means the default
+	limit int       // limit of the policy, or 0 for the default limit
+	mode  gate.Mode // mode of the policy, or "" for the default mode
 	run   func(*scene)
 }
 

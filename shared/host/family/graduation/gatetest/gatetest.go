@@ -1,6 +1,6 @@
-// Package gatetest tests implementations of the gate: graduations and every refusal, each with the
-// records that it leaves. Run is called for the service that runs the steps in one process and for
-// the state machine. After each case, both must have the same records.
+// Package gatetest tests implementations of the gate: accepted graduations, all refusals, and the
+// records that each of them leaves. Run is called for the service that runs the steps in one
+// process and for the state machine. After each case, both must have the same records.
 package gatetest
 
 import (
@@ -45,7 +45,7 @@ type record struct {
 	Decision   string // phase, step and error
 	Detail     string // message of the refusal
 	Position   uint64
-	Findings   bool
+	Findings   bool // whether the status has findings
 	Open       bool // according to the child's manifest
 	Graduated  bool // according to the gate's record
 	Visibility lifecycle.Visibility
@@ -57,7 +57,7 @@ type record struct {
 type scene struct {
 	*testing.T
 	Fixture
-	parent, stranger, child, other identity.ID
+	parent, stranger, child, other identity.ID // child and other are children of parent
 }
 
 // Run runs every case with the same host. It changes the host's policy before each case.

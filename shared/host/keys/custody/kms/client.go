@@ -20,7 +20,7 @@ import (
 // As in store/dynamo, there are few tries with short waits, because a caller is waiting and can try
 // again.
 const (
-	perTry       = 3 * time.Second
+	perTry       = 3 * time.Second // limit of one request
 	maxTries     = 3
 	shortestWait = 25 * time.Millisecond
 )

@@ -1,9 +1,10 @@
 // Package kms seals small secrets under a key of AWS KMS, and signs with an Ed25519 key that never
 // leaves KMS.
 //
-// A box opens only under its key and its context, and only a mismatch is reported as damage. If KMS
-// is unreachable, throttles or denies access, the error is Unavailable, because the box may be
-// intact. No secret and no key id appears in the message of an error or in the output of fmt.
+// A box opens only under its key and its context. A box that does not match them is reported as
+// Damaged. If KMS is unreachable, throttles or denies access, the error is Unavailable, because the
+// box may be intact. No secret and no key id appears in the message of an error or in the output of
+// fmt.
 package kms
 
 import (
@@ -29,14 +30,14 @@ const (
 
 // contextKey is the only key in the encryption context of a box. KMS authenticates the context and
 // records it in CloudTrail, which shows when the seed of a vacant was opened. The key policy allows
-// only this key.
+// no other key in the context.
 const contextKey = "vacancy"
 
 // emptySuffix ends the context of an empty secret. The vault refuses other contexts with this
 // suffix.
 const emptySuffix = "#empty"
 
-const maxBox = 6144
+const maxBox = 6144 // bytes in a ciphertext of KMS
 
 // Vault is a custody.Vault that uses a symmetric key of KMS. Copies of a secret inside the SDK are
 // not wiped.
@@ -110,8 +111,8 @@ func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault
 
 var _ custody.Vault = (*Vault)(nil)
 
-// NewClient creates a client with retries and timeouts that suit a call. All requests to KMS may be
-// repeated. opts are applied last.
+// NewClient creates a client with few retries and short timeouts, because a caller is waiting. All
+// requests of this package may be repeated. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*kms.Options)) *kms.Client {
 	return kms.NewFromConfig(cfg, append([]func(*kms.Options){settings}, opts...)...)
 }

@@ -67,7 +67,7 @@ type Signers struct {
 	vault custody.Vault
 	kind  Kind
 	now   func() time.Time
-	ttl   time.Duration
+	ttl   time.Duration // time for which an opened key remains in memory
 
 	mu      sync.Mutex
 	keys    map[identity.ID]*opened
@@ -78,9 +78,9 @@ type Signers struct {
 // opened is a key in memory. Signers.mu guards all fields except the key.
 type opened struct {
 	key     *identity.Key
-	until   time.Time
-	users   int  // signatures in progress
-	dropped bool // whether the key was dropped while in use; the last user wipes it
+	until   time.Time // time at which the key expires
+	users   int       // signatures in progress
+	dropped bool      // whether the key was dropped while in use; the last user wipes it
 }
 
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {

@@ -6,12 +6,12 @@
 //
 // # How a query is answered
 //
-// The terms of a document cover all parts of a query: its words by group, the 1-, 2- and 3-grams at
-// the start of and inside its words, the letters of its declared texts, its tags and families
-// (terms.go). A word, a prefix or a substring therefore needs only a few dictionary lookups and
-// bitmap intersections and never a walk over the dictionary. A match by grams is not certain,
-// because the grams may occur without being adjacent. Such a document is read and checked only if
-// it ranks high enough for the page (pick.go).
+// Each vacant is a document of the index. The terms of a document cover all parts of a query: its
+// words by group, the 1-, 2- and 3-grams at the start of and inside its words, the letters of its
+// declared texts, its tags and families (terms.go). A word, a prefix or a substring therefore needs
+// only a few dictionary lookups and bitmap intersections and never a walk over the dictionary. A
+// match by grams is not certain, because the grams may occur without being adjacent. Such a
+// document is read and checked only if it ranks high enough for the page (pick.go).
 //
 // The data for ranking (score, price, joined) is in memory, in columns of 18 bytes per entry that
 // are read once per segment (columns.go). The scorers of bleve are not used, because their scores
@@ -47,7 +47,8 @@ type Index struct {
 }
 
 const (
-	// store is the directory of the segments, to which scorch's own copies also write.
+	// store is the name of the segments' directory. Scorch uses the same name when it copies an
+	// index.
 	store = "store"
 	// format changes whenever the terms change. An index with another format is refused and must be
 	// rebuilt.

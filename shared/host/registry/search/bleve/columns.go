@@ -11,7 +11,7 @@ import (
 
 // columns contains the numbers of a segment's documents, indexed by document number.
 type columns struct {
-	step   []uint16
+	step   []uint16 // score in steps of 1/search.ScoreSteps
 	price  []int64
 	joined []uint64
 }

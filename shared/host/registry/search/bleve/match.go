@@ -17,7 +17,8 @@ type part struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
 	// docs contains the documents that may match. points is the maximum number of points of each
-	// document. doubt marks documents whose match or points must be verified with their proof.
+	// document. doubt marks documents whose match or points must be verified with the texts in
+	// their proof (proof.go).
 	docs   *roaring.Bitmap
 	points []uint8
 	doubt  []bool
@@ -27,7 +28,7 @@ type part struct {
 type tier struct {
 	points  int
 	docs    *roaring.Bitmap
-	certain bool
+	certain bool // whether the matches need no verification
 }
 
 func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*part, error) {

@@ -55,8 +55,8 @@ func (p place) ranksBefore(o place) bool {
 	return p.joined < o.joined
 }
 
-// candidate is a document together with its place. If the document is in doubt, the place is the best
-// possible place.
+// candidate is a document together with its place. If the match of the document must still be
+// verified, the place is the best possible place.
 type candidate struct {
 	place
 	part *part
@@ -71,7 +71,8 @@ type picker struct {
 	parts []*part
 	// best contains the verified documents in order, up to limit.
 	best []candidate
-	// looked is the place down to which all documents were considered.
+	// looked is the place down to which all documents were considered, or nil before the first
+	// round.
 	looked *place
 }
 
@@ -84,7 +85,7 @@ const (
 	checkEvery = 64
 )
 
-// pick selects the documents with the best possible places and verifies those in doubt. It
+// pick selects the documents with the best possible places and verifies the uncertain ones. It
 // continues until the remaining documents cannot be on the page.
 func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	for size := p.limit + round; ; size = min(2*size, maxRound) {
@@ -206,7 +207,7 @@ func damagedError(doc uint64, errs ...error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
 }
 
-// heapOf is a heap with the last document in the order at its root.
+// heapOf is a heap of candidates. Its root is the candidate that ranks last.
 type heapOf []candidate
 
 func (h heapOf) Len() int           { return len(h) }

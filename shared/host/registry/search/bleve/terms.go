@@ -9,7 +9,7 @@ import (
 )
 
 // All terms of a document are in one field, so that a segment has one dictionary. The first byte of
-// a term is its kind. In terms of words and grams the second byte is the group.
+// a term is its kind. In the terms of words, grams, edges and forms, the second byte is the group.
 const (
 	termField = "t"
 

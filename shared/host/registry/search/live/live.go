@@ -1,9 +1,10 @@
 // Package live updates a search index from the registry's feed of changes and can rebuild it from
 // the feed.
 //
-// The index contains all changes before its mark, except perhaps changes within the last Overlap.
-// Concurrent writes do not become visible in order, so each read of the feed starts Overlap before
-// the previous read or before the mark.
+// An index stores a mark, which is a position in the feed. It contains all changes before the mark,
+// except perhaps changes within the last ReadOverlap. Concurrent writes do not become visible in
+// order, so each read of the feed starts ReadOverlap before the previous read or, for the first
+// read, before the mark.
 package live
 
 import (
@@ -25,7 +26,7 @@ const ReadOverlap = 30 * time.Second
 
 const (
 	every    = time.Second     // minimum time between refreshes
-	maxStale = 5 * time.Second // age of the index from which a search waits for a refresh
+	maxStale = 5 * time.Second // age of the index at which a search waits for a refresh
 	page     = 500             // registrations per read
 )
 
@@ -48,7 +49,7 @@ type Live struct {
 // seenVersion is the version of a registration that the index contains.
 type seenVersion struct {
 	key     string // position in the feed
-	version uint64
+	version uint64 // DocVersion of the registration
 }
 
 func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
@@ -58,7 +59,7 @@ func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
 }
 
 // Refresh updates the index unless this was done within the last second. If another caller is
-// updating the index, Refresh waits only if the index is older than stale.
+// updating the index, Refresh waits only if the age of the index is at least maxStale.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
 	if age < every {
@@ -88,8 +89,8 @@ func (l *Live) CatchUp(ctx context.Context) error {
 	return l.follow(ctx)
 }
 
-// Replace calls swap, which replaces the index by another one that was built from the same feed,
-// and updates the new index.
+// Replace calls swap, which must replace the index by another one that was built from the same
+// feed, and updates the new index.
 func (l *Live) Replace(ctx context.Context, swap func() error) error {
 	if err := l.wait(ctx); err != nil {
 		return err

@@ -11,11 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// maxBulk is the approximate size of one bulk request. Managed clusters refuse requests of 10 MB.
+// maxBulk is the approximate maximum size of one bulk request in bytes. Managed clusters refuse
+// requests of 10 MB.
 const maxBulk = 4 << 20
 
 // Apply implements search.Index. It writes the mark after all other writes are stored and visible.
-// If it fails before, its writes remain invisible until the next Apply, which repeats them.
+// If Apply fails before the refresh, its writes remain invisible until the next Apply, which
+// repeats them.
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	return x.using(func() error {
 		changed, err := x.write(ctx, b)

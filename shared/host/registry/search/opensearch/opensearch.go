@@ -1,6 +1,6 @@
-// Package opensearch implements search.Index in an OpenSearch 2 cluster, for hosts whose cards do
-// not fit into one process. Ranks are computed as package search defines them: every clause of a
-// query has a constant score that does not depend on other entries.
+// Package opensearch implements search.Index in an OpenSearch 2 cluster, for hosts with too many
+// cards for an index inside one process. Ranks are computed as package search defines them: every
+// clause of a query has a constant score that does not depend on other entries.
 //
 // # What the cluster does
 //

@@ -45,8 +45,9 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
 }
 
-// do sends body as JSON and decodes the response into into unless it is nil. All errors are
-// Unavailable, because the caller cannot correct a request that this package has built.
+// do sends body as JSON and stores the decoded response in the value that into points to. body and
+// into may be nil. All errors are Unavailable, because the caller cannot correct a request that
+// this package has built.
 func (x *Index) do(ctx context.Context, method, path string, params url.Values, body any, into any) error {
 	var text []byte
 	if body != nil {

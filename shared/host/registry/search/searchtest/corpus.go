@@ -20,7 +20,7 @@ type Corpus struct {
 	words []string
 	han   []string // Chinese words, a quarter of the number of words
 	sums  []float64
-	next  uint64
+	next  uint64 // number of the last entry
 }
 
 const (

@@ -17,9 +17,9 @@ import (
 )
 
 // Publish publishes the index if base is still the newest version. base is the version that the
-// index was loaded from, or the zero Version for the first. Otherwise it returns ErrOvertaken, and
-// the published version stays unchanged. A crash or an Unavailable error may leave an unreferenced
-// archive, which a later Publish removes after an hour.
+// index was loaded from, or the zero Version for the first. If another version was published since
+// base, Publish returns ErrOvertaken and changes no published version. A crash or an Unavailable
+// error may leave an unreferenced archive, which a later Publish removes after an hour.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
 	// The time is read before any write. An archive that is then older than orphanAge cannot belong
 	// to another publisher with the same base.
@@ -39,7 +39,8 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 		return Version{}, err
 	}
 	s.watch.saw(v.Tag, s.cfg.Now())
-	// The publication is complete. A later sweep finds the remaining orphans.
+	// An error is ignored, because the publication is complete and a later sweep finds the
+	// remaining orphans.
 	_ = s.sweep(ctx, m.Archive, now)
 	return v, nil
 }

@@ -3,8 +3,9 @@
 //
 // A snapshot consists of an archive, which is a tar of regular files, and a manifest under a fixed
 // name, which names the current archive. An archive is complete before a manifest names it and is
-// not removed while a manifest names it. A manifest is replaced only by a publisher that built upon
-// it. A loaded directory comes from an archive with the SHA-256 in the manifest.
+// not removed while a manifest names it. A publisher replaces a manifest only if its index was
+// built upon the version of that manifest. A loaded directory comes from an archive with the
+// SHA-256 in the manifest.
 package snapshot
 
 import (
@@ -39,7 +40,7 @@ type Source interface {
 	// Snapshot writes a consistent state of the index as a tar of regular files.
 	Snapshot(ctx context.Context, w io.Writer) error
 	// Mark returns the position in the feed of changes that the index has reached. The archive also
-	// contains it. The copy in the manifest is for people.
+	// contains it. The copy in the manifest is only informative.
 	Mark(ctx context.Context) (string, error)
 	Count(ctx context.Context) (int, error)
 }

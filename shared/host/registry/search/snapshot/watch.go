@@ -32,7 +32,7 @@ func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 		defer s.watch.mu.Unlock()
 		return s.watch.tag != "" && s.watch.tag != held.Tag, nil
 	}
-	s.watch.at = now // other callers continue during this read
+	s.watch.at = now // other callers use the cached tag during this read
 	s.watch.mu.Unlock()
 
 	info, err := s.cfg.Blobs.Head(ctx, manifestKey)
