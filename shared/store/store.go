@@ -75,7 +75,7 @@ type WriteID [16]byte
 func (a WriteID) String() string { return hex.EncodeToString(a[:]) }
 
 type Row struct {
-	Position uint64 // from 1; the zero Row stands for a missing row
+	Position uint64 // 1 or greater; the zero Row stands for a missing row
 	WriteID  WriteID
 	Data     []byte // opaque bytes; must not be modified
 }

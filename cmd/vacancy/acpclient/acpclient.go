@@ -38,10 +38,10 @@ import (
 
 // Time limits.
 const (
-	startTime  = time.Minute     // from the start of the program to its first session
-	cancelTime = 5 * time.Second // from session/cancel to the end of the prompt
-	endTime    = 2 * time.Second // from the end of the program's input to the end of the program
-	outputTime = time.Second     // from the end of a program to the end of its output, because another process may hold the pipe open
+	startTime  = time.Minute     // limit for a started program to open its first session
+	cancelTime = 5 * time.Second // limit for a prompt to end after session/cancel
+	endTime    = 2 * time.Second // limit for the program to end after its input was closed
+	outputTime = time.Second     // limit for the output to end after the program; another process may hold the pipe open
 )
 
 // Options are the settings of an agent's program.

@@ -18,7 +18,7 @@ type Approval string
 const (
 	Default  Approval = "default"   // a person decides
 	Yolo     Approval = "yolo"      // everything is allowed
-	AutoEdit Approval = "auto_edit" // edits are allowed, a person decides the rest
+	AutoEdit Approval = "auto_edit" // edits are allowed; a person decides about all other requests
 	Plan     Approval = "plan"      // everything is rejected
 )
 

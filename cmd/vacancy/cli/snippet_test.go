@@ -207,7 +207,7 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 		return url
 	}
 	if _, err := exec.LookPath(cmd.Args[0]); err != nil {
-		t.Skip(err)
+		t.Skip("the program of this snippet is not installed: ", err)
 	}
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

@@ -44,7 +44,7 @@ type (
 		Tag           string `query:"tag"`
 		Family        string `query:"family"`
 		MaxPrice      uint64 `query:"max_price"`
-		MinReputation string `query:"min_reputation"` // from 0 to 1
+		MinReputation string `query:"min_reputation"` // least score, 0 to 1
 		Limit         uint64 `query:"limit"`
 		Cursor        string `query:"cursor"`
 	}

@@ -129,7 +129,7 @@ type Observation struct {
 	// the answer. If another writer took this position, its row contains another decision.
 	Position uint64
 	Time     time.Time     // signed time of the answer
-	Took     time.Duration // from accept to answer
+	Took     time.Duration // time between acceptance and answer
 }
 
 // Limits of the pipeline.

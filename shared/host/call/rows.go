@@ -123,7 +123,7 @@ type ResponseRow struct {
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Took      time.Duration // from accept to answer, in whole milliseconds
+	Took      time.Duration // time between acceptance and answer, in whole milliseconds
 }
 
 func (r *RequestRow) Tip() chain.Tip {

@@ -221,7 +221,7 @@ func claudeProgram(_ context.Context, _ *kit.App, f *agentfile.File) (p agentPro
 		Model: l.Model, AllowedTools: l.AllowedTools, DisallowedTools: l.DisallowedTools, Dirs: l.IncludeDirs, MaxTurns: l.MaxTurns, Effort: l.Effort, Fallback: l.FallbackModel,
 	}
 	if l.Mode == definition.ReadOnly && !slices.Contains(options.DisallowedTools, "Bash") {
-		options.DisallowedTools = append(options.DisallowedTools, "Bash") // it could write files
+		options.DisallowedTools = append(options.DisallowedTools, "Bash") // Bash can write files
 	}
 	if l.Budget != nil {
 		options.Budget = new(float64(*l.Budget) / 1e6)

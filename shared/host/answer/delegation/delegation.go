@@ -148,7 +148,7 @@ func asDeadlineError(ctx context.Context, err error) error {
 // Plans are checked when they are set, but they may change during a call, so walk checks the limits
 // again.
 type walk struct {
-	path  []identity.ID // from the first vacant to the delegating one
+	path  []identity.ID // vacants of the chain of calls; the last one delegates
 	calls *atomic.Int32
 }
 
