@@ -21,9 +21,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// localChunk is the time during which pieces of an answer are joined into one event
-// (task.Config.Chunk), in a process that gets no work from Queues.
-const localChunk = 50 * time.Millisecond
+// Values of task.Config in a process that gets no work from Queues, where storing an event is free.
+const (
+	localChunk     = 50 * time.Millisecond
+	localChunkRamp = task.MaxEvents / 4
+)
 
 // followQueued limits the duration of a stream that only follows a task, in a process that serves
 // one request at a time. The client resumes the stream with Last-Event-ID.
@@ -93,7 +95,7 @@ type Queues struct {
 
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(store.Updater{Store: h.config.Store, Rand: h.config.Rand}, h.config.Now)
-	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, 0)
+	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk, ChunkRamp: localChunkRamp}, 0)
 	a.queue = queue
 	return a
 }

@@ -33,6 +33,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
 	r.quiet, r.brief, r.dispatch = t.Quiet, t.Quiet && t.Work == 0, t.dispatch
+	r.ramp = e.ChunkRamp
 	o := e.options(&t)
 	r.join(&o)
 	o.Work, o.Streamed = MaxWork, !t.Quiet
@@ -171,26 +172,26 @@ func (e *Engine) run(r *runner, turn func()) {
 		// instance has ended the task.
 		beside.Go(func() {
 			defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
-			chunk, look := time.NewTicker(r.engine.Chunk), time.NewTicker(time.Second)
-			defer chunk.Stop()
+			look := time.NewTicker(time.Second)
 			defer look.Stop()
+			defer r.flushTimer.Stop()
 			renewed := r.engine.Now()
 			for {
 				select {
 				case <-finished:
 					return
-				case <-chunk.C:
+				case <-r.flushTimer.C:
 					ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 					r.mu.Lock()
-					if !r.quiet && r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
-						_ = r.flush(ctx, false)
-					}
-					if r.isTraceDue() {
-						r.storeTrace(ctx)
-					}
+					_ = r.flush(ctx, false)
 					r.mu.Unlock()
 					cancel()
 				case <-look.C:
+					r.mu.Lock()
+					if r.isTraceDue() {
+						r.storeTrace(context.Background())
+					}
+					r.mu.Unlock()
 					r.storeLog(context.Background())
 					renew := r.engine.Now().Sub(renewed) > lease/3
 					if r.look(renew) && renew {
@@ -216,6 +217,9 @@ type runner struct {
 	stop   chan struct{} // closed to stop the turn
 	quiet  bool          // pieces are stored only at the end
 	brief  bool          // a client request waits for the turn
+	ramp   int           // Config.ChunkRamp, or 0 for a background turn
+	// flushTimer fires when the pending text is due to be stored.
+	flushTimer *time.Timer
 	// dispatch contains the settings of a dispatched task, or is nil.
 	dispatch *Dispatch
 
@@ -251,7 +255,9 @@ func (e *Engine) newRunner(r Ref, began time.Time) *runner {
 	if err != nil {
 		id = r.ID // runner ids only distinguish runners
 	}
-	return &runner{engine: e, ref: r, id: id, began: began, stop: make(chan struct{})}
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &runner{engine: e, ref: r, id: id, began: began, stop: make(chan struct{}), flushTimer: timer}
 }
 
 func (r *runner) join(o *call.Options) {
@@ -274,8 +280,8 @@ func (r *runner) cancel() {
 	}
 }
 
-// take receives the events of the call, as its Sink. It joins pieces of text. The first piece is stored immediately.
-// Later pieces are stored when they are large enough, or by the ticker of run.
+// take receives the events of the call, as its Sink. It joins pieces of text. The first piece is
+// stored immediately. Later pieces are stored when they are large enough, or after joinTime.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
 	if !ok {
@@ -322,14 +328,24 @@ func (r *runner) take(p call.Progress) {
 		return // the text is only the message of the status
 	}
 	r.heard = append(r.heard, piece.Text...)
-	switch now := r.engine.Now(); {
+	switch wait := r.joinTime() - r.engine.Now().Sub(r.flushed); {
 	case r.quiet:
 	case piece.Last:
 		// A later cancel charges the usage that is stored with the end of the text.
 		_ = r.closeText(ctx)
-	case r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk:
+	case r.flushed.IsZero() || len(r.heard) >= maxChunk || wait <= 0:
 		_ = r.flush(ctx, false) // an error loses no text, because the answer contains it again
+	default:
+		r.flushTimer.Reset(wait)
 	}
+}
+
+// joinTime returns how long pieces of text are joined before they are stored.
+func (r *runner) joinTime() time.Duration {
+	if r.next < r.ramp {
+		return r.engine.Chunk * time.Duration(r.next) / time.Duration(r.ramp)
+	}
+	return r.engine.Chunk
 }
 
 func (r *runner) closeText(ctx context.Context) error {

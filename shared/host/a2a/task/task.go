@@ -89,6 +89,10 @@ type Config struct {
 	// Chunk is the time during which pieces of a streamed answer are joined into one event. The
 	// default is 500 ms.
 	Chunk time.Duration
+	// ChunkRamp is the number of events over which the joining time grows from 0 to Chunk while a
+	// client follows the turn. A short answer is then streamed without delay, and a long answer
+	// has few events. If ChunkRamp is 0, the joining time is always Chunk.
+	ChunkRamp int
 	// Poll is the interval at which a follower checks for events of other instances. The default is
 	// 250 ms for the first checks, and then one second.
 	Poll time.Duration

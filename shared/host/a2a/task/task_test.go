@@ -343,6 +343,54 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 	}
 }
 
+func TestThePiecesOfAnAnswerAreJoinedLongerAfterItsBeginning(t *testing.T) {
+	for ramp, want := range map[int]string{0: "[a bcdef]", 5: "[a bcdef]", 1 << 40: "[a b c d e f]"} {
+		w := newWorld(t, says("a", "b", "c", "d", "e", "f"))
+		w.a.Chunk, w.a.ChunkRamp = time.Hour, ramp
+		turn := w.turn("hi")
+		_, done, err := w.a.Begin(t.Context(), turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await.Receive(t, "the turn ends", done)
+		var pieces []string
+		if err := w.b.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+			if n.Artifact != nil && len(n.Artifact.Artifact.Parts) > 0 && textOf(n.Artifact.Artifact.Parts) != "" {
+				pieces = append(pieces, textOf(n.Artifact.Artifact.Parts))
+			}
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(pieces) != want {
+			t.Errorf("with a ramp of %d events the pieces are %v, want %s", ramp, pieces, want)
+		}
+	}
+}
+
+func TestAPieceIsStoredWhileTheAgentIsSilent(t *testing.T) {
+	seen := make(chan struct{})
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		say("a")
+		say("b") // within the joining time
+		<-seen
+		return nil
+	}))
+	w.a.Chunk = 20 * time.Millisecond
+	turn := w.turn("hi")
+	_, done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.a.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+		return n.Artifact == nil || textOf(n.Artifact.Artifact.Parts) != "b"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	close(seen)
+	await.Receive(t, "the turn ends", done)
+}
+
 // refusesEvents refuses writes that contain only events, while refuse says so.
 func refusesEvents(refuse func() bool) func([]store.Write) error {
 	return func(writes []store.Write) error {
