@@ -71,16 +71,18 @@ type Config struct {
 type Desk struct {
 	Config
 
-	mu      sync.Mutex
-	changed map[string]chan struct{} // closed when a queue or a turn changes in this process
-	waiting map[string]int           // number of waiting requests by Worker.Holder
-	seen    map[store.Key]time.Time  // time of the last record by key of SeenDocs
-	closing chan struct{}
-	drain   sync.Once
+	mu sync.Mutex
+	// lastLeased contains the vacant of the last leased turn by queue (queueOf), while turns are waiting.
+	lastLeased map[string]identity.ID
+	changed    map[string]chan struct{} // closed when a queue or a turn changes in this process
+	waiting    map[string]int           // number of waiting requests by Worker.Holder
+	seen       map[store.Key]time.Time  // time of the last record by key of SeenDocs
+	closing    chan struct{}
+	drain      sync.Once
 }
 
 func New(c Config) *Desk {
-	return &Desk{Config: c, changed: map[string]chan struct{}{}, waiting: map[string]int{}, seen: map[store.Key]time.Time{}, closing: make(chan struct{})}
+	return &Desk{Config: c, lastLeased: map[string]identity.ID{}, changed: map[string]chan struct{}{}, waiting: map[string]int{}, seen: map[store.Key]time.Time{}, closing: make(chan struct{})}
 }
 
 // Drain makes all current and later requests that wait for turns fail, because the host is closing.

@@ -86,8 +86,8 @@ const (
 )
 
 // Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's
-// tenant. Turns of one vacant are leased in the order of their creation, and vacants in the order of their ids. If no turn
-// is waiting, Lease waits for a turn for at most the duration wait, and then returns nil.
+// tenant. Turns of one vacant are leased in the order of their creation. If no turn is waiting, Lease waits for a turn for
+// at most the duration wait, and then returns nil.
 func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
 	if err := d.see(ctx, w.Tenant, w.Test, vacant); err != nil {
 		return nil, err
@@ -136,12 +136,39 @@ func (d *Desk) enter(holder string) (leave func(), err error) {
 	}, nil
 }
 
-// next leases the first waiting turn, or returns nil if no turn is waiting.
+// next leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, it searches first
+// after the vacant whose turn this process leased last, so that the vacants of a tenant take turns.
 func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
 	r := WaitingDocs.Range(w.Tenant, mode(w.Test))
 	if vacant != nil {
 		r.First, r.Last = vacant.String()+"#", vacant.String()+"$" // $ follows #
+		return d.leaseFirst(ctx, w, r)
 	}
+	queue := queueOf(w.Tenant, w.Test)
+	d.mu.Lock()
+	last, isKnown := d.lastLeased[queue]
+	delete(d.lastLeased, queue)
+	d.mu.Unlock()
+	var l *Leased
+	var err error
+	if isKnown {
+		rest := r
+		rest.First = last.String() + "$"
+		l, err = d.leaseFirst(ctx, w, rest)
+	}
+	if l == nil && err == nil {
+		l, err = d.leaseFirst(ctx, w, r)
+	}
+	if l != nil {
+		d.mu.Lock()
+		d.lastLeased[queue] = l.Vacant
+		d.mu.Unlock()
+	}
+	return l, err
+}
+
+// leaseFirst leases the first waiting turn in a range of WaitingDocs, or returns nil if no turn is waiting.
+func (d *Desk) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased, error) {
 	for doc, err := range store.Flatten(store.Pages(ctx, d.Store, r, maxScan)) {
 		if err != nil {
 			return nil, store.AsProblem(err)

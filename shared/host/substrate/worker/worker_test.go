@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -75,15 +77,19 @@ type outcome struct {
 	events []string
 }
 
-// ask asks the substrate with an argument.
+// ask asks fox by the substrate with an argument.
 func (f *fixture) ask(ctx context.Context, argument string) <-chan outcome {
+	return f.askVacant(ctx, fox, argument)
+}
+
+func (f *fixture) askVacant(ctx context.Context, vacant identity.ID, argument string) <-chan outcome {
 	s, err := f.Kinds()[substrate.KindWorker](argument)
 	f.must(err)
 	ended := make(chan outcome, 1)
 	go func() {
 		var o outcome
 		o.Answer, o.err = substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
-			for e, err := range s.Infer(ctx, substrate.Ask(caller, fox, "what is green?")) {
+			for e, err := range s.Infer(ctx, substrate.Ask(caller, vacant, "what is green?")) {
 				if err == nil {
 					o.events = append(o.events, fmt.Sprintf("%T:%v", e, e))
 				}
@@ -144,6 +150,38 @@ func TestAWorkerAnswersACall(t *testing.T) {
 }
 
 // A lease is lost if its worker is silent for a minute by the clock of the call's process.
+func TestVacantsTakeTurns(t *testing.T) {
+	f := open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hen := identity.ID{9}
+	var calls []<-chan outcome
+	for _, vacant := range []identity.ID{fox, fox, fox, hen, hen} {
+		calls = append(calls, f.askVacant(ctx, vacant, ""))
+	}
+	for waiting := 0; waiting < len(calls); time.Sleep(time.Millisecond) {
+		waiting = 0
+		for _, err := range store.Flatten(store.Pages(ctx, f.Store, worker.WaitingDocs.Range("acme", "live"), 10)) {
+			f.must(err)
+			waiting++
+		}
+	}
+	var order []identity.ID
+	for range calls {
+		l := f.lease(acme)
+		order = append(order, l.Vacant)
+		f.must(f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: "grass"}))
+	}
+	if want := []identity.ID{fox, hen, fox, hen, fox}; !slices.Equal(order, want) {
+		t.Errorf("the turns are leased in the order %v, want %v", order, want)
+	}
+	for _, c := range calls {
+		if o := <-c; o.err != nil {
+			t.Error(o.err)
+		}
+	}
+}
+
 func TestALostLease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		argument string
