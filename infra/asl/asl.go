@@ -1,7 +1,7 @@
 // Package asl renders the steps of the gate, which decides whether a closed child may become public,
 // as a state machine of Step Functions, in the Amazon States Language.
 //
-// The states have the order of the steps, and each state catches the refusals of its step by name.
+// The states are in the order of the steps, and each state catches the refusals of its step by name.
 // A refusal ends an execution successfully, so an alarm on failed executions reports only faults.
 // Only transient and unknown errors are retried.
 package asl
@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Timeouts in seconds. A task times out before its machine. The machine times out before its attempt
-// is overdue; an attempt is overdue two minutes after it began.
+// Timeouts in seconds. A task times out before the state machine, and the state machine before the
+// attempt is overdue, which is two minutes after the attempt began.
 const (
 	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90

@@ -47,8 +47,8 @@ func Compile(ctx context.Context, top, arch string, environ []string) error {
 	return nil
 }
 
-// Functions builds the named directories of functions/ in the checkout top for Linux on arch (arm64
-// or amd64), and writes NAME.zip for each into dir, which must exist. environ is the environment of
+// Functions builds the named directories of functions/ in a checkout for Linux on arch (arm64 or
+// amd64), and writes NAME.zip for each into zipDir, which must exist. environ is the environment of
 // the go command.
 func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {
 	binaries, err := os.MkdirTemp("", "vacancy-functions-")
@@ -84,8 +84,8 @@ func Programs(ctx context.Context, top, arch, out string, environ []string, pack
 	return nil
 }
 
-// compiling returns the flags of a compilation. They and the link flags exclude Lambda's old RPC
-// entry point and all that differs between machines: paths, the state of the repository, build ids.
+// compiling returns the flags of a compilation. Together with the link flags they exclude Lambda's
+// old RPC entry point, and paths, repository state and build ids, which differ between machines.
 func compiling() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
 func environment(environ []string, arch string) []string {

@@ -64,7 +64,7 @@ func (c Call) String() string {
 	return strings.ReplaceAll(line, example, "*")
 }
 
-// example replaces the character * of a policy in the resource and the keys of a call.
+// example replaces * in the resource and the condition keys of a call.
 const example = "example"
 
 // Calls returns calls that test each statement of a function's policy. For a statement that allows its

@@ -112,8 +112,8 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 const snapshots = "search/"
 
 // blobBucket creates the bucket of the search index and of other objects. Functions get grants only for the
-// objects that they use. A replaced index is deleted after a day, because it has no use then. `vacancy
-// destroy` empties the bucket, because the stack would need a custom resource to empty it.
+// objects that they use. A replaced index is deleted a day after its replacement. `vacancy destroy`
+// empties the bucket, because the stack would need a custom resource to empty it.
 func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

@@ -97,7 +97,7 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		puts := o == "PutItem"
 		writes, anywhere = writes || puts, anywhere || puts && partitions[o] == nil
 	}
-	if anywhere { // only think counts the costs of models, and only meter the costs of calls
+	if anywhere { // only think stores the costs of models, and only meter the costs of calls
 		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", writeOperations, docs,
 			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(kinds{spend.VacantDocs, usage.AllDocs}.patterns()...)}}))
 	}

@@ -1,8 +1,8 @@
 // Package stacks defines the host on AWS as CDK constructs: the stacks data, watch, functions and
 // edge, in the order of deployment.
 //
-// There are no custom resources, because they would be functions of a third party. This package writes
-// out the rights of every role, and does not use the grant methods of the CDK. Resources of two stages
+// There are no custom resources, because they would be functions of a third party. This package lists
+// the rights of every role, and does not use the grant methods of the CDK. Resources of two stages
 // never have the same name. Templates contain the secret of the edge (CloudFront) only as a reference
 // that CloudFormation resolves.
 package stacks
@@ -90,8 +90,8 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 }
 
 // removalOfEmpty returns the removal policy of a key or bucket. If a first deployment fails, keys and
-// bucket are deleted, because they have no data yet and a key costs a dollar a month. Tables are not
-// deleted then, because they are protected from deletion.
+// bucket are deleted, because they contain no data yet and a key costs a dollar a month. A failed
+// first deployment keeps its tables, because they are protected from deletion.
 func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

@@ -24,7 +24,7 @@ const anyChange = "all"
 
 // Check returns an error that lists the settings of the deployed stage that s would change, except the
 // settings in s.Changes. account is the account for which the CDK has credentials. If account is "",
-// Check compares no settings, and writes a warning to notes.
+// Check compares no settings, and writes a message to warnings.
 func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.Open, notes io.Writer) error {
 	if slices.Contains(s.Changes, anyChange) {
 		return nil

@@ -184,7 +184,7 @@ func (m Moment) ForTable(table string) Moment {
 }
 
 // Kill ends the process of a function like kill -9, once, in the first invocation that reaches the
-// moment when. If when is [Now], Kill ends all processes immediately and returns their number.
+// moment. If the moment is [Immediately], Kill ends all processes at once and returns their number.
 func (s *Server) Kill(ctx context.Context, function string, when Moment) (int, error) {
 	plan := map[string]any{"function": function, "when": when.when}
 	if when.when != "now" {
@@ -212,8 +212,8 @@ func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	return instances, err
 }
 
-// skipped matches the log lines that are LocalStack's only sign that it did not create a resource
-// or make an update.
+// skipped matches the log lines with which LocalStack reports that it did not create or update a
+// resource. LocalStack returns no error in these cases.
 var skipped = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
 func (s *Server) ReadSkipped() ([]string, error) {

@@ -22,9 +22,9 @@ type Conn struct {
 	former string // result of FormerID
 }
 
-// Dial finds the vacant at a URL such as https://host/v/NAME and verifies its card. as is the
-// directory of the identity that signs the calls, as `vacancy init` creates it. If the directory
-// does not exist, Dial creates it.
+// Dial finds the vacant at a URL such as https://host/v/NAME and verifies its card. identityDir is
+// the directory of the identity that signs the calls, in the format of `vacancy init`. If the
+// directory does not exist, Dial creates it with a new identity.
 func Dial(ctx context.Context, as, target string) (*Conn, error) {
 	self, err := openIdentity(ctx, as)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	maxPause   = 200 * time.Millisecond
 )
 
-// Until calls done until it returns true. It fails the test after Limit. what describes the
-// expected event.
+// Until calls done until it returns true. It fails the test after Limit. event describes what the
+// test waits for.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	pause := firstPause
@@ -38,7 +38,7 @@ func Until(t testing.TB, what string, done func() bool) {
 }
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed. It fails
-// the test after Limit. what describes the expected event.
+// the test after Limit. event describes what the test waits for.
 func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	t.Helper()
 	select {

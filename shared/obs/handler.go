@@ -62,7 +62,7 @@ type handler struct {
 	within []part // attributes and groups of WithAttrs and WithGroup, outermost first
 }
 
-// part is a group and its attributes. The first part has no name.
+// part is the group of one WithGroup call, or the attributes of one WithAttrs call.
 type part struct {
 	group string
 	attrs []slog.Attr

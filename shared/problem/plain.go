@@ -148,7 +148,6 @@ func plainCertificate(err error) string {
 	return ""
 }
 
-// maxNames limits the certificate names in a message.
 const maxNames = 3
 
 func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }

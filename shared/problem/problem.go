@@ -84,15 +84,11 @@ const (
 // Forms contains the public representations of a Kind.
 type Forms struct {
 	// Code is the machine-readable `code` member of an error response.
-	Code string
-	// Status is the HTTP status.
+	Code   string
 	Status int
-	// RPC is the JSON-RPC 2.0 error code.
-	RPC int
-	// Exit is the exit code of the command line.
-	Exit int
-	// Text is the default message.
-	Text string
+	RPC    int // JSON-RPC 2.0 error code
+	Exit   int // exit code of the command line
+	Text   string
 }
 
 // The exit codes of the command line. `vacancy help exit-codes` prints them.
@@ -101,7 +97,7 @@ const (
 	ExitFailed      = 1 // the operation failed, or verify found damage
 	ExitUsage       = 2 // wrong flags, arguments or names
 	ExitNotFound    = 3 // no such identity, vacant, target or file
-	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command that helps
+	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command to run
 	ExitRefused     = 5 // the other side refused: terminal, asleep, unpaid or not allowed
 	ExitUntrusted   = 6 // an answer or a file did not verify
 	ExitUnavailable = 7 // the host, the network or the store cannot be reached now; try again

@@ -3,7 +3,8 @@ package ratelimit
 
 import "time"
 
-// Bucket is a token bucket. The zero Bucket is full, so an idle bucket equals an unused one.
+// Bucket is a token bucket. The zero Bucket is full, so a bucket that has become full again can be
+// dropped.
 type Bucket struct {
 	Spent float64 // tokens used and not yet refilled
 	at    int64   // wall clock time of the last Fill, in nanoseconds

@@ -11,10 +11,10 @@ type State interface {
 	At(k Key) (Doc, error)
 }
 
-// Decide evaluates the conditions of a commit that passed Check. All adapters that evaluate
-// conditions themselves share it. If own is true, the writes have already been applied. Otherwise
-// err is the first violated condition, or nil if the adapter may apply the writes. Decide returns
-// errors of State unchanged.
+// Decide evaluates the conditions of a commit that passed Check, for adapters whose backend cannot
+// evaluate them. It returns true if the writes have already been applied. Otherwise err is the
+// first violated condition, or nil if the adapter may apply the writes. Decide returns errors of
+// State unchanged.
 func Decide(writes []Write, state State) (own bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError

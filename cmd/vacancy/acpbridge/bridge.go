@@ -37,8 +37,8 @@ type Config struct {
 	// Own describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise Own is nil.
 	Own *team.Details
 	// Proof verifies the signatures of the agent's card and of an answer, and AnswerReceipt returns the receipt of an
-	// answer. The extension methods call them. The message is nil if the request names no session, or if the session
-	// has no answer yet.
+	// answer. Each is called by an extension method, with the last answer of the session, or with nil if the request
+	// names no session or the session has no answer yet.
 	Proof         func(context.Context, *task.Message) (any, error)
 	AnswerReceipt func(context.Context, *task.Message) (any, error)
 
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	b := &Bridge{Config: c, sessions: map[string]*session{}}
 	in := &input{Reader: r, ready: make(chan struct{}), b: b}
 	b.conn = acp.NewConnection(b.handle, w, in)
-	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // its log lines may contain message texts
+	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // log lines of the connection may contain message texts
 	close(in.ready)
 	defer func() {
 		for _, s := range b.sessions {
@@ -111,7 +111,6 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// isOver reports whether the connection to the client has ended.
 func (b *Bridge) isOver() bool {
 	select {
 	case <-b.conn.Done():
@@ -123,7 +122,7 @@ func (b *Bridge) isOver() bool {
 
 type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
 
-// on returns a method that decodes and checks its parameters, and calls f with them.
+// on returns a method that decodes and validates the parameters, and passes them to f.
 func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
 	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
 		p := new(P)
@@ -221,8 +220,8 @@ func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.Au
 	return acp.AuthenticateResponse{}, nil
 }
 
-// extension returns a method that calls the function that f selects. The function gets the last answer of the session
-// in the request, or nil if the request names no session.
+// extension returns a method that calls the Config function selected by f. The function gets the last answer of the
+// session in the request, or nil if the request names no session or the session has no answer yet.
 func extension(f func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
 	return on(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
 		var answer *task.Message

@@ -88,7 +88,6 @@ const (
 	historyEnd   = "(The conversation so far ends here.)\n\n"
 )
 
-// carry puts the history of a session before the text of a message, for an agent that has not seen the earlier messages.
 func carry(history, text string) string {
 	if history == "" {
 		return text

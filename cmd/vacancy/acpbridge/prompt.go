@@ -82,7 +82,8 @@ func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.Prompt
 	return r, err
 }
 
-// begin starts the turn of a prompt, and returns the message to send. It fails if another turn of the session runs.
+// begin starts the turn of a prompt, and returns the message to send. It returns an error if the session already has a
+// running turn.
 func (b *Bridge) begin(ctx context.Context, s *session, text string, stop context.CancelFunc) (*turn, Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +182,6 @@ func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	return acp.UpdateToolCall(cmp.Or(t.calls[c.ID], acp.ToolCallId(c.ID)), acp.WithUpdateTitle(c.Name), acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(string(c.Outcome)))
 }
 
-// isEnd reports whether a turn is over when its task is in state s.
 func isEnd(s task.State) bool { return s.Terminal() || s.Waits() }
 
 // take applies an answer to the task of a turn, and sends the new text to the client. It returns false to end the stream.
@@ -213,7 +213,6 @@ func (b *Bridge) take(ctx context.Context, s *session, t *turn, a a2awire.Answer
 	return !isEnd(state)
 }
 
-// textOf joins the texts of parts.
 func textOf(parts []task.Part) (text string) {
 	for i := range parts {
 		if parts[i].Kind == task.Text {
@@ -235,7 +234,6 @@ func answerText(t *task.Task) (text string) {
 	return text
 }
 
-// end ends the running prompt of a session. err is the error of run.
 func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err error) (acp.StopReason, error) {
 	s.mu.Lock()
 	t.canceled = t.canceled || ctx.Err() != nil && !b.isOver() // the client canceled its request
@@ -302,7 +300,6 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	}})
 }
 
-// cancel cancels the running prompt of a session, if there is one.
 func (b *Bridge) cancel(_ context.Context, q *acp.CancelNotification) (none struct{}, err error) {
 	s, err := b.find(string(q.SessionId))
 	if err != nil {

@@ -25,8 +25,8 @@ type Message struct {
 }
 
 // Sender sends messages. Send passes the agent's answers to take until take returns false, the turn ends or the
-// connection fails. A Sender other than Signed may return as soon as it has passed on the task that answers, because the
-// bridge then follows the task.
+// connection fails. Except in Signed, Send may return once it has passed a task to take, because the bridge then
+// follows the task itself.
 type Sender interface {
 	Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error
 }

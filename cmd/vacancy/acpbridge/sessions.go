@@ -55,7 +55,6 @@ func checkCwd(cwd string) error {
 	return nil
 }
 
-// open adds a session, or returns the one that already has the id.
 func (b *Bridge) open(id, cwd string) (*session, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, err
@@ -80,7 +79,6 @@ func (b *Bridge) open(id, cwd string) (*session, error) {
 	return s, nil
 }
 
-// find returns a session of this program.
 func (b *Bridge) find(id string) (*session, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +163,6 @@ func (b *Bridge) reopen(ctx context.Context, id, cwd string) (*session, []task.T
 	return s, tasks, nil
 }
 
-// load reopens a session, and sends its messages and answers to the client.
 func (b *Bridge) load(ctx context.Context, q *acp.LoadSessionRequest) (r acp.LoadSessionResponse, err error) {
 	s, tasks, err := b.reopen(ctx, string(q.SessionId), q.Cwd)
 	if err != nil {
@@ -229,7 +226,6 @@ func (b *Bridge) fork(ctx context.Context, q *acp.UnstableForkSessionRequest) (r
 // pageSize limits the sessions of a page.
 const pageSize = 50
 
-// list lists the caller's sessions, the newest first.
 func (b *Bridge) list(ctx context.Context, q *acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
 	tasks, err := b.tasks(ctx, "")
 	if err != nil {
@@ -324,7 +320,6 @@ func (b *Bridge) options(s *session) []acp.SessionConfigOption {
 	}}}
 }
 
-// change calls f to change a setting of a session, and sends the update that f returns to the client.
 func (b *Bridge) change(ctx context.Context, id acp.SessionId, setting string, f func(*session) (acp.SessionUpdate, error)) error {
 	s, err := b.find(string(id))
 	if err != nil {

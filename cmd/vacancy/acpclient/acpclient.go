@@ -142,7 +142,6 @@ func Start(ctx context.Context, o Options) (a *Agent, err error) {
 	return a, nil
 }
 
-// start starts the program and connects its standard streams.
 func (a *Agent) start() error {
 	cmd := a.o.Command
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = a.o.Root, a.o.Environ, &a.stderr, outputTime
@@ -181,7 +180,6 @@ func (a *Agent) start() error {
 	return nil
 }
 
-// open negotiates the protocol and opens a session.
 func (a *Agent) open(ctx context.Context) error {
 	about, err := a.conn.Initialize(ctx, acp.InitializeRequest{
 		ProtocolVersion: acp.ProtocolVersionNumber,
@@ -282,13 +280,11 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 // readOnlyBanner begins each prompt of a session that may only read.
 const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below .vault/, and leave all other files as they are.\n\n"
 
-// IsReadOnly reports whether a prompt begins with the first line of readOnlyBanner.
 func IsReadOnly(prompt string) bool {
 	first, _, _ := strings.Cut(readOnlyBanner, "\n")
 	return strings.HasPrefix(prompt, first+"\n")
 }
 
-// failure returns an error that explains why a request to the agent failed with err.
 func (a *Agent) failure(ctx context.Context, err error) error {
 	a.mu.Lock()
 	broken := a.broken
@@ -361,7 +357,6 @@ func (a *Agent) abort(reason error) {
 	a.kill()
 }
 
-// kill kills the program and all processes that it started.
 func (a *Agent) kill() {
 	select {
 	case <-a.exited: // its process id may now belong to another process
@@ -388,10 +383,9 @@ type requests struct{ *Agent }
 
 var _ acp.Client = requests{}
 
-// SessionUpdate implements acp.Client. The updates do not reach the library (lines.go).
+// SessionUpdate implements acp.Client. It does nothing, because lines.go handles the updates.
 func (requests) SessionUpdate(context.Context, acp.SessionNotification) error { return nil }
 
-// refuse returns the error that answers an invalid request of the agent.
 func refuse(format string, args ...any) error {
 	return &acp.RequestError{Code: -32602, Message: fmt.Sprintf(format, args...)}
 }

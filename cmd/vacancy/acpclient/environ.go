@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passed lists the variables that each agent and its terminals get, because programs usually need them to run. None of
-// them is meant for a key.
+// passed lists the variables that each agent and its terminals get, because programs usually need them to run. These
+// variables do not usually contain keys.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",

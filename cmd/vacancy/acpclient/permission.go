@@ -22,7 +22,6 @@ const (
 	Plan     Approval = "plan"      // everything is rejected
 )
 
-// Check returns an error unless the policy is known.
 func (a Approval) Check() error {
 	switch a {
 	case Default, Yolo, AutoEdit, Plan:
@@ -107,13 +106,13 @@ func first(options []acp.PermissionOption, allows bool) string {
 	return ""
 }
 
-// Allows reports whether an option allows what the agent asks for.
 func Allows(o acp.PermissionOption) bool {
 	return o.Kind == acp.PermissionOptionKindAllowOnce || o.Kind == acp.PermissionOptionKindAllowAlways
 }
 
-// onlyReads reports whether a tool call is allowed if the mode is read-only. Calls that only read are allowed, and calls
-// that change only files below .vault. Calls of other and unknown kinds are not, because they may change other data.
+// onlyReads reports whether a tool call is allowed if the mode is read-only. It allows calls that only read, and calls
+// that change only files below .vault. It does not allow calls of other and unknown kinds, because they may change
+// other data.
 func (a *Agent) onlyReads(c call) bool {
 	switch acp.ToolKind(c.kind) {
 	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:

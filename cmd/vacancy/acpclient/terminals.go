@@ -42,13 +42,13 @@ type terminal struct {
 	done chan struct{} // closed when the command and all processes that it started have ended
 }
 
-// output is a writer that keeps the end of the written bytes.
+// output is a writer that stores only the last bytes written to it.
 type output struct {
 	limit int // bytes
 
 	mu    sync.Mutex
 	end   []byte
-	isCut bool // the output has lost its beginning
+	isCut bool // earlier output was discarded
 }
 
 // Write implements io.Writer.
@@ -61,7 +61,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the end of the output, which begins with a complete character, and whether earlier output is missing.
+// text returns the end of the output, without an incomplete first character, and whether earlier output is missing.
 func (o *output) text() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

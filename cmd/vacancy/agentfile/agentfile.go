@@ -1,8 +1,8 @@
 // Package agentfile reads agents from Markdown files. The front matter of a file contains the
 // settings of the agent, and the body contains its instructions.
 //
-// The package never reads a file outside the root or the folder of the agent's file, whatever a
-// file includes. It rejects unknown keys. A requested feature that the host does not support
+// The package never reads a file outside the root and the folder of the agent's file, even if a
+// file includes it. It rejects unknown keys. A requested feature that the host does not support
 // becomes a warning of the agent.
 package agentfile
 
@@ -37,8 +37,8 @@ type Options struct {
 	Root string
 	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
-	// Program is the program on this machine that uses the settings instead of a host: Gemini, Claude or OtherProgram. It
-	// is "" if a host uses them.
+	// Program is the program on this machine that runs the agent: Gemini, Claude or OtherProgram. It is "" if a host
+	// runs the agent.
 	Program string
 }
 
@@ -143,7 +143,6 @@ func unwrapPathError(err error) error {
 	return err
 }
 
-// split separates the front matter of a file from the body.
 func split(doc []byte) (front, body []byte, err error) {
 	doc = bytes.ReplaceAll(canon.TrimByteOrderMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
@@ -267,7 +266,8 @@ func (r *reader) setProvider(m members) {
 }
 
 // chooseTier removes the tier of an agent with a model. A tier (HIGH, MEDIUM or LOW) selects one of
-// the provider's models. If the agent has neither, chooseTier sets MEDIUM for a provider with tiers.
+// the provider's models. If the agent has neither a model nor a tier, chooseTier sets MEDIUM for a
+// provider with tiers.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
@@ -311,7 +311,6 @@ func (r *reader) dropBudgets(m members) {
 	}
 }
 
-// setSubstrate replaces the substrate that the file names.
 func (m members) setSubstrate(text string) error {
 	spec, err := substrate.Parse(text)
 	if err != nil {
@@ -364,7 +363,6 @@ func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-// approvalMode parses a setting that only programs on this machine support.
 func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
 	if r.program == "" {
 		return r.warnUnused(nil, key, value)
@@ -568,8 +566,6 @@ func isKey(key string) bool {
 // maxUnknown limits the keys that an error names.
 const maxUnknown = 10
 
-// unknownKeys returns the error for keys that are not settings. It names the keys and suggests
-// similar settings.
 func unknownKeys(unknown []string) error {
 	named, near := make([]string, 0, len(unknown)), []string{}
 	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
@@ -590,7 +586,6 @@ func unknownKeys(unknown []string) error {
 	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", unknown[0]), Detail: text}
 }
 
-// instructions returns the file with the root's instructions and the folder with its rules.
 func instructions(provider string) (file, rules string) {
 	if provider == "gemini" {
 		return ".gemini/SYSTEM.md", ".gemini/rules"

@@ -1,8 +1,8 @@
 // Package assembly reads the output of `cdk synth`, called an assembly, and compares it with the
 // deployed templates before a deployment starts.
 //
-// A comparison errs on the side of safety: it reports every template that might replace or remove a
-// table, a key or a bucket.
+// A comparison errs on the side of safety: it reports every table, key and bucket that a deployment
+// might replace or remove.
 package assembly
 
 import (

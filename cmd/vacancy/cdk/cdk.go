@@ -30,7 +30,8 @@ var quiet = []string{
 // Command returns the command `cdk ARGS` in dir, the top of a checkout. env is its complete
 // environment, except for the variables in quiet. env must contain a PATH with Go and, for a server
 // other than AWS, AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3. When ctx ends, the command is
-// interrupted, so that CDK stops the app that it started, and is killed ten seconds later.
+// interrupted, so that CDK stops the app that it started. If the command still runs ten seconds
+// later, it is killed.
 func (c *CLI) Command(ctx context.Context, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.node, slices.Concat([]string{c.script, "--no-notices"}, args)...)
 	cmd.Dir, cmd.Env = dir, slices.Concat(env, quiet)

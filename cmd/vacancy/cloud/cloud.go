@@ -44,7 +44,7 @@ func CannotRead(stage string, err error) doctor.Facts {
 type Cloud interface {
 	// Region returns the Region of all calls.
 	Region() string
-	// Caller asks AWS for the identity, which also verifies the credentials.
+	// Caller asks AWS for the owner of the credentials, which also verifies the credentials.
 	Caller(ctx context.Context) (Caller, error)
 
 	// Stack returns a stack by its name or ARN. The error is NotFound if the stack does not exist
@@ -59,11 +59,12 @@ type Cloud interface {
 	Tagged(ctx context.Context, stage string) ([]Resource, error)
 	// Delete starts the deletion of a stack. AwaitStack waits for its end.
 	Delete(ctx context.Context, stack string) error
-	// Watch returns a Watch of stacks, by name or ARN, that starts after their latest events.
+	// Watch returns a reader of the events of stacks, by name or ARN. It starts after their latest
+	// events.
 	Watch(ctx context.Context, stacks ...string) (Watch, error)
 
 	// Invoke invokes a function with an event and waits for its answer. If the function fails,
-	// Invoke returns an Answer with Error and no error.
+	// Invoke returns no error, and the result describes the failure.
 	Invoke(ctx context.Context, function string, event []byte) (Answer, error)
 	// Concurrency returns the reserved concurrency of a function, or Unreserved.
 	Concurrency(ctx context.Context, function string) (int, error)
@@ -75,7 +76,7 @@ type Cloud interface {
 	Version(ctx context.Context, secret string) (string, error)
 	// PutVersion creates the next version of a secret, with the given id and a value of 43 random
 	// letters and digits, which only AWS and this call know. The current version stays current until
-	// Promote makes another version the current one.
+	// Cloud.Promote makes another version the current one.
 	PutVersion(ctx context.Context, secret, version string) error
 	Promote(ctx context.Context, secret, version string) error
 
@@ -89,7 +90,7 @@ type Cloud interface {
 	// page, it calls gone with the number of objects deleted so far. Empty returns nil if the bucket
 	// does not exist.
 	Empty(ctx context.Context, bucket string, gone func(objects int)) error
-	// Store opens a host's two tables. Problem converts errors of that store into problems.
+	// Store opens a host's two tables. Cloud.Problem converts errors of that store into problems.
 	Store(rows, docs string) store.Store
 	Problem(err error) error
 	// Tables opens a stage's tables for bulk reads with at most units read units per second. If
@@ -97,7 +98,7 @@ type Cloud interface {
 	// if the stage is not deployed.
 	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
-	// Mail returns the mail subscriptions of a topic. Err of the result is the reason of a failure.
+	// Mail returns the mail subscriptions of a topic. If it fails, Err of the result is the reason.
 	Mail(ctx context.Context, topic string) doctor.Mail
 
 	// Groups lists the log groups whose names begin with prefix.
@@ -110,8 +111,8 @@ type Cloud interface {
 	Simulate(ctx context.Context) *doctor.Simulation
 	// Examine collects the facts about a stage. Facts that cannot be read are recorded as errors.
 	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts
-	// ExamineAccount collects the facts for doctor.ExamineAccount, except for the owner of the
-	// credentials.
+	// ExamineAccount collects the facts for doctor.ExamineAccount, except for the facts about the
+	// owner of the credentials.
 	ExamineAccount(ctx context.Context, stage string) doctor.Facts
 }
 

@@ -10,9 +10,9 @@ import (
 
 // ReadSettings returns the settings that a stage stores (see setting.OmitDefaults). They are nil if
 // the stage is not deployed, or if an earlier release deployed it without storing settings.
-// isDeployed distinguishes these cases. Each stage has the stacks "data" and "functions". ReadSettings
-// prefers "functions", because CloudFormation updates it after "data". Only "data" has the settings
-// if the first deployment failed after creating it.
+// isDeployed distinguishes these cases. ReadSettings reads the stack "functions" first, because
+// CloudFormation updates it after the stack "data". If the first deployment failed after creating
+// "data", only "data" has the settings.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
 		name := stage.FullName(stageName, short)

@@ -64,7 +64,7 @@ func (e Event) IsFailure() bool { return strings.HasSuffix(e.Status, "_FAILED") 
 var cancelled = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
 // Cause returns the first real failure among the events of a change, which must be in order of
-// time. ok is false if no event failed.
+// time. It returns false if no event is a real failure.
 func Cause(events []Event) (Event, bool) {
 	var found Event
 	for _, e := range events {

@@ -112,9 +112,9 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return
 	}
 	if f.OnRowChange {
-		return // only changed and removed rows start it, and no function changes or removes rows
+		return // only a changed or removed row starts it, and no function changes or removes rows
 	}
-	if f.Runs > 0 && !f.URL { // a function with a URL is started by requests all day
+	if f.Runs > 0 && !f.URL { // requests may start a function with a URL all day
 		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
 		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes all the time that it may",
 			"%d runs x %d s x %d MB", f.Runs, f.Seconds, f.MemoryMB))
@@ -179,8 +179,9 @@ const keysOfGateway = 3
 // requestsOfMessage is the number of SQS requests for a message: to send, receive and delete it.
 const requestsOfMessage = 3
 
-// linesOfRoom is the number of waiting lines in an instance for messages whose turns cannot start
-// yet, because the limit of running turns is reached: one for accounts, and one for other callers.
+// linesOfRoom is the number of waiting lines in an instance: one for accounts, and one for other
+// callers. A message waits in its line while the limit of running turns prevents its turn from
+// starting.
 const linesOfRoom = 2
 
 // requestsOfWait is the number of SQS requests for each retry of a waiting message: to receive it, and
@@ -188,7 +189,7 @@ const linesOfRoom = 2
 const requestsOfWait = 2
 
 // pushedOfUnit is the maximum number of bytes of push notifications for each write unit of the table
-// docs. A task sends at most push.MaxTaskBytes of notifications. It writes its texts and, for each
+// docs. A task sends notifications of at most push.MaxTaskBytes. It writes its texts and, for each
 // attempt to send, three documents in one transaction. limits_test.go checks the ratio.
 const pushedOfUnit = 4200
 
@@ -254,10 +255,10 @@ func (d *Day) table(t Table, l List) {
 	addLine("read", ReadUnits, t.Read)
 }
 
-// data adds the costs, in addition to request units, that a day's reads and writes have on that day:
-// notifications, log lines of requests that write, storage and its backup, and data transfer.
+// data adds the costs of a day's reads and writes other than request units: notifications, log
+// lines of requests that write, storage and its backup, and data transfer.
 func (d *Day) data(s Shape, l List, b Bounds) {
-	var written, read float64 // bytes a second
+	var written, read float64 // bytes per second
 	lines, docs := 0.0, 0.0
 	for _, t := range s.Tables {
 		if t.Index || t.Read == nil || t.Write == nil {

@@ -92,7 +92,8 @@ func (s *Shape) readFunction(r resource) error {
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
 	f, ok := functions.Find(name)
 	if !ok {
-		// A function of another release is not in the table, so its memory is unknown.
+		// A function of another release is not in the table of package functions, so its memory is
+		// unknown.
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
 		return nil
 	}

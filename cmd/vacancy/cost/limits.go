@@ -41,8 +41,9 @@ type Choice struct {
 }
 
 // share determines the limit of a function, or the number of calls per second, from the worst day's
-// cost: it is least, plus the number that percent of the remaining money buys. The remaining money is
-// the cost of the worst day minus its cost if each share has only its minimum.
+// cost: it is the share's minimum, plus the number that a percentage of the remaining money buys.
+// The remaining money is the cost of the worst day minus its cost if each share has only its
+// minimum.
 type share struct {
 	name    string
 	least   int

@@ -16,14 +16,14 @@ type Model struct {
 	ColdShare   float64 `json:"cold_share"`   // share of calls that start an instance
 	ColdMS      float64 `json:"cold_ms"`      // billed time of a start
 	ColdKMS     float64 `json:"cold_kms"`     // KMS requests of a cold call
-	// ColdReads is the additional read units of a cold call for the text key, which an instance
-	// caches.
+	// ColdReads is the number of additional read units of a cold call for the text key, which an
+	// instance caches.
 	ColdReads float64 `json:"cold_reads"`
 	RowBytes  float64 `json:"row_bytes"` // size of a row in the table
 }
 
-// DefaultModel returns the model of a call with texts of TextBytes to a host that has cached no
-// data about the caller and the vacant.
+// DefaultModel returns the model of a call with texts of 64 bytes to a host that has cached no data
+// about the caller and the vacant.
 func DefaultModel() Model {
 	return Model{
 		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, AskBytes: 1300,
@@ -126,9 +126,9 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// ScheduledRuns returns the monthly lines of the functions that a schedule starts often enough to
-// matter. WorstDay omits these lines, because it includes the limits of those functions and of the
-// tables.
+// ScheduledRuns returns the monthly cost of scheduled runs that find nothing to do. Functions for
+// which the table in package functions has no cost of such a run are omitted. WorstDay omits these
+// lines, because it includes the limits of those functions and of the tables.
 func ScheduledRuns(s Shape, l List) (lines []Line) {
 	for _, row := range functions.All() {
 		f, ok := s.Function(row.Name)

@@ -107,7 +107,7 @@ func ListPrices() List {
 	}}
 }
 
-// ReadPrices replaces prices in the list by those in a file: a JSON object with "region", "taken"
+// ReadPrices returns a copy of the list with the prices in b, a JSON object with "region", "taken"
 // and "prices", a map from items to {"usd", "per"}. Omitted items keep their prices. Units cannot
 // be changed.
 func ReadPrices(b []byte, l List) (List, error) {

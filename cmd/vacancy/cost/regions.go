@@ -39,8 +39,8 @@ var surcharges = map[string]surcharge{
 // times as high.
 var highestSurcharge = surcharge{1.4, 1.5, 1.8, 1.72}
 
-// PricesIn returns ListPrices with the surcharge of a Region. If the Region has no row, it uses the
-// highest surcharge. If region is "", it returns the prices of us-east-1.
+// PricesIn returns ListPrices with the surcharge of a Region. If the surcharge of the Region is
+// unknown, it uses the highest surcharge. If region is "", it returns the prices of us-east-1.
 func PricesIn(region string) List {
 	l := ListPrices()
 	if region == "" || region == l.Region {

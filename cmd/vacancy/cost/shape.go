@@ -67,8 +67,8 @@ func (s Shape) Function(name string) (Function, bool) {
 	return s.Functions[i], true
 }
 
-// retries is the number of times that Lambda retries a failed asynchronous invocation. Jobs are not
-// retried, because the next run does the work of the failed one.
+// retries is the number of times that Lambda retries a failed asynchronous invocation. Scheduled
+// functions are not retried, because the next run does the work of the failed one.
 const retries = 2
 
 func (s *Shape) add(f functions.Function, arm bool, reserved *int) {

@@ -30,9 +30,9 @@ func accountRows() []row {
 
 func ExamineAccount(f Facts) Report { return examine(f, accountRows()) }
 
-// Want sets f.Settings and f.Limits of a stage in a Region from its context values. If the values are
-// unknown, context is nil. If the values are invalid, Want returns an error and sets the default
-// settings or limits.
+// Want sets f.Settings and f.Limits of a stage in a Region from its context values. The context is
+// nil if its values are unknown. If the values are invalid, Facts.Want returns an error and sets
+// the default settings or limits.
 func (f *Facts) Want(context map[string]string, region string) error {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
@@ -162,8 +162,8 @@ func (f Facts) roles() Check {
 	}
 }
 
-// raiseQuota returns the text of the remedies for a quota that is too small. left is the number of
-// executions that must stay unreserved.
+// raiseQuota returns the text of the remedies for a quota that is too small. Its argument is the
+// number of executions that must stay unreserved.
 func (f Facts) raiseQuota(left int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
 		max(wantedQuota, f.Limits.ReservedConcurrency()+left), QuotaPage(f.Account.Region), f.deploy(), NoLimits)

@@ -1,9 +1,10 @@
 // Package doctor finds problems of a stage, of the machine that deploys it, or of a local host. It
 // runs named checks, and reports the cause and the remedy of each failure.
 //
-// The checks are pure functions of Facts. The functions Look, LookModels and Tools collect some of
-// the facts, and package cloud collects the facts about AWS. The package changes no data. A check
-// never reports success if its facts are missing. Every report has all checks in the same order.
+// The checks are pure functions of Facts. This package collects the facts about programs, the host
+// and its agents, and package cloud collects the facts about AWS. The package changes no data. A
+// check never reports success if its facts are missing. Every report has all checks in the same
+// order.
 package doctor
 
 import (

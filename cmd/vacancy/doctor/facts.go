@@ -15,11 +15,11 @@ type Facts struct {
 	// Version is the commit or release of this command, in the form of the stacks' output Version.
 	// It is "" if unknown.
 	Version string
-	// Settings and Limits are derived from the stage's CDK context (see Want). If that context is
-	// unknown, they are the defaults, and Undecided is true.
+	// Settings and Limits are derived from the stage's CDK context (see Facts.Want). If that context
+	// is unknown, they are the defaults.
 	Settings  setting.Values
 	Limits    cost.Limits
-	Undecided bool
+	Undecided bool // the CDK context is unknown
 	// Region is the Region to which this machine deployed the stage, or "".
 	Region string
 
@@ -70,9 +70,9 @@ type Account struct {
 	Err     error // set together with Trouble
 }
 
-// Clock compares this machine's clock with AWS's. Seen is false if AWS did not answer.
+// Clock compares this machine's clock with AWS's.
 type Clock struct {
-	Seen bool
+	Seen bool          // AWS answered
 	Skew time.Duration // time by which this machine's clock is ahead
 }
 
@@ -106,10 +106,9 @@ type Stack struct {
 	Err     error
 }
 
-// Table is a DynamoDB table. If Absent is true, its name is unknown, because the stack that
-// contains the name does not exist.
+// Table is a DynamoDB table.
 type Table struct {
-	Absent             bool
+	Absent             bool // the name is unknown, because the stack that contains it does not exist
 	Name               string
 	Missing            bool
 	Status             string
@@ -197,17 +196,15 @@ type Visit struct {
 	Health Answer
 	// Agent is the answer for the agent card at the host's own address.
 	Agent Answer
-	// Registry, Log and Search are the answers of these routes. Unregistered is true if the stage
-	// has no registry.
+	// Registry, Log and Search are the answers of these routes.
 	Registry, Log, Search Answer
-	Unregistered          bool
-	// Graduate is the answer of the gate's route. Ungated is true if the stage has no gate.
+	Unregistered          bool // the stage has no registry
+	// Graduate is the answer of the gate's route.
 	Graduate Answer
-	Ungated  bool
-	// Gateway is the answer of the status route of AGP, the protocol for bookings. Unpaid is true if
-	// the stage has no accounts.
+	Ungated  bool // the stage has no gate
+	// Gateway is the answer of the status route of AGP, the protocol for bookings.
 	Gateway Answer
-	Unpaid  bool
+	Unpaid  bool // the stage has no accounts
 	Host    admin.Host
 	// Operator is the admin API's answer to the operator's key.
 	Operator Answer

@@ -16,8 +16,8 @@ type Issuers struct {
 // machine.
 type Issuer struct{ ID, URL, Tenant, Failure string }
 
-// check returns the result of the check of the issuers. more contains the flags, such as --stage, that
-// name the host in commands. logs is the command that shows why the list cannot be read.
+// check returns the result of the check of the issuers. Its arguments are the flags that name the
+// host in commands, such as --stage, and the command that shows why the list cannot be read.
 func (i Issuers) check(more, logs string) Check {
 	if i.Err != nil {
 		return fail(logs, "the issuers of tokens cannot be read: %s", i.Err)

@@ -13,25 +13,25 @@ import (
 type Local struct {
 	Data  string
 	Flag  string // flag to append to commands: " --data DIR", or "" for the default directory
-	Path  string // Data, quoted for a shell
+	Path  string // data directory, quoted for a shell
 	Start string // command that starts the host
-	Here  bool   // Data contains a host's data
+	Here  bool   // the data directory contains a host's data
 	// Open lists files that only their owner should be able to read, but that others can read.
 	Open []string
-	// Free is the free space on the disk in bytes, or negative if it is unknown. Below MinFree, a
+	// Free space on the disk in bytes, negative if it is unknown, and the free space below which a
 	// public host refuses requests that write.
 	Free, MinFree int64
 
-	// Stored is the format version of the data. Outlook describes what the next start does with the
-	// data, and is "" if the data need no upgrade. Unreadable is the error of reading the version.
+	// Format version of the data, and a description of what the next start does with the data. The
+	// description is "" if the data need no upgrade.
 	Stored, Outlook string
-	Unreadable      error
-	Newer           bool // a newer program wrote the data
+	Unreadable      error // reason why the format version cannot be read
+	Newer           bool  // a newer program wrote the data
 
 	Running bool
 	Err     error  // reason why a running host does not answer
 	URL     string // public URL
-	// Version is the host's version, and Command is the version of this command.
+	// Versions of the host and of this command.
 	Version, Command string
 	Started          time.Time
 	Calls, Failed    uint64    // see admin.Status
@@ -49,7 +49,7 @@ type Agent struct {
 	NoWorker      bool // Failure says that no worker is connected
 }
 
-// Free disk space, in bytes, below which the check fails (leastFree) or warns (someFree).
+// Free disk space, in bytes, below which the disk check fails (leastFree) or warns (someFree).
 const (
 	leastFree = 100 << 20
 	someFree  = 1 << 30

@@ -10,8 +10,8 @@ import (
 // leastGo is the minimum version of Go.
 const leastGo = "1.26"
 
-// tool returns a check that a program is in the PATH and has at least the version least. If least is
-// "", every version is accepted.
+// tool returns a check that a program is in the PATH and has at least a minimum version. If the
+// minimum is "", every version is accepted.
 func tool(name, least, use, needs, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
@@ -25,8 +25,8 @@ func tool(name, least, use, needs, fix string) func(Facts) Check {
 	}
 }
 
-// older compares versions number by number, and reports whether version is older than least. It returns
-// false for a string that is not a version, because custom builds have arbitrary names.
+// older compares versions number by number, and reports whether version is older than the minimum.
+// It returns false for a string that is not a version, because custom builds have arbitrary names.
 func older(version, least string) bool {
 	have, want := numbers(version), numbers(least)
 	for i := range want {

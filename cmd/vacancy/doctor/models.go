@@ -17,12 +17,11 @@ import (
 // Models describes the agents of a stage that need a secret or a permission.
 type Models struct {
 	Agents []ModelAgent
-	// According to the stage's CDK context, Granted lists the Bedrock models that the stage may use,
-	// and Mock is true if it offers the substrate mock. Unknown is true if the context is unknown.
-	Granted []string
-	Mock    bool
-	Unknown bool
-	More    bool // there are more vacants than were checked
+	// Facts from the stage's CDK context.
+	Granted []string // Bedrock models that the stage may use
+	Mock    bool     // the stage offers the substrate mock
+	Unknown bool     // the CDK context is unknown
+	More    bool     // there are more vacants than were checked
 	Err     error
 }
 
@@ -37,7 +36,8 @@ type ModelAgent struct {
 // maxModelAgents limits the agents that are checked, because each takes a request.
 const maxModelAgents = 200
 
-// LookModels reads the agents of a stage's vacants. The caller must set Granted, Mock and Unknown.
+// LookModels reads the agents of a stage's vacants. The caller must set the facts from the CDK
+// context.
 func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	cache := knownToHost{secrets: map[string][]string{}}
 	for v, err := range c.All(ctx, false) {

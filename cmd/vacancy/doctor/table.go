@@ -12,7 +12,7 @@ import (
 // row is an entry in the table of checks.
 type row struct {
 	name string
-	// needs returns the reason why the check does not apply, or "". If needs is nil, the check
+	// needs returns the reason why the check does not apply, or "". A check without this function
 	// always applies.
 	needs func(Facts) string
 	judge func(Facts) Check

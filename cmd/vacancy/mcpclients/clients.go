@@ -40,7 +40,7 @@ func NameOf(server string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(server, "-")
 }
 
-// Place contains the locations from which the paths of files are derived.
+// Place contains the values from which the path of a client's file is derived.
 type Place struct {
 	OS   string            // runtime.GOOS
 	Dir  string            // working directory
@@ -67,7 +67,7 @@ type Client struct {
 	// started contains the first members of the entry of a started server.
 	started []field
 	// inherits returns the member that passes a variable of the client's environment to a started
-	// server. If it is nil, the server gets the variable without a member, or not at all.
+	// server. It is nil if the client passes its whole environment, or cannot pass a variable.
 	inherits func(variable string) field
 	// Scope describes where the file applies.
 	Scope string
@@ -275,9 +275,9 @@ func (c *Client) Text(e Entry) string {
 	return string(c.document(e))
 }
 
-// Merge returns the file whole with the entry added. The entry replaces an entry with the same name;
+// Merge adds the entry to the content of a file. The entry replaces an entry with the same name;
 // replaced reports whether such an entry existed. The error is of kind Usage and names the line of
-// the problem. Merge keeps a byte order mark.
+// the problem. Merge preserves a byte order mark.
 func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
 	old := canon.TrimByteOrderMark(whole)
 	if len(strings.TrimSpace(string(old))) == 0 {

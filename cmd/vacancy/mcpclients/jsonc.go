@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// unit is one level of indentation, for a file that has no indented lines.
+// unit is one level of indentation in a file without indented lines.
 const unit = "  "
 
 func (c *Client) document(e Entry) []byte {
@@ -39,7 +39,7 @@ func (l layout) object(b []byte, members []field, indent string) []byte {
 	return append(append(b, l.newline+indent...), '}')
 }
 
-// value renders the value of a field. indent is the indentation of the field's line.
+// value renders the value of a member. indent is the indentation of the member's line.
 func (l layout) value(b []byte, value any, indent string) []byte {
 	switch v := value.(type) {
 	case bool:
@@ -139,7 +139,7 @@ func layoutOf(b []byte, root *hujson.Value) layout {
 	return l
 }
 
-// indentOf returns the indentation of an object's first member. It returns otherwise if the object
+// indentOf returns the indentation of an object's first member. It returns fallback if the object
 // is empty or the first member is not on its own line.
 func indentOf(o *hujson.Object, otherwise string) string {
 	if len(o.Members) == 0 {
@@ -167,8 +167,8 @@ func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, er
 	return found, nil
 }
 
-// insert adds a member at the end of an object. indent is the indentation of members, and outer the
-// indentation of the object's line.
+// insert adds a member at the end of an object. indent is the indentation of the members, and
+// outerIndent is the indentation of the object's line.
 func (l layout) insert(b []byte, node *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
 	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.value(nil, m.value, indent))
 	closing := node.EndOffset - 1
@@ -232,7 +232,6 @@ func (c *Client) compare(before, after map[string]any, e Entry) error {
 	return nil
 }
 
-// plain converts fields to the form of a decoded object.
 func plain(fields []field) map[string]any {
 	m := map[string]any{}
 	for _, f := range fields {

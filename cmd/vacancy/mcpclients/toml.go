@@ -81,8 +81,8 @@ func decodeTOML(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// regions returns changes that delete the lines of the tables of the entry name. Comments after the
-// last line of a table are not deleted.
+// regions returns changes that delete the tables of the named entry. Comments after the last line
+// of a table are not deleted.
 func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 	var p unstable.Parser
 	p.Reset(b)

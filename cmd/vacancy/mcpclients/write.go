@@ -19,8 +19,8 @@ const maxFile = 4 << 20
 const backupSuffix = ".before-vacancy"
 
 type Written struct {
-	// Made is true if the file did not exist. Replaced is true if it contained an entry with the same
-	// name. Same is true if it already contained the entry, and therefore was not written.
+	// Created is true if the file did not exist. Replaced is true if it contained an entry with the
+	// same name. Unchanged is true if it already contained the entry, and therefore was not written.
 	Made     bool `json:"made,omitempty"`
 	Replaced bool `json:"replaced,omitempty"`
 	Same     bool `json:"same,omitempty"`
@@ -34,14 +34,14 @@ func (c *Client) Write(path string, e Entry) (Written, error) {
 	return c.write(path, e, func(string) {})
 }
 
-// write implements Write. It calls step with the name of each step, for tests that simulate a crash.
+// write implements Write. Tests that simulate a crash receive the name of each step by onStep.
 func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
 	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, step)
 }
 
 // Update changes a file with merge, which returns the new content and whether it replaced an entry.
-// If the new content is nil, Update removes the file. If dry is set, Update only returns what it
-// would write.
+// If the new content is nil, Update removes the file. If dryRun is true, Update only returns what
+// it would write.
 func Update(path string, dry bool, merge func(old []byte) ([]byte, bool, error)) (Written, error) {
 	return update(path, merge, dry, func(string) {})
 }

@@ -84,8 +84,8 @@ type Language struct {
 	Program string // file that the agent's owner writes
 	Start   string // command that runs the program
 	Test    string // command that tests the program
-	// Markers lists files that identify a folder with such a program. If the file Installed exists
-	// and Run is not "", Run starts the program. Otherwise Start does.
+	// Markers lists files that identify a folder with such a program. If the file InstallMarker
+	// exists, StartInstalled starts the program. Otherwise Start does.
 	Markers        []string
 	Installed, Run string
 	// Tools is true if the program does not answer calls itself, but serves tools to a model.
@@ -110,7 +110,7 @@ var (
 )
 
 // Find returns the language of the program in a folder and the command that starts the program. The
-// command is "" if the folder contains no program. there reports whether the folder contains a file.
+// command is "" if the folder contains no program. exists reports whether the folder contains a file.
 func Find(there func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {

@@ -1,7 +1,7 @@
 // Package sessionlog writes the log of an ACP session below the root of the session: one JSON object per line, in
 // .vaultspec/logs/SESSION.log, which only its owner may read. It imports no packages of the host.
 //
-// A log must contain only names, sizes and states, and neither texts nor arguments.
+// A log must contain only names, sizes and states, and neither file contents nor tool arguments.
 package sessionlog
 
 import (
@@ -19,14 +19,14 @@ import (
 // Dir is the folder of the logs below a root.
 const Dir = ".vaultspec/logs"
 
-// Types of entries. The comments list the names of their values.
+// Types of entries. The comments list their attributes.
 const (
 	PermissionRequest = "permission_request" // tool_call_id, outcome
 	SessionUpdate     = "session_update"     // update, size, and tool_call_id and status if they are set
 	ReadTextFile      = "read_text_file"     // path
 	WriteTextFile     = "write_text_file"    // path, size
 	WriteBlocked      = "write_blocked"      // path, reason
-	CreateTerminal    = "create_terminal"    // terminal_id, command: the program's name
+	CreateTerminal    = "create_terminal"    // terminal_id, command (the program's name)
 )
 
 // maxValue limits a string in a log, in bytes.
@@ -82,8 +82,8 @@ func fileName(session string) string {
 	return session + ".log"
 }
 
-// Write appends an entry of the type kind. data contains alternating names and values. Strings are
-// truncated to maxValue bytes.
+// Write appends an entry. attrs contains alternating names and values. Strings are truncated to
+// maxValue bytes.
 func (l *Log) Write(kind string, data ...any) {
 	if l != nil {
 		l.Info(kind, slog.Group("data", data...))

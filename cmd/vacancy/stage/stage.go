@@ -1,6 +1,5 @@
-// Package stage stores what this machine knows about the stages that were deployed from it: one
-// file per stage, with the host's address and its operator key. The package also defines the names
-// of a stage's stacks and functions.
+// Package stage stores a record of each stage that was deployed from this machine, with the host's
+// addresses and its operator key. The package also defines the names of a stage's stacks.
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //

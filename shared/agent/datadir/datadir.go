@@ -106,7 +106,7 @@ func (h *Dir) Open(name string) (*Identity, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat() // stat of the open file, because the name may mean another file by now
+	st, err := f.Stat() // checks the opened file, because the path may have been replaced
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ const (
 const stdinName = "-"
 
 // Import reads and verifies an identity from a seed (64 hex digits or 32 bytes, in a file or on
-// stdin), a home directory of the reference implementation, or an export. seed, if not empty, is
-// the path of the seed for a home directory that does not contain it.
+// stdin), a home directory of the reference implementation, or an export. If path is a home
+// directory that does not contain its seed, seed is the path of the seed. Otherwise seed is "".
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 	if path != stdinName {
 		st, err := os.Stat(path)
@@ -119,8 +119,9 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// referenceKey reads the key from a home directory of the reference. If the reference keeps the
-// seed in the operating system's keyring, it is read from the path seed.
+// referenceKey reads the key from a home directory of the reference implementation. If seed is not
+// "", referenceKey reads the seed from that path, because the reference implementation may store it
+// in the operating system's keyring.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readSmall(path)

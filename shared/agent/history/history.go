@@ -102,9 +102,9 @@ type checker struct {
 	decisions  []decision    // decisions of all entries
 }
 
-// decision is the decision of a call. at is the position of the decision in the stream of decisions, and
-// entry is the position of the call. seq, hash and prev are the members of the answer. If the call has
-// no answer, seq is 0.
+// decision is the decision of a call. position is its position in the stream of decisions, and
+// entryPosition is the position of the call. answerSeq, answerHash and answerPrev are members of the
+// answer. If the call has no answer, answerSeq is 0.
 type decision struct {
 	at, epoch, entry uint64
 	seq              int64
@@ -215,7 +215,7 @@ func (c *checker) checkPlace(e *export.Entry) {
 	}
 }
 
-// messageFacts contains what an entry says about a message. Only an answer has a key, and a reset has
+// messageFacts contains an entry's data about a message. Only an answer has a key, and a reset has
 // no number.
 type messageFacts struct {
 	kind string // call, reset or answer
@@ -254,8 +254,8 @@ func (c *checker) checkMessage(e *export.Entry, told messageFacts, s *export.Rec
 	if pair != c.pair {
 		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
 	}
-	// A signature is valid for one purpose: the message that is signed as an answer must not be accepted
-	// as a call, nor a call as a reset.
+	// A signature is valid for one purpose: a message signed as an answer must not be accepted as a
+	// call, and a message signed as a call must not be accepted as a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
 	if isAnswer != (told.kind == kindAnswer) || told.kind != kindAnswer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
 		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)
@@ -339,8 +339,8 @@ func (c *checker) checkAnswers() {
 			c.fail("bindings", "entry %d: decision %d is the decision of another call, too", d.entry, d.at)
 		}
 		in := int64(d.epoch)
-		// In the epoch in which the file begins, calls that are missing in the file may have
-		// answers before the first decision and between decisions.
+		// In the epoch in which the file begins, answers may be missing before and between the
+		// decisions, because the file omits the earlier calls of that epoch.
 		gap := in == c.startEpoch && (in != epoch || d.at != before+1)
 		before = d.at
 		if d.seq == 0 {

@@ -186,7 +186,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	return whole.AppendCJ(nil), nil
 }
 
-// withoutEmpty returns v without its empty objects and arrays. ok is false if v itself is empty.
+// withoutEmpty returns v without its empty objects and arrays. ok is false if the result is empty.
 func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	switch v.Kind() {
 	case canon.Object:
@@ -240,7 +240,7 @@ type cardBuilder struct {
 	push     bool
 	keys     bool // the vacant accepts keys of accounts
 	extended bool // the vacant has an extended card
-	// issuers are the URLs of the issuers whose tokens the vacant accepts.
+	// issuers contains the URLs of the issuers whose tokens the vacant accepts.
 	issuers []string
 }
 
@@ -250,7 +250,7 @@ func takesGuests(v *vacants.Record) bool {
 	case vacants.PlainOff:
 		return false
 	case vacants.PlainShared:
-		// Callers without a key are then one caller, who may call whenever a caller that signs may.
+		// All callers without a key are the same guest, who may call if callers that sign may.
 		return v.Price.AdmitsSigners()
 	}
 	return v.Price.AdmitsGuests()
@@ -271,7 +271,8 @@ func login(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// versionSet is a set of versions of A2A. A member of a card is written in the form of each of them.
+// versionSet is a set of versions of A2A. A member of a card is written in the forms of all versions in
+// the set.
 type versionSet byte
 
 const (
@@ -280,8 +281,9 @@ const (
 	formBoth = form1 | form03
 )
 
-// scheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3, it
-// has a member type, which is omitted if f is form03, because its value is a default value.
+// scheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3,
+// it has a member "type". If versions contains only 0.3, scheme omits "type", because that card
+// omits members with default values.
 func scheme(f versionSet, name, object, kind string, about canon.Member) canon.Member {
 	var members []canon.Member
 	if f&form03 != 0 {

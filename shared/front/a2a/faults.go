@@ -45,11 +45,11 @@ var (
 	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
 )
 
-// fault is an A2A error. The members become the metadata of its ErrorInfo.
+// fault is an A2A error. metadata is the metadata of its ErrorInfo.
 type fault struct {
 	kind    faultKind
 	text    string
-	verdict string // verdict in the log; the default is the reason
+	verdict string // verdict in the log; defaults to the kind's reason
 	members map[string]string
 }
 
@@ -57,8 +57,8 @@ func (f *fault) Error() string { return f.text }
 
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
-// problemOfFault returns the A2A error for the host's error err. If A2A has no such error, it returns
-// nil. The caller must then pass err to Exchange.Fail, which answers with an HTTP error.
+// problemOfFault returns the A2A error for an error of the host, or nil if A2A has no such error. If it
+// returns nil, the caller must pass err to Exchange.Fail, which answers with an HTTP error.
 func problemOfFault(err error) *fault {
 	var wrapped *fault
 	var refusal *task.Refusal

@@ -34,7 +34,7 @@ func (r *request) read() error {
 	return nil
 }
 
-// isOwnForm reports whether the body of POST / is a signed call in the vacant's own form: method
+// isOwnForm reports whether the body of POST / is a signed call in the host's own form: method
 // message/send, an envelope, and parts without the member kind. The body can be read again
 // afterwards.
 func (d *api) isOwnForm(r *request) (bool, error) {

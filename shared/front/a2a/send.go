@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// send answers a message with its task or with a stream of the task's events. If the vacant's options
-// make the message bare, send answers it with a message, and shows no task.
+// send answers a message with its task or with a stream of the task's events. If the vacant's
+// conformance options make the message bare, send answers with a message instead of a task.
 func (d *api) send(r *request, params []byte) error {
 	q, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {

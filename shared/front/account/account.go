@@ -217,7 +217,8 @@ func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (bi
 	})
 }
 
-// whole returns an account with its held amount and links. If err is not nil, it only returns err.
+// whole returns an account with its balance, held amount and links. If err is not nil, it only
+// returns err.
 func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err

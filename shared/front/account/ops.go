@@ -28,7 +28,7 @@ const (
 	oneIssuer   = issuersPath + "/{id}"
 )
 
-// IsPath reports whether Handler serves a path.
+// IsPath reports whether TenantHandler serves a path.
 func IsPath(path string) bool {
 	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
@@ -92,10 +92,10 @@ var (
 type Twin[In ofAccount, Out any] struct{ op.Twin[In, Out] }
 
 // ofAccount is a request about an account. account returns the account's tenant or id, or "" if the
-// request is about the account of its key.
+// request is about the account of the key that sent it.
 type ofAccount interface{ account() string }
 
-// twin returns a Twin whose two paths end with path. d is the permission that a key needs.
+// twin returns a Twin whose two paths end with path. demand is the permission that a key needs.
 func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc string) Twin[In, Out] {
 	o := op.Op[In, Out]{Method: method, Path: one + path, Limit: maxBody, Doc: doc}
 	t := o
@@ -173,8 +173,8 @@ type (
 		One
 		Month string `query:"month"`
 	}
-	// RevokedKey names a key by its id. If Only is true, the keys and links that the key created
-	// remain valid.
+	// RevokedKey names a key by its id. If OnlyThisKey is true, the keys and links that
+	// the key created remain valid.
 	RevokedKey struct {
 		One
 		op.IgnoreBody

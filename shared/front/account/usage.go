@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Groupings of usage.
+// Values of Span.By.
 const (
 	ByHour    = "hour"
 	ByDay     = "day"
@@ -115,7 +115,7 @@ func parseDay(field, s string) (time.Time, error) {
 	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or an hour of one such as 2026-11-24T15", httpapi.Clip(s))
 }
 
-// usageGroups sums up hours of usage. by is the grouping, one of ByHour to BySubject.
+// usageGroups sums up hours of usage. grouping is one of ByHour to BySubject.
 type usageGroups struct {
 	by string
 	m  map[Line]*usage.Counts

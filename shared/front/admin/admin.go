@@ -4,9 +4,9 @@
 //
 // The host decides who may use the API. On a single machine it is served at a Unix socket that only
 // its owner can open, never at the public listener. On AWS it is served at a public URL behind
-// RequireKey, which accepts only the operator's key. Two other handlers serve some of the routes:
-// SignedChildren, where a parent requests children with its own signature, and Tenants, where a
-// tenant manages its own vacants with a key of its account.
+// RequireKey, which accepts only the operator's key. Two other handlers serve some of the routes.
+// SignedChildrenHandler serves parents that request children with their own signature, and
+// TenantHandler serves tenants that manage their own vacants with a key of their account.
 //
 // Pages in a browser cannot use the API. A tenant gets no information about vacants of other
 // tenants. A body must be strict JSON. A seed (the private key of a vacant) leaves the host only by
@@ -56,7 +56,8 @@ const Prefix = "/v1/admin/"
 const backupPath = Prefix + "backup"
 
 // Config contains the handler's dependencies. If the host lacks an optional feature, for example
-// Backup, Billing or Gate, its field is nil, and the operations of the feature answer NotFound.
+// BackupHandler, Billing or Gate, its field is nil, and the operations of the feature answer
+// NotFound.
 type Config struct {
 	Vacants *vacants.Directory
 	// Answers checks the agents of vacants. Calls reads the arguments and results of their tool
@@ -67,16 +68,16 @@ type Config struct {
 	// Host is the only accepted Host header. If it is "", any Host is accepted; a key must then
 	// guard the handler.
 	Host string
-	// Verify answers GET /v1/admin/verify, and Chain answers GET /v1/admin/chain/{from}/{to} with
-	// the path values from and to. Both answers are streams.
+	// VerifyHandler answers GET /v1/admin/verify, and ChainHandler answers GET
+	// /v1/admin/chain/{from}/{to} with the path values from and to. Both answers are streams.
 	Verify, Chain http.Handler
 	// Backup answers POST /v1/admin/backup with the complete host, including its keys.
 	Backup http.Handler
 	// Status describes a host on a single machine. Reindex rebuilds its search index.
 	Status  func(context.Context) (Status, error)
 	Reindex func(context.Context) (Reindexed, error)
-	// RenewKeys is called after the host's URL was set. It creates the key that signs receipts. If
-	// RenewKeys is nil, another process creates the key.
+	// RenewKeys is called after the host's URL has been set, and creates the key that signs
+	// receipts. If RenewKeys is nil, another process creates the key.
 	RenewKeys func(context.Context) error
 	Seal      func(context.Context) (Sealed, error)
 	// Graduations answers POST /v1/graduations, for operators whose host does not serve its public
@@ -94,7 +95,7 @@ type Config struct {
 	Gate    Gate
 	// ChildReport returns a page of a vacant's children with statistics of its calls to them.
 	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
-	// GET /v1/admin/host reports these values. KeyService is true if a key service stores the
+	// GET /v1/admin/host reports these values. HasKeyService is true if a key service stores the
 	// host's identity key. Stage is the name of the deployment.
 	KeyService     bool
 	Stage, Version string
@@ -341,8 +342,8 @@ func (d *api) enrich(ctx context.Context, list []Vacant) error {
 	if d.Billing == nil {
 		return nil
 	}
-	// tenants contains the calls of the day by tenant and vacant. The inner map is nil for a tenant
-	// whose usage is too large to sum up.
+	// The keys of callsByTenant are tenants and vacants. The inner map is nil for a tenant whose usage
+	// is too large to sum up.
 	tenants := map[string]map[identity.ID]uint64{}
 	for i := range list {
 		v := &list[i]

@@ -72,8 +72,8 @@ func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	return a.ResolveTier(&t)
 }
 
-// AgentAfter returns a request to store agent, which is JSON, as the version that follows now. The
-// request fails with Conflict if another version has become current since now was read.
+// AgentAfter returns a request to store agent, which is JSON, as the next version after
+// current. The request fails with Conflict if current is no longer the current version.
 func AgentAfter(now *Agent, agent []byte) NewAgent {
 	after := Version(now.Version)
 	return NewAgent{ForVacant(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}

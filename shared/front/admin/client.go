@@ -41,7 +41,7 @@ type Creation struct {
 
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// All returns the vacants of all pages. If deleted is set, it includes deleted vacants.
+// All returns the vacants of all pages. If includeDeleted is set, it includes deleted vacants.
 func (c Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
 		p, err := ListVacants.Call(ctx, c, VacantList{All: deleted, Cursor: cursor})

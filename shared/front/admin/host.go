@@ -16,8 +16,8 @@ const (
 	KeySoftware = "software" // the store contains the sealed key
 )
 
-// Host is the identity of a host. URL is "" until it is set. SignedChildren is the number of cards
-// that were signed again because the URL changed; only the answer to that change contains it.
+// Host is the identity of a host. URL is "" until it is set. SignedCards is the number of cards
+// that were signed again because the URL changed. Only the answer of SetHost contains this number.
 type Host struct {
 	ID      identity.ID `json:"host_id"`
 	Key     string      `json:"key"`
@@ -91,8 +91,8 @@ func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	// Deployments end with this operation, so a new stage has the key that signs receipts before
-	// its first receipt.
+	// Each deployment ends with this operation. A new stage therefore has the key that signs
+	// receipts before its first receipt.
 	if d.RenewKeys != nil {
 		if err := d.RenewKeys(ctx); err != nil {
 			return Host{}, err

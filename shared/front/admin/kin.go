@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. With is
-// the name or id of the second parent if Path is D4, the birth path with two parents. The second
-// parent must also be on this host, because both parents sign.
+// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. If
+// Path is D4, the birth path with two parents, SecondParent is the name or id of the second parent.
+// The second parent must also be on this host, because both parents sign.
 type Spawning struct {
 	Path       composite.BirthPath `json:"path"`
 	Name       string              `json:"name"`

@@ -31,8 +31,8 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// Stored describes the format of the data, which determines the programs that can read them. It
-	// is zero for hosts of earlier versions.
+	// Stored describes the format of the data, which determines the programs that can read the
+	// data. It is zero for hosts of earlier versions.
 	Stored Stored `json:"stored,omitzero"`
 	// FreeBytes is the free space on the data directory's disk, or negative if it is unknown. Below
 	// MinFreeBytes, a public host refuses requests that write.
@@ -50,9 +50,9 @@ type Status struct {
 type Stored struct {
 	Format    int `json:"format"`    // layout of the data file
 	Documents int `json:"documents"` // version of the documents
-	// From is the version of the documents before the last upgrade, or 0 if the host began with the
-	// version Documents. At is the time of the upgrade, and Program is the version of Vacancy that
-	// ran it.
+	// FromDocuments is the version of the documents before the last upgrade, or 0 if the host began
+	// with the version Documents. UpgradedAt is the time of the upgrade, and UpgradedBy is the
+	// version of Vacancy that ran it.
 	From    int       `json:"from,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 	Program string    `json:"program,omitempty"`

@@ -31,7 +31,8 @@ var (
 )
 
 // The operations on vacants. Only the operator may use ExportVacant, because its answer contains
-// the private key of a vacant: a thief of an account key could take over the vacant permanently.
+// the private key of a vacant. Otherwise a thief of an account key could permanently take over the
+// vacants of its tenant.
 var (
 	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
 	ListVacants     = op.Op[VacantList, VacantPage]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
@@ -214,7 +215,8 @@ type (
 		Position uint64 `query:"position"`
 	}
 	// Calls requests the last calls of a pair, or all calls if Last is 0. From is a name or id of a
-	// caller. If From is the name of an identity of the reader, Own is the id of this identity.
+	// caller. If From is the name of an identity of the reader, OwnIdentity is the id of this
+	// identity.
 	Calls struct {
 		From string `path:"from"`
 		To   string `path:"to"`

@@ -18,7 +18,7 @@ type CurrentPrice struct {
 	Unreported uint64 `json:"unreported,omitempty"`
 }
 
-// unreportedFor is the maximum age of answers that are counted in CurrentPrice.
+// unreportedFor limits the age of the answers that CurrentPrice.Unreported counts.
 const unreportedFor = 7 * 24 * time.Hour
 
 func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (p CurrentPrice, err error) {
@@ -58,7 +58,8 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPric
 }
 
 // NewPrice is the next version of a price, in micro-dollars: Flat is the price of a call, In and
-// Out are the prices of a million tokens, and Most limits the charge for a call with priced tokens.
+// Out are the prices of a million tokens, and MaxCharge limits the charge for a call with priced
+// tokens.
 // The defaults of FreeAddress and FreeAll are derived from Free (price.Price.SetDefaultFreeLimits).
 type NewPrice struct {
 	Flat        money.Amount `json:"flat"`

@@ -19,8 +19,8 @@ import (
 )
 
 // ChildrenPath reports whether path is the route on which a parent requests children with its own
-// signature. Apart from this route, only Tenants serves admin routes to callers other than the
-// operator.
+// signature. Callers other than the operator can use only this route and the routes of
+// TenantHandler.
 func ChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")

@@ -20,8 +20,8 @@ func askerOf(ctx context.Context) vacants.Asker {
 // Tenants serves the operations on vacants to tenants, with a key of their account that has the
 // scope vacants. Tenants can create, see and change vacants of their own. A request for another
 // party's vacant gets the same answer, byte for byte, as a request for a vacant that does not
-// exist. There are two exceptions: a taken name or slug is refused, and agents may ask public
-// vacants. Other operations are forbidden; for secrets this is necessary because
+// exist. There are two exceptions: a taken name or slug is refused, and agents may call public
+// vacants. Other operations are forbidden. Operations on secrets must be forbidden because
 // definition.Agent.Prices treats all secrets as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}

@@ -21,7 +21,7 @@ type Update struct {
 	Plain      *string `json:"plain,omitempty"` // open, off or shared
 	// Work limits the duration of a call, for example "5m". "" means the host's limit.
 	Work *string `json:"work,omitempty"`
-	// Seen is the Changed time of the Vacant on which the update is based. If Seen is nil, the
+	// BasedOn is the Changed time of the Vacant on which the update is based. If BasedOn is nil, the
 	// update overwrites concurrent changes.
 	Seen *string `json:"seen,omitempty"`
 }
@@ -72,8 +72,8 @@ func (d *api) check(ctx context.Context, rec *vacants.Record, _ VacantRequest) (
 	return Check{Failure: failure}, err
 }
 
-// failure returns the reason why an agent failed a check that began at began. If the agent did not
-// cause err, failure returns err.
+// failure returns the reason why an agent failed a check that began at the time start. If the agent
+// did not cause err, failureCause returns err.
 func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
 	if kind := problem.AsError(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
 		return nil, err

@@ -40,7 +40,7 @@ const (
 	metricsPath  = "/v1/admin/metrics" // path of the metrics for the operator
 )
 
-// parties admits keys and vacants. The method find decides which bookings each of them may see.
+// parties admits keys and vacants. api.findBooking decides which bookings each of them may see.
 var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead, Test: true}}
 
 type (

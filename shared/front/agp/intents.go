@@ -101,7 +101,7 @@ type cachedSearch struct {
 // searchTime is the time for which a search result is cached.
 const searchTime = 300 * time.Second
 
-// Limits of searches. maxWords is in bytes.
+// Limits of searches.
 const (
 	defaultSearch = 10
 	maxSearch     = 50
@@ -181,7 +181,7 @@ func (c *call) search(ctx context.Context) (any, error) {
 // have room for the party.
 const maxPages = 10
 
-// venues returns up to n matching venues and the cursor of the next page.
+// venues returns up to maxVenues matching venues and the cursor of the next page.
 func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (list []bookings.Venue, next string, err error) {
 	for range maxPages {
 		r.Limit = n - len(list)

@@ -22,7 +22,7 @@ type Verifier struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed is true if a router chose this host by the request's Host header, so that the header
+	// Routed is true if a router has chosen this host by the request's Host header. The header then
 	// certainly names this host.
 	Routed  bool
 	Revoked func(context.Context, identity.ID) (bool, error)
@@ -31,7 +31,7 @@ type Verifier struct {
 
 // Identify returns the id of the vacant that proved to have sent r, or nil if r has no proof. body
 // is the body of r. A proof that does not verify is an error. Identify ignores the query parameter
-// caller, by which the reference identifies readers, because anyone can forge it.
+// caller, by which the reference implementation identifies readers, because anyone can forge it.
 func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {

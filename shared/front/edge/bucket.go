@@ -44,9 +44,9 @@ func (r Rate) String() string {
 const size = 1 << 16
 
 // buckets contains token buckets by address. The number of buckets is fixed, and a keyed hash maps
-// an address to its bucket. A flood of addresses therefore uses no memory, evicts no bucket, and
-// cannot choose whose bucket it shares. Two addresses share a bucket with a probability of 1 in
-// 65,536.
+// an address to its bucket. A flood of addresses therefore uses no additional memory, evicts no
+// bucket, and cannot choose whose bucket it shares. Two addresses share a bucket with a probability
+// of 1 in 65,536.
 type buckets struct {
 	rate Rate
 	now  func() time.Time

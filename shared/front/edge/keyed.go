@@ -8,8 +8,8 @@ import (
 )
 
 // keyed exempts a request from the read budget if its key was accepted earlier. A flood of wrong
-// keys can then exhaust only the budget of requests without a known key. next serves requests with
-// a known key, and strangers, which applies the budget, all other requests.
+// keys can then exhaust only the budget of requests without a known key. unlimited serves requests
+// with a known key. limited, which applies the budget, serves all other requests.
 type keyed struct {
 	next, strangers http.Handler
 	known           *lru.Cache[[sha256.Size]byte, struct{}]

@@ -25,14 +25,14 @@ type Config struct {
 	// PairRate limits the messages by which an address begins a chain of calls with a vacant, or
 	// begins it again: calls with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads limits the read units (of DynamoDB) of all requests together, and PageReads the read
-	// units of all GET requests.
+	// Reads limits the read units (of DynamoDB) of all requests together, and PageReadRate limits
+	// the read units of all GET requests.
 	Reads, PageReads Rate
 	// Urgent reports whether a request is urgent. Urgent requests have an additional budget, a
-	// quarter of Reads, so that a flood of other requests cannot block them. If Urgent is nil, no
-	// request is urgent.
+	// quarter of ReadRate, so that a flood of other requests cannot block them. If IsUrgent is nil,
+	// no request is urgent.
 	Urgent func(*http.Request) bool
-	// ExemptKeys exempts requests from Reads if their key (the Authorization header) has already
+	// ExemptKeys exempts requests from ReadRate if their key (the Authorization header) has already
 	// been accepted.
 	ExemptKeys bool
 	// Bytes limits the request bodies of an address: each complete KB costs a token. The host pays
@@ -132,7 +132,7 @@ const tooManyRequests = "too many requests from this address"
 const perToken = 4 << 10
 
 func bodySize(r *http.Request) int64 {
-	// A body of unknown length counts as one of the maximum size.
+	// A body of unknown length counts as a body of the maximum size.
 	maxBytes := int64(canon.DefaultLimits().Bytes)
 	if r.ContentLength < 0 || r.ContentLength > maxBytes {
 		return maxBytes

@@ -37,13 +37,13 @@ type Config struct {
 	// Retention is the time for which the host keeps the key that encrypts the message texts of a
 	// day (the text key) after the end of the day. The default is textkeys.MinRetention.
 	Retention time.Duration
-	// Log receives a line for each request of Pages. If Log is nil, requests are not logged.
+	// Log receives a line for each request of PagesHandler. If Log is nil, requests are not logged.
 	Log *slog.Logger
 }
 
 // patience limits how long a reader may leave a line unread, because the read transaction keeps the
 // data file open until the reader has finished. A user who pages through a history by hand must not
-// hold it for a day.
+// keep the file open for a day.
 const patience = 10 * time.Minute
 
 // VerifyLine is a line of a check. The last line contains a result, or the error that ended the
@@ -160,9 +160,9 @@ func newLines(w http.ResponseWriter) *lines {
 	return l
 }
 
-// writeLine writes a line. If now is set, it also flushes.
+// writeLine writes a line. If flush is set, it also flushes.
 func (l *lines) writeLine(v any, now bool) error {
-	const often = 64 // lines between two updates of the write deadline; they are fewer than fill a buffer
+	const often = 64 // lines between two updates of the write deadline, too few to fill a write buffer
 	if now || l.n%often == 0 {
 		// In-process tests have no connection whose deadline could be set, so the error is ignored.
 		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))

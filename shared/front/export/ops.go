@@ -65,7 +65,7 @@ func (DocList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": limitOf(pageLimit)}
 }
 
-// Operations lists the requests of Pages. Only hosts in the cloud serve them.
+// Operations lists the requests of PagesHandler. Only hosts in the cloud serve them.
 func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
 
 func (p *pages) routes() []op.Route {

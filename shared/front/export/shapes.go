@@ -41,7 +41,7 @@ type Entry struct {
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	RecordedText
-	// Fate is the outcome of a call: answered, void, closed or pending.
+	// Fate is answered, void, closed or pending for a call, and empty for a reset.
 	Fate     transcript.Outcome `json:"fate,omitempty"`
 	Decision *Decision          `json:"decision,omitempty"`
 	Proof

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/text"
 )
 
-// Row is a protocol with its handler and operations. Open returns the handler.
+// Row is a protocol with its handler and operations. New returns the handler.
 type Row struct {
 	*protocol.Protocol
 	openapi.Group
@@ -24,7 +24,7 @@ type Row struct {
 	Operations func() []op.Spec
 }
 
-// Rows returns the rows of all protocols, in the order of protocol.All.
+// Rows returns all protocols with their handlers, in the order of protocol.All.
 func Rows() []Row {
 	tasks := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []Row{

@@ -386,7 +386,7 @@ func (r *Recorder) Write(b []byte) (int, error) {
 const bodyTimeout = 10 * time.Second
 
 // Body reads a body of at most limit bytes. The media type must be application/json or one of
-// others, and the body must not have a content encoding.
+// otherTypes, and the body must not have a content encoding.
 func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {

@@ -97,7 +97,7 @@ func pieceOf(piece func(string)) plain.Piece {
 		return nil
 	}
 	// The second argument is false if the piece replaces all earlier pieces. It is ignored, because
-	// a progress message cannot replace earlier ones. The result contains the complete answer.
+	// a progress message cannot replace earlier messages. The result contains the complete answer.
 	return func(text string, _ bool) { piece(text) }
 }
 
@@ -169,8 +169,8 @@ func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
-	// Like the reference, call checks neither jsonrpc nor method, so the request is decoded like a
-	// reset.
+	// Like the reference implementation, call does not check jsonrpc and method. The request is
+	// therefore decoded like a reset.
 	q, err := envelope.DecodeResetRequest(request)
 	if err != nil {
 		return nil, err

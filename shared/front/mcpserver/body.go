@@ -80,7 +80,8 @@ func (p *posted) id() json.RawMessage {
 	return p.messages[0].id
 }
 
-// what returns the request's name for the log.
+// what returns the method and tool of the first message, and the number of further messages, for
+// the log.
 func (p *posted) what() string {
 	if len(p.messages) == 0 {
 		return ""

@@ -104,8 +104,8 @@ type requestKey struct{}
 
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
-// serverOf returns the server that route chose for the request. The library calls serverOf twice
-// per request.
+// serverOf returns the server that api.serve chose for the request. The library calls serverOf
+// twice per request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
 // notFound returns the refusal for all paths and vacants that this host does not serve.

@@ -29,7 +29,7 @@ import (
 type Owners struct {
 	// Keys reads the scopes of keys. If Keys is nil, keys give no access to such tools.
 	Keys *billing.Billing
-	// Operator checks the operator's key. If Operator is nil, this process cannot recognize the
+	// Operator checks the operator's key. If OperatorKey is nil, this process cannot recognize the
 	// operator.
 	Operator interface {
 		Check(ctx context.Context, secret string) error
@@ -47,7 +47,7 @@ type Owners struct {
 }
 
 // identify sets the key of a request and the account that pays for its calls or tasks. If the
-// credential is the operator's key, it sets operates instead.
+// credential is the operator's key, it sets isOperator instead.
 func (d *api) identify(r *request, below bool) (err error) {
 	keys, operator := d.Owners.Keys, d.Owners.Operator
 	if keys == nil {

@@ -65,9 +65,9 @@ type Config struct {
 // address of the client.
 type Sender func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
-// NewPairLimit limits the requests that begin a chain between a caller and a vacant (a pair), or
-// begin it again: calls with seq 1 and resets. It returns an error and sets Retry-After if the
-// limit is reached.
+// NewPairLimit limits the requests that start or restart the chain of a pair, which is a caller and
+// a vacant: calls with seq 1 and resets. If the limit is reached, it sets Retry-After and returns
+// an error.
 type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
@@ -138,8 +138,8 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
-// failInternal answers with an internal error that occurred before an envelope was decoded. The caller
-// gets no details; the log gets all of them.
+// failInternal answers with an internal error. The client gets no details; the log gets all of
+// them.
 func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.AsError(err)
 	fail(w, p)
@@ -322,9 +322,9 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// log writes the log line of a request about a call. Package call logs each accepted call itself
-// when the call ends. The line of such a call, and of an ask, therefore has only obs.QuietLevel. A
-// call that was not accepted is counted here.
+// log logs the outcome of a call, an ask or a reset. Package call logs and counts an accepted call
+// when the call ends, so the line of an accepted call has only obs.QuietLevel. The same level
+// applies to an ask unless the host failed. Calls that were not accepted are counted here.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {

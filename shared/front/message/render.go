@@ -29,7 +29,7 @@ func fail(w http.ResponseWriter, p *problem.Error) {
 	httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(detail, p), '}'))
 }
 
-// Beginnings of a refusal's JSON: detail, and resetError for a refused reset.
+// Beginnings of the JSON of a refusal, and of the refusal of a reset.
 const (
 	detail     = `{"detail":`
 	resetError = `{"ok":false,"error":`

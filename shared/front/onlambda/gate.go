@@ -62,13 +62,13 @@ func panicError(cause any) error {
 	return problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
 }
 
-// Recorder records the outcome of a graduation attempt of which a step has failed. It never
+// Recorder records the outcomes of graduation attempts in which a step has failed. It never
 // returns.
 func Recorder() {
 	Run(functions.Record, func(h *Env) Work { return recorder(h.Server.Gate) })
 }
 
-// caught is the event that Recorder handles: the input of a failed step, and the error of the step.
+// caught is the event that Recorder handles: the input of a failed step, and its error.
 type caught struct {
 	State graduation.State `json:"state"`
 	Error struct {

@@ -4,7 +4,7 @@
 // A function with a wrong environment does not start, and reports all wrong variables in one line.
 // Every event is answered and logged in one line. Log lines contain no secrets.
 //
-// If a table is missing, being created or has another shape, the function logs one line at its
+// If a table is missing, is being created or has another schema, the function logs one line at its
 // start. It starts nevertheless and answers 503 until the table is right, because Lambda would
 // retry and bill a failed start for every call.
 package onlambda
@@ -61,8 +61,8 @@ type Env struct {
 // in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Part adds a feature to a function's host. A feature that only some functions need is a Part, so
-// that the programs of other functions do not contain it.
+// Part is a hook that adds an optional feature to the host of a Lambda function. A program contains
+// only the features that it passes, for example to Serve.
 type Part func(*Env, *serve.Config)
 
 // open creates the Env of f and opens its connections. It fails only if settings are wrong.

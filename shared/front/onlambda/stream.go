@@ -19,8 +19,8 @@ import (
 )
 
 // ServeStream serves a handler behind a Function URL whose answers are streams (RESPONSE_STREAM).
-// The work that Serve does after a request is done before the end of the answer. It includes
-// waiting for the handler's background work. ServeStream never returns.
+// Before an answer ends, ServeStream waits for the handler's background work and does the work that
+// Serve does after a request. ServeStream never returns.
 func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)

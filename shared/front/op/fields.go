@@ -75,8 +75,7 @@ func fieldsOf(t reflect.Type, path string) fields {
 		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
 			name, ok := f.Tag.Lookup(in)
 			if !ok || in == inPath && !missing[name] {
-				// Fields without the tag are skipped, and fields for a variable that this path
-				// lacks.
+				// Skip fields without the tag, and fields for a variable that this path lacks.
 				continue
 			}
 			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {

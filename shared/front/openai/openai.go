@@ -29,9 +29,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handler returns the handler of all paths of openaiwire.IsPath. published returns the vacants that
-// search shows, sorted by name. It must cache them, because each request for the host's models
-// calls it.
+// Handler returns the handler of the paths that openaiwire.IsPath accepts. published returns the
+// vacants that search shows, sorted by name. It must cache them, because each request for the
+// host's models calls it.
 func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
 	return (&api{s, published}).serve
 }
@@ -247,8 +247,8 @@ func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
 	return nil
 }
 
-// maxRepeats limits the lookups of the turn of a repeated request. A lookup is repeated if a
-// concurrent equal request has begun a turn since.
+// maxRepeats limits the attempts to find the turn of a repeated request. An attempt fails if a
+// concurrent equal request begins a turn after the lookup.
 const maxRepeats = 4
 
 // beginCompletion begins the turn of a request, or finds the turn that an earlier equal request

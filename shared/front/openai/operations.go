@@ -13,7 +13,7 @@ import (
 )
 
 type (
-	// Completing requests a completion on the host. The model names the vacant.
+	// Completing is a request for a completion at the host's own paths. The model names the vacant.
 	Completing struct {
 		MaxPrice string                  `query:"max_price"`
 		Most     string                  `header:"Vacancy-Max-Price"`
@@ -24,7 +24,8 @@ type (
 		Vacant string `path:"vacant"`
 		Completing
 	}
-	// Responding requests an answer of the Responses API on the host. The model names the vacant.
+	// Responding is a request of the Responses API at the host's own paths. The model names the
+	// vacant.
 	Responding struct {
 		MaxPrice string                           `query:"max_price"`
 		Most     string                           `header:"Vacancy-Max-Price"`
@@ -38,7 +39,7 @@ type (
 	ModelsOf struct {
 		Vacant string `path:"vacant"`
 	}
-	// OfModel names a vacant by its model name.
+	// OfModel is a request for a vacant by its model name.
 	OfModel struct {
 		Model string `path:"model"`
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Limits for concurrent requests in a process, per sender and per vacant. A stream occupies a
-// connection and its memory for minutes, and on Lambda a complete instance. So does a request that
-// waits for a slow vacant or for a task, even without a stream. Other answers take at most
-// UnaryTime. A list occupies the memory of its page until the client has read it.
+// connection and its memory for minutes, and on Lambda a complete instance. A request that waits
+// for a slow vacant or for a task occupies as much, even without a stream. Other answers take at
+// most UnaryTime. A list occupies the memory of its page until the client has read it.
 var (
 	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
 	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}

@@ -51,9 +51,9 @@ type Config struct {
 	Issuers func(ctx context.Context, v *vacants.Record) ([]string, error)
 	Log     *slog.Logger
 	Now     func() time.Time
-	// Hold limits how long a client waits for a slow vacant. It is set if a process serves only one
-	// request at a time, where a stream runs its turn in its own request. Zero means that a client
-	// may wait as long as the turn takes.
+	// Hold limits how long a client waits for a slow vacant. A process that serves only one request
+	// at a time sets it; in such a process a stream runs its turn in its own request. Zero means
+	// that a client may wait as long as the turn takes.
 	Hold time.Duration
 }
 

@@ -38,24 +38,24 @@ var (
 
 // Requests.
 type (
-	// CheckpointOf requests the checkpoint of a size, or the newest checkpoint if the size is
-	// missing.
+	// CheckpointOf is a request for the checkpoint of a size, or for the newest checkpoint if the
+	// size is missing.
 	CheckpointOf struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf requests the proof that the event Seq is in the tree of the first Size events. If
-	// Size is 0, the newest tree is used.
+	// InclusionOf is a request for the proof that the event Seq is in the tree of the first Size
+	// events. If Size is 0, the newest tree is used.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
 	}
-	// ConsistencyOf requests the consistency proof between two sizes. If To is 0, the newest size
-	// is used.
+	// ConsistencyOf is a request for the consistency proof between two sizes. If To is 0, the
+	// newest size is used.
 	ConsistencyOf struct {
 		From uint64 `query:"from"`
 		To   uint64 `query:"to"`
 	}
-	// LeafList requests a page of event hashes that starts at event From.
+	// LeafList is a request for a page of event hashes that starts at event From.
 	LeafList struct {
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`

@@ -90,7 +90,7 @@ type (
 	OneCard struct {
 		ID string `path:"id"`
 	}
-	// EventList requests a page of a vacant's events after event From.
+	// EventList is a request for a page of a vacant's events after event From.
 	EventList struct {
 		OneCard
 		From  uint64 `query:"from_seq"`
@@ -99,7 +99,8 @@ type (
 	OneEvent struct {
 		Seq uint64 `path:"seq"`
 	}
-	// Kin requests a vacant's lineage up to a depth. Direction is "ancestors" or "descendants".
+	// Kin is a request for a vacant's lineage up to a depth. Direction is "ancestors" or
+	// "descendants".
 	Kin struct {
 		OneCard
 		Direction string `query:"direction"`

@@ -1,6 +1,6 @@
-// Package resource serves the metadata of protected resources (RFC 9728). The metadata lists the
-// issuers whose tokens are accepted at an address of the host. [Config.MetadataURL] returns the URL
-// of the metadata, which the host names when it refuses a request that lacks a token.
+// Package resource serves the metadata of protected resources (RFC 9728). The metadata of a
+// resource lists the issuers whose tokens the host accepts for that resource. [Config.MetadataURL]
+// returns the metadata's URL, which the host sends when it refuses a request without a token.
 //
 // The host has a resource at each of three addresses: its base URL, its MCP server and its OpenAI
 // API. Every vacant has the same three. A resource is identified by its URL.
@@ -39,8 +39,7 @@ type Metadata struct {
 }
 
 type Config struct {
-	// Base returns the host's base URL, or "" if the host has none. If the URL is "", Handler
-	// answers 404.
+	// Base returns the host's base URL. If it returns "", Handler answers 404.
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
@@ -49,8 +48,7 @@ type Config struct {
 	Named func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// forms lists the three kinds of resource. The path of a form follows the base URL of the host or
-// the URL of a vacant. The title of a form follows the owner's name, for example "'s MCP server".
+// forms lists the three kinds of resource.
 var forms = func() []form {
 	all := []form{{}}
 	for _, p := range protocol.All {
@@ -61,6 +59,8 @@ var forms = func() []form {
 	return all
 }()
 
+// form is a kind of resource. Its path is appended to the base URL of the host or to the URL of a
+// vacant. Its title is appended to "the host" or "a vacant", for example "'s MCP server".
 type form struct{ path, title string }
 
 func split(path string) (name, rest string, ok bool) {
@@ -79,9 +79,9 @@ func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bo
 	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.PlainOff, err
 }
 
-// RequestURLs returns the URLs of the resources that a request calls, for
-// billing.TokensConfig.Resources. A vacant has one URL with its name and one with its id. A URL that
-// ends with a slash stands for all URLs below it.
+// RequestURLs returns the URLs of the resources of the called vacant, or of the host if no vacant
+// is called. It is for billing.TokensConfig.Resources. A vacant has one URL with its name and one
+// with its id. A URL that ends with a slash includes all URLs below it.
 func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
@@ -131,8 +131,7 @@ func urlsBelow(base string, names ...string) (urls []string) {
 	if len(names) > 0 {
 		return urls
 	}
-	// The host's URLs do not cover everything below its base URL, because the base URL also
-	// contains its vacants.
+	// The base URL itself gets no slash, because the vacants of the host are also below it.
 	for i, f := range forms {
 		if urls = append(urls, base+f.path); i > 0 {
 			urls[i] += "/"
@@ -155,8 +154,9 @@ func (c *Config) base(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// IssuersOf returns the URLs of the issuers for a vacant, or for the host if v is nil. The host and
-// all vacants have the issuers whose Publish is true. A vacant also has the issuers of its tenant.
+// IssuersOf returns the URLs of the issuers that the metadata of a vacant lists, or the metadata of
+// the host if v is nil. All metadata lists the issuers whose Publish is true. The metadata of a
+// vacant also lists the issuers of its tenant.
 func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
 	issuers, err := c.Issuers(ctx)
 	var urls []string
@@ -202,7 +202,7 @@ func (c *Config) MetadataURL(r *http.Request) string {
 	}
 	base, err := c.base(r)
 	if err != nil {
-		return "" // if the store fails, only the hint is lost
+		return "" // the refusal is sent without the URL, which is only a hint
 	}
 	if _, ok, err := c.metadataOf(r.Context(), base, path); err != nil || !ok {
 		return ""
@@ -223,7 +223,6 @@ type OfVacant struct {
 const vacantPath = "/v/{vacant}"
 
 func get[In any](path, place string) op.Op[In, Metadata] {
-	// place names the resource in the documentation of the operation.
 	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "lists the issuers whose tokens are accepted at " + place + "; 404 if there are none"}
 }
 
@@ -233,11 +232,12 @@ type askedKey struct{}
 // because Handler removes the trailing slash of the path before it calls the routes.
 type requestedForm struct {
 	*http.Request
-	slash string // trailing slash of the path, if it has one
+	slash string // "/" if the path had a trailing slash, otherwise ""
 }
 
-// Handler serves the metadata. It answers 404 if no issuer's tokens are accepted. A trailing slash
-// of the path is included in the resource's URL, because the client spells it that way.
+// Handler serves the metadata of all resources. It answers 404 for a resource without issuers. If
+// the path ends with a slash, the resource's URL in the metadata also ends with a slash, because
+// clients compare that URL with the URL that they use.
 func Handler(c Config, a httpapi.API) http.Handler {
 	d := &api{c}
 	mux := a.Mux(op.Routes(d.routes()...))

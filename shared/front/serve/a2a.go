@@ -21,14 +21,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Values of task.Config in a process that gets no work from Queues, where storing an event is free.
+// Values of task.Config in a process that does not use Queues, where storing an event is cheap.
 const (
 	localChunk     = 50 * time.Millisecond
 	localChunkRamp = task.MaxEvents / 4
 )
 
-// followQueued limits the duration of a stream that only follows a task, in a process that serves
-// one request at a time. The client resumes the stream with Last-Event-ID.
+// followQueued limits the duration of a stream that only follows a task. It applies to processes
+// that use Queues, because such a process serves only one request at a time. The client resumes
+// the stream with Last-Event-ID.
 const followQueued = 60 * time.Second
 
 // A2A contains the tasks of vacants and the dependencies of protocol handlers.
@@ -100,8 +101,8 @@ func (h *Server) OpenA2A() *A2A {
 	return a
 }
 
-// OpenQueuedA2A opens the tasks of vacants in a process that gets its work from queues. A2A.Work
-// and Push.Handle handle the messages of the queues.
+// OpenQueuedA2A is like OpenA2A for a process that gets its work from queues. The process must pass
+// messages of q.Tasks to A2A.Work, and messages of q.Notices to Push.Handle.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly refuses requests of web pages to a listener on loopback, except those that pages
-// accepts. A page of any site can send requests to this machine. After DNS rebinding, the page's
-// host name resolves to a loopback address, so the page can also read the answers, even to a GET.
-// The Host header of such a request contains the page's host name, so the request is refused.
+// LoopbackOnly protects a listener on loopback. It refuses requests of web pages that pages does
+// not accept, because a page of any site can send requests to this machine. It also refuses
+// requests whose Host header is neither localhost nor a loopback address. After DNS rebinding, a
+// page's own host name resolves to a loopback address, and the page could read the answers, even to
+// a GET.
 func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host serves only its own machine", r.Host)

@@ -22,11 +22,11 @@ import (
 // runs the jobs that the table of functions lists for it.
 type Job struct {
 	Name  string
-	Every time.Duration // interval of a local host; zero if a local host does not run the job
+	Every time.Duration // interval on a local host; zero if local hosts do not run the job
 	Run   func(context.Context) (Done, error)
 
-	later bool            // a local host waits for one interval before the first run
-	wake  <-chan struct{} // starts a run of a local host early
+	later bool            // on a local host, the first run starts after one interval
+	wake  <-chan struct{} // starts the next run on a local host early
 }
 
 // Done is the result of a run.
@@ -202,8 +202,8 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// trimmed is the metric that counts the folds that found rows missing. A fold adds new rows of calls
-// to the usage. The store's feed keeps rows only for a limited time.
+// trimmed is a metric. It counts the folds in which rows were missing, because the store's feed
+// keeps rows only for a limited time. A fold adds new rows of calls to the usage.
 const trimmed = "trimmed"
 
 func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {

@@ -14,7 +14,7 @@ import (
 // lines. Its mode is 0600. Windows ignores modes, but the directory is in the user's profile.
 const tokenName = "admin.token"
 
-// tokenSize is in bytes, enough to make guessing infeasible.
+// tokenSize is the number of random bytes in a token.
 const tokenSize = 32
 
 // listenLoopback opens the admin socket on a free loopback port. Every user of the machine can

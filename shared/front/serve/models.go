@@ -17,17 +17,18 @@ import (
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// turn is a mutex for all and until. It is a channel, so that a request can stop waiting.
+	// turn is a mutex that protects all and until. It is a channel, so that a canceled request can
+	// stop waiting.
 	turn  chan struct{}
 	all   []vacants.Record
-	until time.Time // time until which all is used
+	until time.Time // expiry of the cached list
 }
 
 // modelLimits limits the list of models. Stock clients of OpenAI's API read one page and ignore
 // has_more, so the list has no second page.
 type modelLimits struct {
 	pages int           // pages of search.MaxLimit vacants
-	keep  time.Duration // time for which a list is cached
+	keep  time.Duration // how long a list is cached
 }
 
 var (

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ChangeNotifier is a store that detects its own commits to the search feed, so that a server finds
-// its own publications immediately instead of at the next poll.
+// ChangeNotifier is a store that records whether it has committed a registration. A search then
+// finds a publication of its own process immediately instead of after the next poll.
 type ChangeNotifier struct {
 	store.Store
 	changed atomic.Bool
@@ -17,8 +17,8 @@ type ChangeNotifier struct {
 
 func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
-// Commit implements store.Store. It also notifies if the commit failed, because the writes may have
-// been applied nevertheless, and an unnecessary notification costs only one poll.
+// Commit implements store.Store. It records a change even if the commit failed, because the writes
+// may have been applied nevertheless, and an unnecessary update of the index costs only one poll.
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {

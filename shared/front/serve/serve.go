@@ -36,9 +36,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a host's HTTP servers. A client must send its request quickly, so that slow clients do
-// not occupy connections for long. The write limit covers the slowest call (call.DefaultWork and
-// the time to send the answer).
+// Limits of a host's HTTP servers. The read limits prevent slow clients from occupying connections
+// for long. The write limit allows call.DefaultWork and the time to send the answer.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -51,8 +50,8 @@ const (
 // do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	// Protocols lists the protocols for callers that do not sign, which Agents serves. A path that
-	// Message does not serve belongs to the first protocol that has it.
+	// Protocols lists the protocols for callers that do not sign. Agents serves them. If several
+	// protocols have a path, the first one serves it.
 	Protocols []plain.Protocol
 	Agents    *plain.Service
 	Gate      http.Handler // graduations
@@ -192,9 +191,10 @@ type Endpoint struct {
 	Work time.Duration
 }
 
-// Run serves endpoints until ctx ends or one of them fails, then gives running requests the grace
-// period and closes. It cuts connections that are still open: the answer of an accepted call is
-// then stored, but not delivered. The error is nil after an orderly shutdown.
+// Run serves endpoints until ctx ends or one of them fails. It then waits for running requests, but
+// not longer than grace, and closes connections that are still open. If a call was accepted on such
+// a connection, its answer is stored, but not delivered. The error is nil after an orderly
+// shutdown.
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
 	g, failed := errgroup.WithContext(ctx)
 	for _, d := range handlers {

@@ -104,12 +104,13 @@ type Config struct {
 	Verify, Chain, Backup http.Handler
 	Status                func(context.Context) (admin.Status, error)
 	Reindex               func(context.Context) (admin.Reindexed, error)
-	// Feed lists new rows, the stored records of calls, which are folded into (added to) usage. If
-	// Feed is nil, this host does not fold usage.
+	// Feed lists new rows, which are the stored records of calls. The host folds them into usage,
+	// that is, adds them to the totals. If Feed is nil, this host does not fold usage.
 	Feed store.Feed
 	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
 	Rows store.Walker
-	// Charges gives the host accounts: calls may have prices, and A2A accepts keys.
+	// Charges is true if the host has accounts. Calls may then have prices, and A2A accepts account
+	// keys.
 	Charges bool
 	// Tokens makes the host accept tokens of issuers (tokens.ForBilling). If Tokens is nil, the
 	// host rejects all tokens.

@@ -15,9 +15,9 @@ import (
 type Kind struct {
 	Type  string // type of a flag in its help
 	Value string // expected form of a value, for errors
-	// None describes the zero value, for example "no limit", if an operator may choose it instead of
-	// Default: by an empty context value or variable, or by the flag value Off. If the operator
-	// cannot choose the zero value, None is "".
+	// None describes the zero value, for example "no limit". It is "" unless an operator may choose
+	// the zero value instead of Default. The operator chooses it by an empty context value or
+	// variable, or by the flag value Off.
 	None string
 	read func(text string, v *Values) (refused []string) // implements Setting.Read
 }

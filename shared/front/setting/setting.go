@@ -22,7 +22,7 @@ type Setting struct {
 	Flag      string // flag of Commands, or ""
 	Commands  string // commands with Flag, separated by commas
 	// Default is the default of Context and Flag. If Variable is not set in a function, the setting
-	// has its zero value there. The zero value must mean Default, or no value if Default is "".
+	// has its zero value, which must mean Default, or no value if Default is "".
 	Default  string
 	ByDeploy bool // only `vacancy deploy` sets Context
 	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.

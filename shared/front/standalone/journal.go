@@ -27,8 +27,7 @@ const journalDir = "journal"
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushAfter limits how long a line stays in memory. A crash loses at most the lines of this
-	// time.
+	// flushAfter limits how long a line stays in memory, and so the lines that a crash loses.
 	flushAfter = 10 * time.Millisecond
 	// maxDay limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
 	maxDay = 256 << 20
@@ -67,8 +66,8 @@ func (j *Journal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// writeLine writes a line, unless the lines of its kind or of its sender already fill their part of
-// the day's file. from is the sender's id, or "" for lines of the host itself.
+// writeLine writes a line, unless its kind or its sender has exhausted its share of the day's file.
+// from is the sender's id, or "" for lines of the host itself.
 func (j *Journal) writeLine(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

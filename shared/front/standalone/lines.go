@@ -30,8 +30,8 @@ const (
 	failureLine                 // failure, or line of the host itself
 )
 
-// lineKinds contains, for each kind of line, the fraction of the maximum size of a day's file up to
-// which the journal accepts the kind.
+// lineKinds contains the limit of each kind of line. The journal accepts a kind until the day's
+// file has reached a fraction of its maximum size.
 var lineKinds = [...]struct {
 	part    float64 // fraction
 	dropped string  // warning when the first line of the kind is dropped
@@ -41,9 +41,8 @@ var lineKinds = [...]struct {
 	failureLine: {1, "the journal keeps no more lines today: it is full"},
 }
 
-// Fractions of the maximum size of a day's file that the lines and the failures of one sender may
-// use. The limit of failures ensures that a sender who makes an agent fail leaves space for the
-// failures of others.
+// Fractions of the maximum size of a day's file that one sender may use for failures and for other
+// lines. The limit of failures leaves space for the failures of other senders.
 const (
 	senderPart  = 1. / 16
 	failurePart = 1. / 64

@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// BehindProxy sets RemoteAddr to the caller's address as reported by trusted proxies
-// (X-Forwarded-For). If https is true, it refuses requests that reached a trusted proxy by plain
-// http (X-Forwarded-Proto). It uses the last address in X-Forwarded-For that is not a trusted
-// proxy's, because the sender chooses the addresses before it. If the peer is not trusted, both
-// headers are ignored. The next handler never gets these headers.
+// BehindProxy sets RemoteAddr to the caller's address as reported by trusted proxies, which is the
+// last address in X-Forwarded-For that is not a trusted proxy's. Earlier addresses may be forged by
+// the caller. If https is true, BehindProxy refuses requests that reached a trusted proxy by plain
+// http (X-Forwarded-Proto). It ignores both headers if the peer is not trusted, and never passes
+// them to the next handler.
 func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
@@ -79,9 +79,9 @@ func Limits(h setting.Host, now func() time.Time) edge.Config {
 	return edge.Config{Rate: h.Rate, PairRate: h.PairRate, Bytes: h.Bytes, Now: now}
 }
 
-// Guard limits the requests of each address and refuses requests whose Host is not base's. If base
-// is this machine, it accepts all loopback names, and refuses requests of web pages whose origin is
-// not allowed.
+// Guard limits the requests of each address and refuses requests whose Host header is not the host
+// of base. If base is on this machine, it accepts all loopback names in the Host header, and
+// refuses requests of web pages whose origin is neither base's nor in allowed.
 func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {

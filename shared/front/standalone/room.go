@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MinFreeBytes returns the free space below which public writes are refused on a disk of a given size.
-// The remaining space is for the operator, the sweeper and running calls. It is 1 GiB, or 5 % of a
-// small disk, or zero if the size is unknown.
+// MinFreeBytes returns the free space below which public writes are refused on a disk of the given
+// size. It is 1 GiB, or 5 % of a small disk, or zero if the size is unknown. The remaining space is
+// for the operator, the deletion of expired data and running calls.
 func MinFreeBytes(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
 // roomCheck is the time for which a check of the disk is cached. A host writes at most about 100 MB
@@ -48,8 +48,8 @@ func (d *diskSpace) check() error {
 // retryAfter is the Retry-After value in seconds for refused writes.
 const retryAfter = 60
 
-// spare refuses requests that may write while there is too little space. It accepts revocations and
-// payments, because they are small and must not wait.
+// spare refuses requests that may write while the disk has too little space. It accepts revocations
+// and payments, because they are small and urgent.
 func (d *diskSpace) spare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions

@@ -2,9 +2,9 @@
 // file, the key that seals its secrets, its search index, its log and the socket of its operator.
 // `vacancy dev`, `vacancy serve` and package agent use this package.
 //
-// Only one process at a time uses a data directory. The public listener serves no admin routes
-// except those that package serve names. After Run returns, every accepted call has been answered
-// or voided (ended without an answer), or will be after the next start.
+// Only one process at a time uses a data directory. The public listener serves only the admin
+// routes that the documentation of package serve lists. Every accepted call is answered or voided
+// (ended without an answer) before Run returns or after the next start.
 package standalone
 
 import (
@@ -290,8 +290,8 @@ type Running struct {
 	Index search.Index
 	// Witnesses contains verifier keys of unregistered witnesses that may cosign the log.
 	Witnesses []string
-	// Grace limits the time in which running calls may end at shutdown. Zero means enough time for
-	// the slowest call.
+	// Grace limits the wait for running calls at shutdown. Zero means enough time for the slowest
+	// call.
 	Grace time.Duration
 	// Endpoints, if set, wraps the public endpoint and the admin socket, in this order.
 	Endpoints func(...serve.Endpoint) []serve.Endpoint
@@ -406,9 +406,9 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 	return ended
 }
 
-// finish waits for background work, but not longer than a call may take. Work that is still running
-// then fails as if the process had died. finish also folds the rows of the last second into usage,
-// so that usage is complete while no host runs.
+// finish waits for background work, but not longer than grace. Work that is still running then
+// fails as in a crash. finish also folds the rows of the last second into usage, so that usage is
+// complete while no host runs.
 func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
@@ -424,8 +424,8 @@ func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Du
 	}
 }
 
-// rebase stores the base URL for lastURL and signs cards again that contain another address. Errors
-// are only logged: lastURL is a convenience, and fsck reports damaged vacants.
+// rebase stores the base URL for lastURL, and signs those cards again that contain another address.
+// Errors are only logged, because lastURL is a convenience and fsck reports damaged vacants.
 func (h *Host) rebase(ctx context.Context) {
 	if h.config.URL != lastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {

@@ -24,8 +24,8 @@ import (
 // Upgrading is the progress of an upgrade of a data directory.
 type Upgrading struct {
 	From DataVersion
-	// Copy is the path of the copy of the data file. It is "" if no copy was made, or if an
-	// interrupted upgrade continues.
+	// Copy is the path of the copy of the data file. It is "" if this upgrade made no copy, for
+	// example because it continues an interrupted upgrade.
 	Copy string
 	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at
 	// the start and at the end. Done is the number of items that were visited.
@@ -231,8 +231,8 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 // reservedSpace is the disk space that an upgrade needs in addition to the copy.
 const reservedSpace = 64 << 20
 
-// copy copies the data file, whose lock this process holds, to a file whose name contains the
-// format. An incomplete copy has another name.
+// copy copies the data file to a file whose name contains the format. This process must hold the
+// lock of the data file. An incomplete copy has another name.
 func (u *upgrading) copy(format int) (string, error) {
 	to := fmt.Sprintf("%s.format%d", u.path, format)
 	for n := 2; FileExists(to); n++ {

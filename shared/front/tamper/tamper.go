@@ -1,8 +1,8 @@
-// Package tamper watches the DynamoDB stream of the table of rows. Rows are written once, so any
-// change or removal is unauthorized: the package logs it and counts it in a metric with an alarm.
-// The command verify finds the consequences of the change. The package also counts canaries, rows
-// that are written only to be detected here. If no canaries arrive, an alarm reports that the rows
-// are not watched.
+// Package tamper watches the DynamoDB stream of the table of rows. Rows are written only once, so
+// every change or removal is unauthorized. The package logs it and counts it in a metric with an
+// alarm. The command verify finds the consequences of the change. The package also counts canaries,
+// which are rows that are written only to test the detection. If no canaries arrive, another
+// alarm reports that the rows are not watched.
 //
 // Unusual records are not skipped, and they do not make the function fail, because a failure would
 // block the records that follow. The function fails only if a log line cannot be written.

@@ -36,8 +36,8 @@ type hit struct {
 
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
-// keptHits limits the number of cached hits. maxKept limits the signed bytes of a cached hit. The
-// cache therefore needs at most about 8 MB.
+// keptHits limits the number of cached hits, and maxKept limits the signed bytes of each. The cache
+// therefore needs at most about 8 MB.
 const (
 	keptHits = 1 << 11
 	maxKept  = 4 << 10
@@ -183,10 +183,10 @@ type event struct {
 	Says string // indented payload
 }
 
-// eventsUpTo reads the events numbered last, last-1 and so on, at most n, and leaves out hidden
-// events. older is the number of the next older event, or 0. Hidden events count towards n, because
-// anyone can create them and each costs a read. The reads run one after another, because a registry
-// with a single instance refuses concurrent requests.
+// eventsUpTo reads at most n events backwards from number last, and omits hidden events.
+// older is the number of the next older event, or 0. Hidden events count towards n, because anyone
+// can create them and each costs a read. The reads are sequential, because a registry with a single
+// instance refuses concurrent requests.
 func (r *reader) eventsUpTo(last, n uint64) (events []event, older uint64, err error) {
 	for ; last > 0 && n > 0; last, n = last-1, n-1 {
 		e, err := r.Event(r.ctx, last)

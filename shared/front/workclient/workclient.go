@@ -76,7 +76,7 @@ type Worker struct {
 const (
 	firstPause = time.Second // first pause after an error
 	maxPause   = 10 * time.Second
-	sendPause  = 500 * time.Millisecond // pause between two attempts of a request about a lease
+	sendPause  = 500 * time.Millisecond // pause before a request about a lease is repeated
 	stopTime   = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
 )
 

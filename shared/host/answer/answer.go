@@ -189,8 +189,8 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	return modelAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
 }
 
-// readOnlyKey is the context key of a bool, which is true if an agent in mode read-only makes the
-// calls of the context.
+// readOnlyKey is the context key of a bool, which reports whether an agent in mode read-only makes
+// the calls of the context.
 type readOnlyKey struct{}
 
 // limit applies the settings of a dispatched task to r's agent, if the vacant runs a turn of that

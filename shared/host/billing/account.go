@@ -46,8 +46,8 @@ type Account struct {
 	// Owed is the part of withdrawn payments that the balance could not cover. The next credits pay
 	// it.
 	Owed money.Amount `json:"owed,omitempty"`
-	// Ending lists the revoked keys whose trees are being ended (tree.go). The host refuses the
-	// keys and the links of these trees.
+	// Ending lists the roots of the key trees that are being ended (tree.go), which are revoked
+	// keys. The host refuses the keys and the links of these trees.
 	Ending  []string  `json:"ending,omitempty"`
 	Changes uint64    `json:"changes"` // position of the last row
 	Created time.Time `json:"created"`
@@ -261,7 +261,7 @@ func sum(shards []store.Doc) (total money.Amount) {
 
 // change applies decide to an account. It commits the returned Change as a row of the account
 // together with the account's document and the writes that decide added to the transaction. If
-// decide returns a zero Change, it commits only the writes that decide added.
+// decide returns a zero Change, only the writes that decide added are committed.
 func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -469,10 +469,10 @@ func (b *Billing) checkActive(ctx context.Context, id string) error {
 	return a.checkActive()
 }
 
-// Suspend suspends an account or resumes it. While it is suspended, its keys and the tokens of its
-// issuers cannot identify callers of vacants or clients of AGP, and calls that its links would pay
-// for are refused. Keys can still read the account and its receipts, pay in, revoke keys, end links
-// and cancel bookings. Accepted calls continue.
+// Suspend suspends an account or resumes it. While an account is suspended, its keys and the tokens
+// of its issuers cannot identify callers of vacants or clients of AGP, and calls that its links
+// would pay for are refused. Keys can still read the account and its receipts, pay in, revoke keys,
+// end links and cancel bookings. Accepted calls continue.
 func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err

@@ -72,8 +72,8 @@ type Config struct {
 	Rand  io.Reader // safe for concurrent use
 	// MAC returns the MAC of an address with the key of the day (textkeys.Keys).
 	MAC func(ctx context.Context, data []byte) ([32]byte, error)
-	// Self returns the host's own identity. Each claim, a statement by which a caller links or
-	// unlinks itself, must contain it.
+	// Self returns the host's own identity, which each claim must contain. A claim is a statement
+	// by which a caller links or unlinks itself.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. The defaults are DefaultKeyPrefix
@@ -98,7 +98,7 @@ type Billing struct {
 	accounts cache[string, Account]
 	spent    spentCache
 	issuers  cache[struct{}, []Issuer]
-	reading  chan struct{}              // contains an item while a request reads the issuers
+	reading  chan struct{}              // semaphore: one request at a time reads the issuers
 	subjects cache[store.Key, struct{}] // documents of subjects that exist
 }
 

@@ -13,7 +13,7 @@ import (
 const accountPartition = KindAccount + "#*"
 
 // keyUsePartition contains the counters for the AGP requests of a key, or of all keys with tier free
-// that an account has.
+// of an account.
 const keyUsePartition = "keyuse#*"
 
 var (

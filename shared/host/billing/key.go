@@ -122,7 +122,7 @@ const (
 )
 
 func (o *KeyOptions) check(now time.Time) error {
-	// In a list, the end of a name must be visible.
+	// A list of keys must show exactly where a name ends.
 	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, odd) || strings.TrimSpace(o.Name) != o.Name {
 		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", o.Name))

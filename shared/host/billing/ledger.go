@@ -120,7 +120,7 @@ type spendingLimit struct {
 }
 
 // payer returns the account that pays for a call, or "" if no account pays. It also returns the
-// maker of the caller's link, and the caps in addition to the account's own cap.
+// maker of the caller's link, and the spending limits in addition to the account's own cap.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []spendingLimit, err error) {
 	if p := q.Payer; p != nil {
 		caps = []spendingLimit{{whose: "key#" + p.Key, most: p.DailyCap, once: p.MaxWalk}}
@@ -234,7 +234,7 @@ const (
 var errShort = errors.New("the balance is short")
 
 func cacheKeyOfAll(day, vacant string, total int64) store.Add {
-	// This key represents all parts of a counter in the cache of full counters.
+	// The cache of full counters has one entry for all parts of a counter, with this key.
 	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: total}
 }
 
@@ -310,7 +310,8 @@ func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, ref
 	return b.holdAcrossShards(ctx, c, p)
 }
 
-// planOtherPart plans a free call with another part of the counter for all callers, if a part has room.
+// planOtherPart plans a free call with another part of the counter for all callers, or returns the
+// error of the counter if all parts are full.
 func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Charge, index int) (call.Charge, error) {
 	old := c.Plan.(*paymentPlan)
 	vacant := q.Pair.Vacant.String()
@@ -349,8 +350,7 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Char
 }
 
 // holdAcrossShards plans the hold over several shards. It refuses the call only if all shards
-// together were too small at one moment, so it reads them again until no version has changed between
-// two reads.
+// together do not cover the hold in two consecutive reads without a change between them.
 func (b *Billing) holdAcrossShards(ctx context.Context, c *call.Charge, old *paymentPlan) (call.Charge, error) {
 	var before []store.Doc
 	for {

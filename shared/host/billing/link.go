@@ -100,8 +100,8 @@ func (b *Billing) Unlink(ctx context.Context, by *Key, account string, caller id
 	return b.unlink(ctx, by, account, caller, "")
 }
 
-// UnlinkBy ends the link of the caller who signed text, a claim that names no account. It does not
-// matter which account pays for the caller.
+// UnlinkBy ends the link of the caller who signed the claim, whichever account pays for the caller.
+// The claim must not name an account.
 func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	c, err := b.verify(ctx, text)
 	if err != nil {

@@ -98,11 +98,11 @@ type Payment struct {
 	Taken money.Amount `json:"taken,omitempty"`
 }
 
-// refunds returns the sum of refunds that have not failed and of open or lost disputes, at most
-// Paid. The operator chooses which events the provider sends, so a total may include refunds
-// without their own event. The part of the highest total that exceeds the sum of all known refunds,
-// even failed ones, is attributed to refunds without an event. No refund is counted twice, because
-// no total exceeds the sum of all refunds.
+// refunds returns the sum of the refunds that have not failed and of the open or lost disputes, at
+// most Paid. The operator chooses which events the provider sends, so the highest total may include
+// refunds without their own event. Their sum is the part of this total that exceeds the sum of all
+// known refunds, including failed refunds. A refund is never counted twice, because a total never
+// exceeds the sum of all refunds.
 func (p *Payment) refunds() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {

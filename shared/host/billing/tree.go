@@ -256,7 +256,8 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 }
 
 // endTrees completes all revocations of an account. begun reports whether the caller started the
-// revocation of the key id. In all other trees, another process may just have ended links.
+// revocation of the key id. For all other trees, endTree waits until the link caches of other
+// processes have expired, because another process may just have ended links.
 func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e EndedKeysAndLinks, err error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()

@@ -144,8 +144,8 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	return a, nil
 }
 
-// SeenWrite returns a write that records that an agent was seen in this minute. An agent is active while
-// one of its minutes is among the last five.
+// SeenWrite returns a write that records that an agent was seen in the current minute.
+// CountActiveAgents counts the agent for five minutes.
 func (b *Billing) SeenWrite(agent string) store.Write {
 	now := b.Now().UTC()
 	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
@@ -156,7 +156,8 @@ const MaxActive = 10_000
 
 func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
 
-// CountActiveAgents returns the number of agents that were seen in the last five minutes, at most MaxActive.
+// CountActiveAgents returns the number of agents that were seen in the last five minutes, at most
+// MaxActive.
 func (b *Billing) CountActiveAgents(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {

@@ -20,11 +20,11 @@
 //
 // # Crashes
 //
-// Money that is held for a venue whose call was not accepted is refunded by the step that stops
-// waiting for the venue. A crash before the commit of step 1 leaves only the guest's details, which
-// expire. If the host crashes after step 1, the reminder dispatches the booking. If the host crashes
-// after step 2, the reminder sends the same bytes again to a venue on this host, which returns the
-// same answer. A dispatch to a venue on another host counts as failed.
+// If the venue's call is never accepted, the held money is refunded when the booking stops waiting
+// for the venue. A crash before the commit of step 1 leaves only the guest's details, which expire.
+// If the host crashes after step 1, the reminder dispatches the booking. If the host crashes after
+// step 2, the reminder sends the same bytes again to a venue on this host, which returns the same
+// answer. A dispatch to a venue on another host counts as failed.
 package booking
 
 import (
@@ -138,23 +138,22 @@ type Booking struct {
 	Slug    string       `json:"venue_slug"`
 	Name    string       `json:"venue_name"`
 	Starts  time.Time    `json:"starts_at,omitzero"`
-	Party   int64        `json:"party_size"`         // number of guests
-	Price   money.Amount `json:"price"`              // micro-dollars
-	Event   string       `json:"event_id,omitempty"` // id of its usage event
+	Party   int64        `json:"party_size"`
+	Price   money.Amount `json:"price"` // micro-dollars
+	Event   string       `json:"event_id,omitempty"`
 	// VenuePrice is the maximum charge for the venue's call under version VenueVersion of its
 	// price, which was current when the booking was created. Held is the part of VenuePrice that is
 	// held for a call that the venue has not accepted yet.
-	VenuePrice   money.Amount `json:"venue_price,omitempty"`
-	VenueVersion uint64       `json:"venue_price_version,omitempty"`
-	Held         money.Amount `json:"held,omitempty"`
-	// Credited is the refunded amount.
-	Credited money.Amount  `json:"credited,omitempty"`
-	State    booking.State `json:"envelope_status"`
-	// Cancelled means that the guest has cancelled the booking. Reason is the reason of a
-	// cancellation or rejection.
+	VenuePrice   money.Amount  `json:"venue_price,omitempty"`
+	VenueVersion uint64        `json:"venue_price_version,omitempty"`
+	Held         money.Amount  `json:"held,omitempty"`
+	Credited     money.Amount  `json:"credited,omitempty"`
+	State        booking.State `json:"envelope_status"`
+	// Cancelled reports whether the guest has cancelled the booking. Reason is the reason for the
+	// cancellation, rejection or expiry.
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Reason    string `json:"cancel_reason,omitempty"`
-	Rows      uint64 `json:"history"`            // number of rows in its stream
+	Rows      uint64 `json:"history"`            // number of rows in the booking's stream
 	Answered  bool   `json:"answered,omitempty"` // whether the venue has returned a result
 	// Truncation is the reason why the venue's answer may be incomplete, or "".
 	Truncation call.CutReason `json:"cut,omitempty"`
@@ -171,8 +170,8 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// isSettling reports whether the booking is about to change: it waits for the venue, or it has no start
-// and the venue's result is about to complete it.
+// isSettling reports whether the booking waits for its venue, or has no start and is about to be
+// completed because the venue has returned a result.
 func (b *Booking) isSettling() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
@@ -185,12 +184,12 @@ func (b *Booking) awaitsVenue() bool {
 type stored struct {
 	Booking
 	Shard int `json:"shard"`
-	// Cap is the daily cap of the key that created the booking. It also limits later dispatches.
+	// Cap is the daily cap of the key that created the booking. It also applies to the venue's call.
 	Cap money.Amount `json:"cap,omitempty"`
 	// Most limits the cost of the booking together with the calls that the venue makes for it. It
 	// is the lower of the key's limit and the confirm's limit. Zero means no limit.
 	Most money.Amount `json:"most,omitempty"`
-	// Slot reports whether the booking occupies places in the slot at its start.
+	// Slot reports whether the guests are counted in the slot at the booking's start (SlotDocs).
 	Slot   bool      `json:"slot,omitempty"`
 	Due    time.Time `json:"due,omitzero"` // due time of its reminder
 	Events []string  `json:"events,omitempty"`

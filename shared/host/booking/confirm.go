@@ -45,8 +45,8 @@ type ConfirmResult struct {
 	Booking
 	Venue    Venue
 	Result   json.RawMessage   // result that the venue returned, or nil
-	Replayed bool              // whether the booking existed when Confirm began
-	Left     billing.Allowance // rest of the key's allowance, zero if Replayed
+	Replayed bool              // whether an earlier confirm created the booking
+	Left     billing.Allowance // remaining allowance of the key, zero if Replayed
 }
 
 // Confirm wraps these errors in a *problem.Error of kind Conflict.

@@ -56,8 +56,7 @@ func (s *Service) Sweep(ctx context.Context) (due.SweepResult, error) {
 		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errChanged) {
 			return false, err
 		}
-		// A step of a booking replaces its reminder. If the booking's reminder is another one, the
-		// sweep deletes this reminder.
+		// If the booking now has another reminder, or no reminder, the sweep deletes this one.
 		b, err := s.readBooking(ctx, string(d.Data))
 		return err == nil && s.due().Key(b.Due, b.ID) != d.Key, err
 	})
@@ -353,12 +352,12 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if current.Held > 0 {
 		agreed.Hold = &call.Hold{Amount: current.Held, Shard: uint8(current.Shard)}
 	}
-	// Free calls are counted per account instead of per address, because the guest's address is not
-	// stored.
+	// The guest's IP address is not stored, so free calls are counted per account.
 	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, DailyCap: current.Cap}, Address: "account " + b.Account}
 	if current.Most > 0 {
 		rest := current.Most - current.Price
-		// The cost of the venue's own calls in earlier attempts is not known, so none are allowed now.
+		// The cost of the calls that the venue made in earlier attempts is not known. The limit
+		// therefore covers only the venue's own price.
 		if b.Attempts > 1 {
 			rest = current.VenuePrice
 		}

@@ -35,7 +35,7 @@ type step struct {
 	EventID string
 	Result  json.RawMessage
 	Cut     call.CutReason // reason why the venue's answer may be incomplete
-	// wait is a time. If it is not zero, the step only postpones the reminder to it and keeps the state.
+	// wait, if not zero, is the new due time of the reminder. Such a step does not change the state.
 	wait time.Time
 }
 
@@ -97,7 +97,7 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 			if err != nil {
 				return err
 			}
-			if d.Version > 0 { // false if the details are deleted
+			if d.Version > 0 { // the details may have expired
 				details.Result = next.Result
 				DetailsDocs.Put(tx, d, details)
 			}
@@ -131,7 +131,7 @@ func (s *Service) apply(tx *store.Tx, b *stored, next *step) (Row, error) {
 	}
 	b.Rows, b.Changed = b.Rows+1, now
 	ended := b.State == booking.Rejected || b.State == booking.Expired
-	// The first step that ends the booking determines the reason.
+	// The reason of a cancellation is not replaced by the reason of a later step.
 	if row.Kind == RowCancelled || ended && !b.Cancelled {
 		b.Reason = next.Reason
 	}

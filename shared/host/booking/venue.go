@@ -23,7 +23,7 @@ type Venue struct {
 	Summary    string
 	Price      money.Amount // price of a call
 	Reputation float64
-	// IsLive means that the venue is listed and its circuit breaker is closed or may be probed.
+	// IsLive reports whether the venue is listed and its circuit breaker admits calls (IsReachable).
 	IsLive bool
 
 	card   []byte

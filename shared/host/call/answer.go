@@ -135,7 +135,7 @@ func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, 
 
 // storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent only
 // after its row is stored, so that two different replies with the same sequence number never leave
-// the host. If the request was voided or a newer epoch has answers, closed is true.
+// the host. If the request was voided, or the response chain has begun a newer epoch, closed is true.
 func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -211,8 +211,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 			return nil, true, nil
 		}
 		if d != nil && (h.maySettleLate(row) || d.Cut != "" || r.cut != "") {
-			// A resend or the sweeper has stored the kept answer, or a partial answer competed with
-			// the complete one.
+			// A resend or the sweeper has settled the stored answer, or a partial and a complete answer
+			// competed, and the other one was stored first.
 			err := h.loadAnswer(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
@@ -258,10 +258,10 @@ const (
 	undecided decision = iota
 	decidedAnswer
 	decidedVoid
-	decidedClosed // closed by an answer of a newer epoch, without a row for the request
+	decidedClosed // the response chain has begun a newer epoch; the request gets no row
 )
 
-// voidReason describes a call that is about to be voided. All of its fields may be zero.
+// voidReason describes a call that is about to be voided. All fields may be zero.
 type voidReason struct {
 	cause   *Cause
 	tools   []RecordedToolCall
@@ -270,12 +270,13 @@ type voidReason struct {
 	opts    *Options
 	spent   money.Amount // cost of the request's walk (walk.go)
 	ran     bool         // whether the behaviour was started
-	// final means that an answer that waits for its settlement (kept.go) can no longer be sent, so that
-	// it does not prevent the void.
+	// final reports whether the call is voided even if it has an unsettled answer, because this answer
+	// can no longer be sent.
 	final bool
 
 	// agent and began are for the log. counts reports whether the log line includes the number of AWS
-	// requests (package obs). It is false if a vacant made the call, or if another request decides it.
+	// requests (package obs). It is false if a vacant made the call, or if the call is decided outside
+	// the request that runs it.
 	agent  *AgentLog
 	began  time.Time
 	counts bool
@@ -432,7 +433,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 		case err != nil:
 			return err
 		}
-		if what == decidedAnswer { // the late answer was faster
+		if what == decidedAnswer { // the answer was stored before the void, or was settled now
 			if d, _, err = h.decided(ctx, r.pair, row); err != nil {
 				return err
 			}
@@ -491,7 +492,7 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 }
 
 // ResolveOverdue voids the request at a position if it is overdue and undecided, or retries the
-// settlement of its kept answer. The sweeper calls it for priced calls. It reports whether the
+// settlement of its unsettled answer. The sweeper calls it for priced calls. It reports whether the
 // request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
 	row, err := h.callAt(ctx, pair, position)

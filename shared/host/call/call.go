@@ -45,10 +45,10 @@ type Vacant struct {
 	// vacant's budget of the day is spent, the error has kind problem.BudgetSpent and the call is
 	// refused with 429. A nil Ready means that Signer is always ready.
 	Ready func(context.Context) error
-	// Parent is the parent of a child, otherwise nil. IsClosed means that the child's manifest admits
-	// only its parent and siblings. For other callers, the child looks like a vacant that is not
-	// hosted here. Reach is the member endpoint_reachability of an open child's manifest (version 2),
-	// or "".
+	// Parent is the parent of a child, otherwise nil. IsClosed reports whether the vacant is a
+	// child whose manifest admits only its parent and siblings. To other callers, it looks like a
+	// vacant that this host does not have. Reach is the member endpoint_reachability of an open
+	// child's manifest (version 2), or "".
 	Parent   *identity.ID
 	IsClosed bool
 	Reach    composite.Reachability
@@ -129,7 +129,7 @@ type Observation struct {
 	// the answer. If another writer took this position, its row contains another decision.
 	Position uint64
 	Time     time.Time     // signed time of the answer
-	Took     time.Duration // time between acceptance and answer
+	Took     time.Duration // time from the start of the behaviour to the answer
 }
 
 // Limits of the pipeline.
@@ -199,9 +199,9 @@ type Outcome struct {
 	State     State
 	ReplySeq  int64         // set instead of Reply if the text key is destroyed
 	ReplyHash identity.Hash // set instead of Reply if the text key is destroyed
-	Cut       CutReason     // reason for which the answer ends early; "" for a complete answer
+	Cut       CutReason     // "" for a complete answer
 	Charged   bool          // whether the answered call had a price, so that a receipt exists
-	TooOld    bool          // whether older epochs were not searched, if State is Unknown
+	TooOld    bool          // whether a search with State Unknown omitted older epochs
 	ResetAt   time.Time     // time of a successful Reset
 
 	HasChain    bool // whether ExpectedSeq and ChainTip are set
@@ -209,7 +209,7 @@ type Outcome struct {
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // time after which a new envelope must be signed, and the host's time; omitted if zero
 	Due         time.Time // time by which a pending call will be decided
-	Restored    time.Time // Vacant.Restored, if the chain refuses the call
+	Restored    time.Time // Vacant.Restored, if the call is refused with a Floor
 
 	// Cause is the reason why this request voided the call. Usage counts the work of the agent.
 	// AgentLog describes the agent's tools, for the host's log. All three may be nil.
@@ -218,7 +218,7 @@ type Outcome struct {
 	AgentLog *AgentLog
 
 	// Price is the vacant's price; nil if the call is free. Charge is the amount charged for the
-	// answer. Pay lists the ways to pay as JSON values for a 402 response.
+	// answer. Pay contains the ways to pay as JSON values for a 402 response.
 	Price  *price.Price
 	Charge money.Amount
 	Pay    []json.RawMessage
@@ -263,13 +263,13 @@ type request struct {
 	maxQueueTime   time.Duration      // how long the call may wait before it runs
 	isHandedOff    bool               // whether Options.HandoffWrites passes the call to Resume
 	behaviourEnd   time.Time          // time at which the behaviour must end; zero means no such limit
-	cut            CutReason          // reason for which the answer ends early; "" for a complete answer
+	cut            CutReason          // "" for a complete answer
 	tools          []RecordedToolCall // texts of the agent's tool calls, if they are stored
 	root           *request           // root of the call's walk; nil if the call is the root
 	asker          *request           // request whose vacant makes the call; nil if the call is the root
 	walk           walk               // cost of the walk, if the request is its root
 	facts
-	began time.Time // when the call arrived
+	began time.Time // arrival of the call; zero if this request does not run the call
 	out   Outcome
 }
 
@@ -285,8 +285,8 @@ func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.
 }
 
 // verifyAndFetch performs steps 2 and 3 of Send and Ask: it verifies the signature and reads
-// everything that the decision needs into r and v, concurrently. If warm is set, it uses cached
-// tips. fresh reports whether the tips were read from the store.
+// everything that the decision needs into r and v, concurrently. If warm is set, it uses the cached
+// tips of the pair, if there are any. fresh reports whether the tips were read from the store.
 func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, warm bool) (fresh bool, err error) {
 	e := r.env
 	signed := true

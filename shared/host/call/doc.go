@@ -10,30 +10,32 @@
 //
 // # Terms
 //
-// A pair is a caller and a called vacant. It has a stream of requests and a stream of responses, whose
-// last rows are its tips. A reset is a signed request that begins a new epoch of the pair, in which the
-// sequence numbers start again at 1. A floor is a time: envelopes signed at or before the floor are
-// refused. The floor of a chain applies to resets and to the first call of an epoch, and the floor of a
-// vacant to all new envelopes. A void is a row that decides a request without an answer. A hold is the
-// maximum charge of a call, debited when the call is accepted. The kin of a vacant are its parent,
-// siblings and children. A walk is a request with all calls that vacants make to answer it (walk.go).
+// A pair is a caller and a called vacant. It has a stream of requests and a stream of responses,
+// whose last rows are its tips. A reset is a signed request that begins a new epoch of the pair, in
+// which the sequence numbers start again at 1. The messages of a stream form a chain, because each
+// of them contains the hash of the previous one in its epoch. A floor is a time: envelopes signed
+// at or before the floor are refused. The floor of a chain applies to resets and to the first call
+// of an epoch. The floor of a vacant applies to all new envelopes. A void is a row that decides a
+// request without an answer. A hold is the maximum charge of a call, which is debited when the call
+// is accepted. The kin of a vacant are its parent, siblings and children. A walk is a request with
+// all calls that vacants make to answer it (walk.go).
 //
 // # The life of a message
 //
 //  1. front/message reads at most 256 KiB and decodes strictly (envelope.DecodeRequest).
 //  2. Send rebuilds the signed bytes, hashes them and verifies the signature (verifyAndFetch).
-//  3. It reads the vacant's record, both tips of the pair and the text key of the day, or takes
+//  3. Send reads the vacant's record, both tips of the pair and the text key of the day, or takes
 //     them from caches (fetch, tipCache). For callers outside its tree, a closed child looks like a
 //     vacant that is not hosted (isRelated, isConcealed). Unless the envelope is forged, Send also
 //     makes the vacant's signer ready (fetchVacant).
-//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future,
+//  4. Send refuses envelopes that are misdirected, forged, signed by a revoked key, from the future,
 //     not admitted, out of order, not paid for, or for a vacant that is asleep (checkEnvelope,
 //     decide).
-//  5. It seals the text and appends the request row after the tip (appendRequest). This row
+//  5. Send seals the text and appends the request row after the tip (appendRequest). This row
 //     accepts the call. If the decision used only cached data, revocation is checked
 //     concurrently with the write, and a revoked call is voided before it runs (appendChecked).
-//  6. If another writer took the position, it reads and decides again (appendOrRefuse). If the
-//     outcome is unknown, it repeats the same write at the same position (commit).
+//  6. If another writer took the position, Send reads and decides again (appendOrRefuse). If the
+//     outcome is unknown, Send repeats the same write at the same position (commit).
 //  7. The behaviour runs once, under a deadline (runBehaviour). Its calls of other vacants are
 //     separate requests of the same walk, within the limits of the first request (walk.go).
 //  8. The answer is bound to the request, signed and appended to the response stream (storeAnswer).

@@ -21,9 +21,9 @@ func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error
 
 func (e *unsettledError) Unwrap() error { return e.cause }
 
-// settlement is a FinalCharge and the version of the document with the kept answer. A kept answer is
-// an answer that is stored in UnsettledAnswerDocs until it is settled. If no answer is kept, the
-// version is zero.
+// settlement is a FinalCharge and the version of the document with the unsettled answer. An
+// unsettled answer is an answer that is stored in UnsettledAnswerDocs until its charge is settled.
+// If the answer has no such document, the version is zero.
 type settlement struct {
 	FinalCharge
 	kept uint64
@@ -36,9 +36,10 @@ func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: keptKey(pair, row.Position), If: s.kept})
 }
 
-// settleAndAnswer settles a call and answers it. If the settlement may stay uncertain, the answer is
-// first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is uncertain,
-// the next resend or the sweeper retries the settlement.
+// settleAndAnswer settles a call and answers it. If the settlement may be uncertain, the answer is
+// first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is
+// uncertain, the next resend or the sweeper retries the settlement. If this process can no longer
+// answer the call, closed is true.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
 	took := func() time.Duration { return h.Now().Sub(began) }
 	var paid settlement
@@ -80,8 +81,8 @@ func (h *Host) maySettleLate(row *RequestRow) bool {
 	return row.PaidBy != Unpriced && h.Ledger.Late(row)
 }
 
-// UnsettledAnswerDocs are answers that wait for their settlement, by caller, vacant and position. An empty
-// document means that the call was voided before it had an answer.
+// UnsettledAnswerDocs contains the answers that wait for their settlement, by caller, vacant and
+// position. An empty document means that the call was voided before it had an answer.
 var UnsettledAnswerDocs = store.Kind[[]byte]{
 	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Bytes(),
@@ -91,10 +92,10 @@ func keptKey(p Pair, position uint64) store.Key {
 	return UnsettledAnswerDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
 }
 
-// keptFormat is the first byte of a kept answer.
+// keptFormat is the first byte of an unsettled answer.
 const keptFormat = 1
 
-// Flags of a kept answer for its optional parts.
+// Flags of an unsettled answer for its optional parts.
 const (
 	keptUsage = 1 << iota
 	keptCut
@@ -104,8 +105,8 @@ const (
 // longest behaviour.
 const keptVoid = 48 * time.Hour
 
-// keep stores a sealed answer and returns the version of its document, or 0 if the call has been
-// voided.
+// keep stores an unsettled answer, sealed, and returns the version of its document. If the call has
+// been voided, or already has an unsettled answer, keep returns 0.
 func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, took time.Duration) (uint64, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -144,8 +145,8 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 }
 
 // closeKept returns a write for the commit that voids a call whose settlement may be uncertain. The
-// write conflicts with the write of a concurrent keep. If the answer is already kept and final is not
-// set, the call cannot be voided, and the error is ErrUncertain.
+// write conflicts with the write of a concurrent keep. If the call has an unsettled answer and
+// final is not set, the call cannot be voided, and the error is ErrUncertain.
 func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {
 	key := keptKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
@@ -160,8 +161,9 @@ func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id sto
 	return store.Delete{Key: key, If: doc.Version}, nil
 }
 
-// finishKept retries the settlement of a kept answer and decides its request. If no answer is kept,
-// it returns undecided. If the settlement is still uncertain, it returns ErrUncertain.
+// finishKept retries the settlement of an unsettled answer and decides its request. If the request
+// has no unsettled answer, it returns undecided. If the settlement is still uncertain, the error is
+// ErrUncertain.
 func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
 	if !h.maySettleLate(row) {
 		return undecided, nil
@@ -214,7 +216,6 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	return decidedAnswer, nil
 }
 
-// keptAnswer is an answer that waits for its settlement.
 type keptAnswer struct {
 	msg   envelope.Message
 	tools []RecordedToolCall
@@ -241,7 +242,7 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return k, err // k contains everything except the message and the tools
+		return k, err // only the message and the tools are missing in k
 	case err != nil:
 		return k, h.unavailableError(err)
 	}

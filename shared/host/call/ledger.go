@@ -21,23 +21,24 @@ type Ledger interface {
 	Quote(ctx context.Context, q Query) (Charge, error)
 	// Debit returns at most 8 writes for the commit of the request row. None of them is an Append.
 	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
-	// Explain is called with a *store.BoundsError or *store.ConflictError of a write of Debit. It
-	// returns another way to pay for the same call, or a refusal like Quote.
+	// Explain is called if a write of Debit failed with a *store.BoundsError or *store.ConflictError.
+	// It returns another plan for the same call, or a refusal like Quote.
 	Explain(ctx context.Context, q Query, c *Charge, refused error) (Charge, error)
-	// Settle runs after the behaviour and before the answer is stored. It may be called again for
-	// the same row, by any process, and must settle only once. An error voids the call, except
-	// ErrUncertain, which Settle may return only for rows for which Late returns true.
+	// Settle runs after the behaviour and before the answer row is stored. It may be called again
+	// for the same row, by any process, and must settle only once. An error voids the call, unless
+	// it is ErrUncertain or of kind Unavailable. Settle may return ErrUncertain only for rows for
+	// which Late returns true.
 	Settle(ctx context.Context, s Settlement) (FinalCharge, error)
 	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
 	// started.
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
-	// Late reports whether the settlement of a row may stay uncertain.
+	// Late reports whether Settle may return ErrUncertain for a row.
 	Late(r *RequestRow) bool
 	// Pay lists the ways to pay a price, in JSON, for a call that was refused.
 	Pay(p *price.Price, refused error) []json.RawMessage
 }
 
-// Query is a call that is about to be accepted.
+// Query is a call that is about to be accepted, for which the Ledger plans the payment.
 type Query struct {
 	Pair   Pair
 	Tenant string       // tenant of the vacant; "" for the operator
@@ -118,7 +119,7 @@ type Charge struct {
 	Hold         money.Amount // amount debited with the accept
 	Shard        uint8        // balance shard that receives a refund
 	Version      uint64       // price version
-	IsRootPaying bool         // whether the account of Query.Root pays, whose limits for the walk then apply
+	IsRootPaying bool         // whether the account of Query.Root pays, so that its limits for the walk apply
 	Plan         any          // value that the ledger passes from Quote to Debit and Explain
 }
 

@@ -54,7 +54,7 @@ type callEnd struct {
 	cut   CutReason
 }
 
-// errClosed is the logged failure of a call that ended without a known cause. errReset is the logged
+// errClosed is the logged failure of a call that was voided for an unknown reason. errReset is the logged
 // failure of a call whose chain the caller has reset.
 var (
 	errClosed = problem.New(problem.Deadline, "the call was not answered in time")

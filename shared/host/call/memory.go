@@ -27,7 +27,7 @@ const (
 // ThreadExchange is a call of a thread and its answer.
 type ThreadExchange struct {
 	Asked, Answered string
-	Cut             CutReason // reason for which the answer ends early; "" for a complete answer
+	Cut             CutReason // "" for a complete answer
 }
 
 // Recall returns the earlier exchanges of e's thread, the oldest first: at most the last
@@ -77,7 +77,7 @@ func (h *Host) Recall(ctx context.Context, e *envelope.Envelope, since time.Time
 	return m.all, nil
 }
 
-// memory collects the exchanges for one call, the newest first.
+// memory collects the exchanges of a thread, the newest first.
 type memory struct {
 	host   *Host
 	pair   Pair

@@ -73,11 +73,11 @@ type Hold struct {
 // Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     CutReason          // reason why Reply is incomplete; "" for a complete answer
+	Cut     CutReason          // "" for a complete answer
 	Failure error              // reason for the void; nil if it is unknown
 	Paid    *Paid              // nil if the call has no price, or is voided
-	// Spent is the cost of the request. If the request is the first of a walk (walk.go), Spent includes
-	// the payments of its account for the other calls of the walk, and the cost of models that the
+	// Spent is the charge of the request. If the request is the root of a walk (walk.go), Spent also
+	// includes what its account pays for the other calls of the walk, and the cost of models that the
 	// budget of its task limits. Only the process that runs the call knows these two amounts.
 	Spent money.Amount
 }
@@ -256,8 +256,9 @@ func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestR
 	return row, err
 }
 
-// Next contains the values that the next envelope of a pair must have. They may be outdated, because
-// they may come from this host's cache; the refusal of such an envelope contains the current values.
+// Next contains the values that the next envelope of a pair must have. They may come from this
+// host's cache and be outdated. If an envelope with outdated values is refused, the refusal
+// contains the current values.
 type Next struct {
 	Seq   int64
 	Prev  identity.Hash

@@ -87,8 +87,8 @@ func (d *reader) usage() *Usage {
 	return u
 }
 
-// CutReason is the reason for which an answer ends early, or "" for a complete answer. A cut answer is
-// signed, stored and charged like a complete one.
+// CutReason is the reason why an answer is incomplete, or "" for a complete answer. An incomplete
+// (cut) answer is signed, stored and charged like a complete answer.
 type CutReason string
 
 const (
@@ -101,7 +101,7 @@ const (
 // cuts lists the reasons. The index is the byte in a row. Later versions may append reasons.
 var cuts = []CutReason{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
-// Remark appends a remark to the text of a cut answer for a model, which would otherwise take it
+// Remark appends a remark to the text of an incomplete answer, so that a model does not mistake it
 // for a complete answer.
 func (c CutReason) Remark(text string) string {
 	switch c {
@@ -220,13 +220,13 @@ func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// RecordedToolCall is a tool call with its arguments and result. They are sealed with the text of the row
-// that decides the call, and are readable as long as that text.
+// RecordedToolCall is a tool call with its arguments and result. They are sealed together with the
+// text of the row that decides the call, and expire together with this text.
 type RecordedToolCall struct {
 	ToolUse
 	Arguments string `json:"arguments"`
 	Result    string `json:"result"`
-	Cut       bool   `json:"cut,omitempty"` // whether the texts were truncated
+	Cut       bool   `json:"cut,omitempty"` // whether the arguments or the result were truncated
 }
 
 // toolRun is a running or ended tool call.
@@ -244,7 +244,7 @@ type meter struct {
 	cut   CutReason
 	log   AgentLog // log without Tools
 	tools []*toolRun
-	kept  int // bytes of arguments and results so far
+	kept  int // bytes of the recorded arguments and results
 }
 
 type meterKey struct{}
@@ -260,7 +260,7 @@ func record(ctx context.Context, change func(*meter)) {
 // RecordUsage replaces the recorded usage of the call that runs in ctx. Outside a call, it has no effect.
 func RecordUsage(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
-// RecordCut records why the answer that the call in ctx is about to return ends early.
+// RecordCut records why the answer of the call that runs in ctx is incomplete.
 func RecordCut(ctx context.Context, why CutReason) { record(ctx, func(m *meter) { m.cut = why }) }
 
 func RecordOmittedTools(ctx context.Context, l OmittedTools) {
@@ -276,9 +276,10 @@ func RecordMaxTokens(ctx context.Context, n int) {
 	})
 }
 
-// BeginTool records the start of a tool in the call that runs in ctx. end records the tool's outcome. A
-// tool that has not ended when the call ends has timed out. arguments and result are sealed and stored
-// with the row that decides the call. They must be "" if the agent's settings forbid storing them.
+// BeginTool records the start of a tool in the call that runs in ctx. The caller must call end with
+// the tool's outcome. If end is not called before the call ends, the outcome is ToolTimedOut.
+// arguments and result are sealed and stored with the row that decides the call. They must be "" if
+// the agent's settings forbid storing them.
 func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
 	record(ctx, func(m *meter) {
@@ -391,7 +392,7 @@ type CallTools struct {
 	Tools    []RecordedToolCall `json:"tools"`
 }
 
-// maxToolCalls limits the bytes of texts that ReadToolCalls returns.
+// maxToolCalls is the size of texts after which ReadToolCalls stops reading.
 const maxToolCalls = 1 << 20
 
 // ReadToolCalls reads the last n decisions of a pair. It returns the stored tool calls, the newest
@@ -456,7 +457,7 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []Cal
 // Its message does not contain the body.
 type AgentError struct {
 	Status int           // HTTP status
-	After  time.Duration // time after which the agent allows a retry; zero if unknown
+	After  time.Duration // zero if unknown
 	Body   string        // beginning of the body, without secrets (substrate.Excerpt)
 	Err    error
 }
@@ -535,7 +536,7 @@ type Provisional struct {
 	Tool    string // the name of a tool that the agent calls
 	Usage   *Usage // the usage so far
 	Last    bool   // no text follows
-	Asks    bool   // the text is a question, whose answer the agent waits for
+	Asks    bool   // the text is a question, and the agent waits for its answer
 	// Detail is an agent's report besides the text of its answer. A Sink that knows its
 	// type (package task) reads it; others ignore it.
 	Detail any
@@ -634,7 +635,7 @@ func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why Cu
 	void := func(failure error, final bool) (State, error) {
 		return h.voidFinal(ctx, pair, &row, voidReason{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // began is zero: the request that runs the call logs the counts
+	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // began is zero, because the request that runs the call logs its counts
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {
@@ -659,7 +660,7 @@ func (h *Host) CutAnswer(ctx context.Context, pair Pair, position uint64, why Cu
 	case reply != nil:
 		return Answered, nil
 	case closed && h.maySettleLate(&row):
-		// The executor has stored the complete answer, which may wait for its settlement.
+		// The process that runs the call has stored the complete answer, which may be unsettled.
 		return void(problem.New(problem.Canceled, "the caller canceled the call"), false)
 	}
 	return Unanswered, nil

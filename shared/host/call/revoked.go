@@ -21,7 +21,7 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	}
 	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
 	if revoked[0] {
-		// Anyone may hold a revoked key, so its user gets no other information.
+		// A revoked key may be in the wrong hands, so its holder gets no other information.
 		r.callerRevoked = problem.New(problem.Revoked, "the key of sender %s was revoked; it cannot call vacants of this host", r.pair.Caller.Short())
 	}
 	return nil

@@ -110,8 +110,7 @@ type ResponseRow struct {
 	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *Usage
 
-	// Cut is the reason for which an answer ends early. It is empty for a complete answer and a
-	// void.
+	// Cut is empty for a complete answer and for a void.
 	Cut CutReason
 
 	// Charge is the amount that the payer paid for an answer, in micro-dollars. Charged reports
@@ -123,7 +122,7 @@ type ResponseRow struct {
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Took      time.Duration // time between acceptance and answer, in whole milliseconds
+	Took      time.Duration // time from the start of the behaviour to the answer, in whole milliseconds
 }
 
 func (r *RequestRow) Tip() chain.Tip {

@@ -365,7 +365,7 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 	}
 }
 
-// longestCall is longer than any call may take from its accept until it is due.
+// longestCall exceeds the maximum time from the accept of a call until it is due.
 const longestCall = time.Hour
 
 // findStreamedCall returns the position of a call of tip's epoch that is neither decided nor overdue and

@@ -117,14 +117,14 @@ type walk struct {
 	// decided. A resent envelope counts once.
 	paid map[identity.Hash]money.Amount
 	// models is the cost of model turns, including the reservations of running turns. asking is the
-	// number of running turns. ended is closed when one of them ends.
+	// number of running turns. ended is closed when a running turn ends.
 	models money.Amount
 	asking int
 	ended  chan struct{}
 }
 
-// payments returns the sum of the payments of a walk, except the payment for the call with the hash
-// without. The caller must hold w.mu.
+// payments returns the sum of the payments of a walk, without the call that has the hash without.
+// The caller must hold w.mu.
 func (w *walk) payments(without identity.Hash) money.Amount {
 	sum := w.own
 	for hash, amount := range w.paid {
@@ -149,8 +149,8 @@ func (w *walk) awaitTurn(ctx context.Context) error {
 	}
 }
 
-// limit returns the strictest limit of the root r for a call, which is the limit that leaves the least
-// money, and the cost that counts toward this limit, without the call. The caller must hold r.walk.mu.
+// limit returns the limit of the root r that leaves the least money for a call, and the cost that
+// counts toward this limit, without the call itself. The caller must hold r.walk.mu.
 func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.payments(call)
 	if p := r.opts.Payer; p != nil && p.MaxWalk > 0 {
@@ -193,8 +193,8 @@ func (r *request) walkCost() money.Amount {
 	return r.walk.payments(identity.Hash{}) - r.walk.own + r.walk.models
 }
 
-// recordCharge replaces the hold of a call in the walk of the root r by the call's charge. If the outcome
-// is unknown, the hold remains.
+// recordCharge replaces the hold of a call in the walk of the root r with the call's charge. If the
+// outcome is unknown, the hold remains.
 func (r *request) recordCharge(out *Outcome) {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()

@@ -66,12 +66,12 @@ func (r Reminders) offsetKey() store.Key {
 
 type SweepResult struct {
 	Finished int // finished reminders, which were deleted
-	Waiting  int // other reminders
+	Waiting  int // due reminders that are not finished
 }
 
-// Sweep handles the due reminders. If follow returns true for a reminder, Sweep deletes it. After
-// an error, Sweep continues with the other reminders. It returns all errors. Several processes may
-// sweep at the same time.
+// Sweep calls handle for each due reminder. If handle returns true, Sweep deletes the reminder.
+// After an error, Sweep continues with the other reminders. It returns all errors. Several
+// processes may sweep at the same time.
 func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s SweepResult, err error) {
 	last := minuteOf(r.Now().Add(-r.Delay)) - 1
 	d, err := r.updater().Store.Doc(ctx, r.offsetKey())
@@ -82,8 +82,8 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	if d.Version == 0 {
 		first = last // the first sweep runs when the host starts, so no reminder was due earlier
 	}
-	// If another process's clock was ahead, first may be later than last. The offset never advances
-	// beyond last, so that other processes still read these minutes.
+	// If another process's clock was ahead, the stored offset may be later than last. A sweep never
+	// stores an offset after last, so that other processes still read these minutes.
 	done := min(first, last)
 	var failed []error
 	whole := true

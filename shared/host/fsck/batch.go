@@ -41,7 +41,7 @@ func (r *run) addCertainFinding(f Finding) {
 	r.reports = append(r.reports, report{finding: f, certain: true})
 }
 
-// verify reports f unless sig is by's signature of msg.
+// verify reports f unless sig is the signer's signature of msg.
 func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
 	r.reports = append(r.reports, report{finding: f, signed: msg, by: by, sig: sig})
 	r.pendingSignatures++
@@ -54,8 +54,8 @@ func (r *run) flushIfFull() error {
 	return r.flush()
 }
 
-// flush verifies the pending signatures and records the findings. Only in the second reading it
-// also reports them, in order.
+// flush verifies the pending signatures and records the findings. In the second reading, it also
+// reports them in order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)

@@ -17,7 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// passage is an accepted attempt. It took one of the parent's slots between began and decided.
+// passage is an accepted attempt. It took one of the parent's slots between its start and its
+// decision.
 type passage struct{ began, decided time.Time }
 
 // attemptData collects data about attempts to graduate. After all streams were read, it is compared
@@ -32,7 +33,7 @@ type attemptData struct {
 }
 
 func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
-	rows, before := r.reader(s), uint64(0) // before is the position of the previous attempt if it is open
+	rows, before := r.reader(s), uint64(0) // openPosition is the position of the previous attempt if it is open
 	tip, began := uint64(0), []attemptStart(nil)
 	for {
 		row, more, err := rows.next(ctx)
@@ -197,8 +198,8 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	return nil
 }
 
-// match returns the number of slots without an attempt (leaked) and the number of attempts without
-// a slot (unpaid). It does not count an attempt whose slot may have been removed because of its
+// match returns the number of slots without an attempt (excess) and the number of attempts without
+// a slot (missing). It does not count an attempt whose slot may have been removed because of its
 // age.
 func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	w = slices.Sorted(slices.Values(w))

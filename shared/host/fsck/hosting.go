@@ -64,8 +64,8 @@ func (r *run) unrelatedDocuments(ctx context.Context, owner store.OwnerKind, par
 }
 
 func (r *run) names(ctx context.Context) error {
-	// A name that is created during the check may be missing in the view. Its vacant is found by
-	// its logbook.
+	// A name that is created during the check may be missing in the view. The check finds such a
+	// vacant by its logbook.
 	return r.each(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.name(ctx, d.Key) })
 }
 

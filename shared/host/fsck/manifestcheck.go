@@ -114,7 +114,7 @@ func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Find
 }
 
 // checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a
-// vacant with events, the method registration checks both.
+// vacant with events, checkRegistered checks both.
 func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
 	some, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {

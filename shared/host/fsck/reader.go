@@ -65,8 +65,8 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// fill reads the next page. stop means that there are no further pages. broken means that the next
-// position is unreadable and was reported.
+// fill reads the next page. stop means that there are no further pages. isUnreadable means that the
+// next position is unreadable and was reported.
 func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	if err := r.findTip(ctx); err != nil {
 		return false, false, err

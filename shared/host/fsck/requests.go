@@ -42,8 +42,8 @@ func claimedEnd(q *call.RequestRow) requestEnd {
 	return p
 }
 
-// after returns the end of the chain after q according to the rules. It uses the signed time only
-// if q's hash is intact.
+// after returns the end of the chain after a request according to the rules. It uses the signed
+// time only if the request's hash is intact.
 func (p requestEnd) after(q *call.RequestRow, hash rehash) requestEnd {
 	p.rows = true
 	if hash.isIntact() && q.Time.After(p.floor) {
@@ -62,7 +62,7 @@ type breach struct {
 	want, got string
 }
 
-// breaches returns the rules that q violates as the row after p.
+// breaches returns the rules that a request violates as the row after p.
 func (p requestEnd) breaches(q *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	want := p.after(q, sealedHash(q.Hash))

@@ -136,8 +136,9 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	return nil
 }
 
-// decision compares r with the request that it refers to. It returns the epoch that an answer must
-// have. For a void, or if the request cannot be determined, it returns r's own epoch.
+// decision compares a response with the request that it refers to. It returns the epoch that an
+// answer must have. For a void, or if the request cannot be determined, it returns the response's
+// own epoch.
 func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
 	epoch = r.Epoch
 	wrong := func(c Check, want, got any) {
@@ -177,8 +178,8 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 	return epoch, nil
 }
 
-// link compares r with the chain and its envelope with its hash. ruled is r with the epoch of its
-// request.
+// link compares a response with the chain and its envelope with its hash. ruledResp is the response
+// with the epoch of its request.
 func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if a.known {
@@ -268,8 +269,8 @@ func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, er
 	return rehash{r.Hash, a.checkSigned(s, r.Position, &e, r.Hash), false}, nil
 }
 
-// open opens a text. It returns nil if the text cannot be read, and counts or reports this. unsure
-// means that the text should open but does not, so the row is damaged.
+// open opens a text. It returns nil if the text cannot be read, and counts or reports this.
+// isUncertain means that the text should open but does not, so the row is damaged.
 func (r *run) open(ctx context.Context, s store.Stream, position uint64, text textkeys.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
 	plain, err = r.texts.Open(ctx, bound, text)
 	switch {

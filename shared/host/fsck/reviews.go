@@ -65,7 +65,7 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 	if d, err = r.document(ctx, registration); err != nil || d.Version == 0 {
 		return err
 	}
-	g, err := registry.RegistrationDocs.Parse(d) // run.registration reports a registration that cannot be read
+	g, err := registry.RegistrationDocs.Parse(d) // an unreadable registration is reported with the events
 	if err == nil && g.Status == registry.StatusActive && g.Reputation != nil && *g.Reputation != *book.State() {
 		r.addFinding(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
 	}

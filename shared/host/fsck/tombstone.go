@@ -10,7 +10,7 @@ import (
 
 // tombstone checks the record of a deleted vacant. The vacant must have no key, and its logbook
 // must end with the deletion. Its name must belong to it, unless the name was released or has
-// another owner. tombstone checks neither a card nor a floor, because a deleted vacant has none.
+// another owner. A card and a floor are not checked, because a deleted vacant has neither.
 func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	if logState.whole && !logState.deleted {
 		r.addFinding(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))

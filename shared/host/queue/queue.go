@@ -1,6 +1,6 @@
 // Package queue contains constants that all task queues share. Its subpackages implement
-// task.Queue. A message names a task, one of whose turns is due, or a booking (package booking). In a
-// turn, an agent answers one call.
+// task.Queue. A message names a task, one of whose turns is due, or a booking (package booking). In
+// a turn, an agent answers one call.
 package queue
 
 import (

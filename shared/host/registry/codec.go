@@ -180,8 +180,8 @@ type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
 	// Replaced is the manifest before this one, or nil. For a graduated child it is the closed
-	// manifest, otherwise an open one. ReplacedBefore is the open manifest that Replaced had replaced. Both
-	// are kept because the child has signed them and their edges remain.
+	// manifest, otherwise an open one. ReplacedBefore is the open manifest that Replaced had
+	// replaced. Both are kept because the child has signed them and their edges remain.
 	Replaced, ReplacedBefore *composite.Manifest
 }
 
@@ -197,7 +197,8 @@ func (m *ManifestDocument) Parents() []identity.ID {
 	return parents
 }
 
-// BirthManifest returns the closed manifest of a graduated child, and otherwise the current manifest.
+// BirthManifest returns the closed manifest of a graduated child, and otherwise the current
+// manifest.
 func (m *ManifestDocument) BirthManifest() *composite.Manifest {
 	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
 		return m.Replaced
@@ -306,7 +307,7 @@ func parseSignedManifest(child identity.ID, blob []byte) (composite.Manifest, er
 	return m, err
 }
 
-// Revoked is a revocation. Its key contains the id.
+// Revoked is the document of a revocation. The key of the document contains the id.
 type Revoked struct {
 	ID       identity.ID   `json:"-"`
 	Reason   string        `json:"reason"`

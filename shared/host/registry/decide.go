@@ -43,8 +43,8 @@ func (a *actor) tip() LoggedEvent {
 
 func (a *actor) isRegistered() bool { return a.reg.FirstSeq > 0 }
 
-// hasRevokedKey reports whether the key is revoked. A revocation is always the last event, so the check
-// also works for a key that was never registered.
+// hasRevokedKey reports whether the key is revoked. A revocation is always the last event, so the
+// check also works for a key that was never registered.
 func (a *actor) hasRevokedKey() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }

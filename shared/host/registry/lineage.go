@@ -25,8 +25,8 @@ const (
 	maxRead = 256 << 10
 )
 
-// readBudget is the remaining read budget of a lineage. The budget is necessary because strangers may
-// request lineages and can create families of any size with enough keys.
+// readBudget is the remaining read budget of a lineage. The budget is necessary because strangers
+// may request lineages and can create families of any size with enough keys.
 type readBudget struct{ ids, bytes int }
 
 // Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only

@@ -85,8 +85,8 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-// SetReputation adds the reputation of id to tx. It adds no writes if id is not registered, is revoked or
-// has this reputation.
+// SetReputation adds the reputation of id to tx. It adds no writes if id is not registered, is
+// revoked or has this reputation.
 func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
 	g, err := r.registration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked || g.Reputation != nil && *g.Reputation == s {

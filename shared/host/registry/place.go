@@ -114,9 +114,9 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	}
 }
 
-// AcquireTurn waits until the caller may append to the chain of all events in this process, and returns a
-// function that ends the turn. Turns prevent conflicts between the writers of one process. Writers
-// of different processes conflict in the store and back off.
+// AcquireTurn waits until the caller may append to the chain of all events in this process, and
+// returns a function that ends the turn. Turns prevent conflicts between the writers of one
+// process. Writers of different processes conflict in the store and back off.
 func (r *Registry) AcquireTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-r.turn:
@@ -130,8 +130,8 @@ func busyError(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "too many concurrent publications; send the same request again")
 }
 
-// WrapStoreError converts an error of the store into a problem. A conflict that remains after all retries
-// is Unavailable, because the request can be sent again.
+// WrapStoreError converts an error of the store into a problem. A conflict that remains after all
+// retries is Unavailable, because the request can be sent again.
 func WrapStoreError(err error) error {
 	if store.IsConflict(err) {
 		return busyError(err)

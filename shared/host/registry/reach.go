@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// MaxConcurrentProbes is the number of endpoints that one Reach probes concurrently, so that many
-	// hanging servers take no longer than one.
+	// MaxConcurrentProbes limits the endpoints that one call of Reach probes. It probes them
+	// concurrently, so that many hanging servers take no longer than one.
 	MaxConcurrentProbes = 64
 	probeTime           = 3 * time.Second
 	probeReply          = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
@@ -28,8 +28,8 @@ const (
 // the vacant stays unlisted until it publishes again.
 var pauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
-// EndpointProbe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP status
-// below 500.
+// EndpointProbe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP
+// status below 500.
 type EndpointProbe func(ctx context.Context, endpoint string) error
 
 func NewProbe(c *outbound.Client) EndpointProbe {
@@ -73,9 +73,9 @@ type ReachResult struct {
 	More   bool // whether more endpoints are due
 }
 
-// Reach probes up to MaxConcurrentProbes due endpoints and lists the vacants whose endpoints answer. It
-// schedules another probe for the others. If a Reach is interrupted, the next one completes its
-// work.
+// Reach probes up to MaxConcurrentProbes due endpoints and lists the vacants whose endpoints
+// answer. It schedules another probe for the others. If a call is interrupted, the next call
+// completes its work.
 func (r *Registry) Reach(ctx context.Context, probe EndpointProbe) (ReachResult, error) {
 	now := r.now()
 	until := UnreachedDocs.Range()

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const atOnce = 16 // concurrent reads of registrations
+const atOnce = 16
 
 func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 

@@ -114,8 +114,8 @@ func (g *Registration) slug() string {
 	return g.Listing.Venue.Slug
 }
 
-// HasReleasedSlug reports whether g no longer uses a slug that it claimed: its listing has another slug,
-// its key is revoked, or it is a hosted vacant that is sunk or archived.
+// HasReleasedSlug reports whether g no longer uses a slug that it claimed: its listing has another
+// slug, its key is revoked, or it is a hosted vacant that is sunk or archived.
 func (g *Registration) HasReleasedSlug(slug string) bool {
 	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.IsClosed()
 }

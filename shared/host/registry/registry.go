@@ -54,8 +54,8 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// AllowRemote allows vacants on other hosts to be listed. It requires that a process runs Reach.
-	// Otherwise public cards with such endpoints are refused.
+	// AllowRemote allows vacants on other hosts to be listed. A process must then run Reach. If
+	// AllowRemote is false, public cards with endpoints on other hosts are refused.
 	AllowRemote bool
 	// AllowLoopback allows endpoints on this machine's loopback, including plain http endpoints. It
 	// is for a host on a developer's own machine.

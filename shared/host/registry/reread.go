@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CachedRegistration is a registration together with its stored bytes. Callers share it and must not change
-// it.
+// CachedRegistration is a registration together with its stored bytes. Callers share it and must
+// not change it.
 type CachedRegistration struct {
 	Registration Registration
 	Registered   bool

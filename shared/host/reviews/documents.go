@@ -30,7 +30,7 @@ var (
 		Codec: store.Text(),
 	}
 	// OnceDocs contains the position of a review by the hash of its call's envelope, and by its
-	// commitment if it is blinded. It ensures that a call has one review.
+	// commitment if it is blinded. It ensures that a call has at most one review.
 	OnceDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
 		Codec: store.Count(),
@@ -45,7 +45,7 @@ var (
 		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OfVacant, Verify: store.VerifyNot},
 		Codec: store.JSONCodec[review.Blinded](1),
 	}
-	// RecentDocs contains the reviews that a reviewer wrote in the last day.
+	// RecentDocs contains the times of the reviews that a reviewer wrote in the last day.
 	RecentDocs = store.Kind[recent]{
 		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifyNot},
 		Codec: store.JSONCodec[recent](1),

@@ -23,7 +23,7 @@ import (
 // maxAncestors limits the ancestors that areRelated reads for each vacant.
 const maxAncestors = 8
 
-// judgement is a set of facts that decide whether a review is counted, and with which weight.
+// judgement contains the facts that determine whether a review is counted and how much it weighs.
 type judgement struct {
 	rec      review.Record
 	reveal   *review.Reveal

@@ -51,8 +51,8 @@ func Truncate(text string, maxBytes int) string {
 // Excerpt returns the start of an agent's answer in one line of at most MaxExcerpt bytes, without
 // anything that looks like a secret. It is used in error messages.
 func Excerpt(body []byte) string {
-	// Excerpt reads twice the limit, so that a secret at the limit is either complete or not
-	// included.
+	// Excerpt redacts twice the limit before it truncates, so that a secret that crosses the limit
+	// is recognized as a secret.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
 	return Truncate(redact(s), MaxExcerpt)

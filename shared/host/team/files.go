@@ -45,7 +45,7 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	}
 	f, data, err := t.Files.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
 	switch {
-	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // Conflict means another spelling
+	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // Conflict means that the path of the file has another spelling
 		return text, nil
 	case err == nil && !utf8.Valid(data):
 		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which has other bytes")

@@ -1,9 +1,9 @@
 // Package upgrade converts the documents of earlier versions of the program to the current form.
 //
 // The documents of a store have a version, which is the number of the last step that was applied to
-// them. For each document, a step finds out whether it already has the current form, and commits
-// each change separately. An interrupted step can therefore start again, and it changes only the
-// remaining documents. Rows are never changed.
+// them. A step checks for each document whether the document already has the current form, and
+// commits each change separately. If a step is interrupted, it can therefore run again, and changes
+// only the remaining documents. Rows are never changed.
 //
 // To change the form or the meaning of stored documents, append a step to steps. The test of the
 // step should upgrade documents of the previous version.
@@ -198,8 +198,8 @@ const atOnce = 64
 // limitedPage is the page size if Until is set, for steps that need few reads per document.
 const limitedPage = 100
 
-// each calls change for the documents of a range, several at once. It skips damaged documents,
-// which verify reports, and ranges that an earlier run has completed.
+// each calls change concurrently for the documents of a range. It skips damaged documents, which
+// verify reports, and ranges that an earlier run has completed.
 func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
 	n, cursor := store.MaxPage, ""
 	if !r.Until.IsZero() {

@@ -126,7 +126,7 @@ func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 	return store.AsProblem(err)
 }
 
-// step folds one page of a partition. more is false at the end of the partition.
+// step folds one page of a partition. It returns false at the end of the partition.
 func (m *Meter) step(ctx context.Context, partition string, f *FoldResult) (more bool, err error) {
 	offsetDoc, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
 	if err != nil {
@@ -282,7 +282,8 @@ func unreadable(s store.Stream, position uint64, cause error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errUnreadable, cause), "row %d of %s is not readable", position, s)
 }
 
-// finder is a function that returns the request of a decision, or errUnreadable.
+// finder is a function that returns the request of a decision. If the request cannot be read, the
+// error wraps errUnreadable.
 type finder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
 func (m *Meter) finder(page []store.FeedRow) finder {

@@ -60,7 +60,7 @@ func (r *Recounter) Recount(ctx context.Context) (done RecountResult, err error)
 // recount is the state of a Recount.
 type recount struct {
 	*Recounter
-	complete time.Time               // usage contains all rows before this time
+	complete time.Time               // time before which usage contains all rows
 	read     map[string]bool         // partitions whose documents are in before
 	before   map[store.Key]store.Doc // documents that were read before the rows of their partition
 	rows     sums                    // sums of all rows
@@ -187,7 +187,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 }
 
 // requestReader reads the requests of a pair in order, up to the request that find looks up. It retains
-// the requests before it until find looks them up.
+// the other requests that it has read until find looks them up.
 type requestReader struct {
 	view      store.View
 	next      uint64

@@ -24,7 +24,7 @@ func AgentKey(id identity.ID, version int) store.Key {
 // agentCache caches versions of agents, which never change.
 type agentCache = lru.Cache[store.Key, definition.Agent]
 
-const cachedAgents = 64 // agents of at most 64 KiB
+const cachedAgents = 64 // each at most 64 KiB
 
 // Agent returns a version of r's agent. Version 0 is the current version, or the default agent if r
 // has no agent. If the version does not exist, the error is NotFound. If version is 0 and the
@@ -110,9 +110,9 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolveVacants replaces the names in a.Vacants with ids. a is the agent of self, whose ID, Tenant and
-// Parent must be set. The Asker by must know each of these vacants unless it is public, and self must be
-// allowed to ask each of them.
+// resolveVacants replaces the names in a.Vacants with ids. a is the agent of self, whose ID, Tenant
+// and Parent must be set. The Asker must know each of these vacants unless it is public, and self
+// must be allowed to ask each of them.
 func (v *Directory) resolveVacants(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, what := range a.Vacants {

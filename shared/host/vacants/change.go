@@ -206,7 +206,7 @@ func (r *Record) put(tx *store.Tx) error {
 	return nil
 }
 
-// entry is the content of a logbook entry. row adds the position and the signature.
+// entry is the content of a logbook entry, without its position and its signature.
 type entry struct {
 	kind    string
 	payload []byte
@@ -293,8 +293,8 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 }
 
 // current returns r's card for the base URL, the capability and the substrates, and signs it again
-// if one of them has changed. If allowed is nil, it keeps the substrates of the old card, because a
-// plan changes the substrate but not the card.
+// if one of them has changed. If the substrates are nil, the new card has the substrates of the old
+// card, because a plan changes the substrate but not the card.
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {

@@ -197,9 +197,10 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key)
 	return key, wipe, err
 }
 
-// commitNew creates a vacant in one commit, while it locks the logbooks of the vacants in locks. add
-// returns the vacant and its first logbook entry, and adds the other writes to tx. Before a retry,
-// find returns the vacant if another host or an earlier run of the command has created it.
+// commitNew creates a vacant in one commit, while it locks the logbooks of the vacants in locks.
+// The function add returns the vacant and its first logbook entry, and adds the other writes to tx.
+// Before a retry, the function find returns the vacant if another host or an earlier run of the
+// command has created it.
 func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
 	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
@@ -254,7 +255,6 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	return v.get(ctx, r.ID)
 }
 
-// plan checks s and returns the record to create and the substrates for its card.
 func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, nil, err
@@ -345,8 +345,9 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) 
 
 // importLogbook stores the entries of an imported logbook, with one commit per entry. A logbook
 // without a record is not a vacant yet, so after a crash the repeated import finds the entries.
-// Stored entries must be a prefix of the import, or the import a prefix of them. r gets the state
-// at the end of the logbook. began is the kind of the first entry, or "".
+// The stored entries must be a prefix of the import, or the import must be a prefix of the stored
+// entries. importLogbook sets the state of r to the state at the end of the logbook. It returns the
+// kind of the first entry, or "" if the logbook is empty.
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.readLogbook(ctx, r.ID)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// ofVacant contains the documents of a vacant, whose id replaces the star.
-	ofVacant = "v#*"
-	// aboutHost contains documents about the host itself.
+	// The vacant's id replaces the star.
+	ofVacant  = "v#*"
 	aboutHost = "host"
 	// tenantIndex is the index of a tenant's vacants.
 	tenantIndex = "vacants#*"

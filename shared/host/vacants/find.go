@@ -17,8 +17,8 @@ import (
 // MaxPage is the maximum page length of List and Logbook.
 const MaxPage = 100
 
-// Get returns the record of id from the store. If id is not hosted here or the Asker by does not know it, the
-// error is of kind NotFound.
+// Get returns the record of id from the store. If id is not hosted here or the Asker may not know
+// it, the error is of kind NotFound.
 func (v *Directory) Get(ctx context.Context, by Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
 	if err == nil && (!ok || !by.MayKnow(&r)) {
@@ -70,8 +70,8 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 const minPrefix = 4
 
 // Find returns the record of a vacant that a person identified by a name, an id, or a prefix of an
-// id, tried in this order. A prefix is compared only with vacants that the Asker by knows. If it matches
-// several ids, the error names their vacants.
+// id, tried in this order. A prefix is compared only with vacants that the Asker knows. If it
+// matches several ids, the error names their vacants.
 func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, error) {
 	r, err := v.exactly(ctx, by, what)
 	if _, ok := by.OfTenant(); ok && problem.Is(err, problem.Malformed) {
@@ -112,10 +112,10 @@ func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record,
 	return v.ByName(ctx, by, what)
 }
 
-// List returns a page of the records of vacants that the Asker by knows and that are not deleted, ordered by
-// name, and the cursor of the next page, or "" after the last page. A page may be short or empty
-// although more pages follow. A tenant's page may lack vacants that were created within the last
-// second.
+// List returns a page of the records of vacants that the Asker knows and that are not deleted,
+// ordered by name, and the cursor of the next page, or "" after the last page. A page may be short
+// or empty although more pages follow. A tenant's page may lack vacants that were created within
+// the last second.
 func (v *Directory) List(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
 	return v.list(ctx, by, by.names(), cursor, n, func(r *Record) bool { return !r.IsDeleted() })
 }
@@ -222,9 +222,9 @@ func checkPage(cursor string, n int) error {
 	return err
 }
 
-// each calls fn for all vacants that the Asker by knows in the order of their names, and counts those for
-// which fn returns true. After an error of fn, it continues with the next vacant, and returns all
-// errors.
+// each calls fn for all vacants that the Asker knows, in the order of their names, and returns the
+// number of vacants for which fn returns true. After an error of fn, it continues with the next
+// vacant, and returns all errors.
 func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
 	pages := store.AllPages(func(cursor string) ([]named, string, error) { return v.ids(ctx, by.names(), cursor, MaxPage) })

@@ -49,7 +49,8 @@ type GraduationResult struct {
 }
 
 // LockGraduation locks the logbooks of parent and child and takes the registry's turn (its lock for
-// appending events), so that the caller can plan and commit a graduation. done releases all three.
+// appending events), so that the caller can plan and commit a graduation. It returns a function
+// that releases all three locks.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host has no registry")
@@ -66,8 +67,8 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 
 // AddGraduation adds to tx the writes that make a closed child public: the open manifest, the
 // records of child and parent with an entry in both logbooks, the card with its endpoint, and the
-// register event, as far as each belongs to this host. The caller must hold LockGraduation until tx
-// is committed.
+// register event. It omits the record and the entry of a party that is not hosted here. The caller
+// must hold the locks of LockGraduation until tx is committed.
 //
 // AddGraduation checks again everything that may have changed since the gate's checks. The kind of an error is
 // Consent, NotFound for an unknown child, Graduated for an open child, Revoked, Conflict for a
@@ -151,7 +152,6 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	return p, nil
 }
 
-// restoreState returns the record of a party of a graduation, or false if it is not hosted here.
 func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok {

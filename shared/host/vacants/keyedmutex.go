@@ -23,7 +23,8 @@ type keyLock struct {
 	users int           // holders and waiters
 }
 
-// Lock locks the logbooks of ids, which may contain duplicates. done unlocks them.
+// Lock locks the logbooks of ids, which may contain duplicates, and returns a function that unlocks
+// them.
 func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	// All callers lock in the same order to avoid deadlocks.
 	ids = slices.Clone(ids)

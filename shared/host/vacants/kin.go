@@ -18,10 +18,11 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 	return v.Registry.Manifest(ctx, child)
 }
 
-// Children returns a page of the records of parent's children that are hosted here and that the Asker by
-// knows, ordered by id, and the cursor of the next page, or "" after the last page. A page may be
-// short or empty although more pages follow, because an edge may lead to a child on another host or
-// come from a replaced manifest. The cursor is an id in a manifest that the parent has signed.
+// Children returns a page of the records of parent's children that are hosted here and that the
+// Asker knows, ordered by id, and the cursor of the next page, or "" after the last page. A page
+// may be short or empty although more pages follow, because an edge may lead to a child on another
+// host or come from a replaced manifest. The cursor is an id in a manifest that the parent has
+// signed.
 func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil

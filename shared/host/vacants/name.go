@@ -62,9 +62,10 @@ type spelling struct {
 	tombstone Record
 }
 
-// checkName checks whether r may get a name. The error is registry.NameTakenError if a vacant other than
-// r has a spelling of the name, or if the name belongs to another tenant and the Asker by is
-// not the operator. checkName returns the tombstones that have spellings of the name.
+// checkName returns an error unless r may get a name. The error is registry.NameTakenError if a
+// vacant other than r has a spelling of the name, or if the name belongs to another tenant and the
+// Asker is not the operator. Otherwise, checkName returns the tombstones that have spellings of the
+// name.
 func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
 	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
 	if err != nil {
@@ -100,7 +101,6 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 	return former, nil
 }
 
-// claim adds to tx the writes that give r a name.
 func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
 	former, err := v.checkName(ctx, tx, by, name, r)
 	if err != nil {
@@ -126,9 +126,9 @@ func (s *spelling) leave(tx *store.Tx) {
 	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: nameIndex(&s.tombstone, afterNames+id.String())}, id)
 }
 
-// giveUp adds to tx the write after which r no longer has its name. k is the key of the name's document.
-// The name still belongs to the tenant of r. If spellings of the name belonged to two tenants, the name then
-// belongs to the operator.
+// giveUp adds to tx the write that reserves the old name of r for r's tenant. k is the key of the
+// name's document. If spellings of the name belong to two tenants, the name is reserved for the
+// operator.
 func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {

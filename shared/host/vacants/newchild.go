@@ -135,7 +135,6 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	return r, err
 }
 
-// bind makes r the child of m's parent, with the policies of m.
 func (r *Record) bind(m *composite.Manifest) {
 	parent := m.ParentID
 	r.Parent, r.Closed, r.HasKin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""

@@ -24,9 +24,9 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 }
 
 // SetPlan makes id a composite that answers with p. It returns p with the ids of its children. The
-// Asker by must know the children, which must be hosted here, have a manifest with id as parent, and not be
-// terminal. The tree of the plans above and below id, including p, must have no cycles and must respect
-// plan.MaxDepth and plan.MaxCalls.
+// Asker must know the children, which must be hosted here, have a manifest with id as parent, and
+// not be terminal. The tree of the plans above and below id, including p, must have no cycles and
+// must respect plan.MaxDepth and plan.MaxCalls.
 //
 // The plan, the record and a logbook entry are one commit. The card of id does not change. Setting
 // the same plan again has no effect.
@@ -119,7 +119,6 @@ func (v *Directory) findChildOf(ctx context.Context, by Asker, r *Record, what s
 	return child, err
 }
 
-// checkPlanTree checks the tree of plans below r with p, and the trees of the composites above r.
 func (v *Directory) checkPlanTree(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, of: r, plan: p}
 	top := *r
@@ -197,7 +196,6 @@ func (t *tree) names(path []*Record) string {
 	return strings.Join(pathNames, " -> ")
 }
 
-// cardWords returns the substrates that a vacant's card lists.
 func cardWords(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case s.Kind == plan.Kind:

@@ -133,8 +133,8 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	return r, receipt, nil
 }
 
-// asConflict returns a conflict instead of err if another event of id has taken position seq. The event
-// must then be signed again for the next position.
+// asConflict converts err to a conflict if another event of id has position seq. The event must
+// then be signed again for the next position.
 func (v *Directory) asConflict(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.AsError(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
@@ -188,7 +188,8 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
-// lockAll locks the logbooks of ids and takes the registry's turn. done releases them.
+// lockAll locks the logbooks of ids and takes the registry's turn (its lock for appending events).
+// It returns a function that releases all these locks.
 func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	written, err := v.logs.Lock(ctx, ids...)
 	if err != nil {

@@ -230,9 +230,9 @@ func decodeRecord(d store.Doc) (Record, error) {
 	}, nil
 }
 
-// ChooserOf returns the effective chooser of a substrate or agent that the party by has set for a tenant's
-// vacant. If tenant is "", the chooser is the operator, because only the operator's key creates and changes
-// such a vacant.
+// ChooserOf returns the effective chooser of a substrate or agent that a party has set for a
+// tenant's vacant. If tenant is "", the chooser is the operator, because only the operator's key
+// creates and changes such a vacant.
 func ChooserOf(tenant string, by outbound.URLChooser) outbound.URLChooser {
 	if tenant == "" {
 		return outbound.Operator
@@ -254,7 +254,6 @@ func RecordKey(id identity.ID) store.Key { return RecordDocs.Key(id.String()) }
 
 func (r *Record) isOpen() bool { return !r.State.IsClosed() && !r.Closed }
 
-// place returns r's key in the index of open vacants, or the zero Key.
 func (r *Record) place() store.Key {
 	if !r.isOpen() {
 		return store.Key{}

@@ -59,9 +59,10 @@ func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	return r, true, nil
 }
 
-// observeFloor calls Forget if a record's floor is later than all floors that this process has seen. A
-// floor is set call.MaxSkew in the future when the store is restored from a backup. A process that
-// started well after the restore has no older data in its caches.
+// observeFloor calls Forget if a record's floor is later than all floors that this process has
+// seen, because a floor is set call.MaxSkew in the future when the store is restored from a backup.
+// A process that started well after the restore does not call Forget, because its caches contain no
+// older data.
 func (v *Records) observeFloor(floor time.Time) {
 	const clocks = time.Minute // maximum difference between the clocks of the two processes
 	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.raiseBound(floor) {
@@ -103,7 +104,7 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 	if registry.CheckName(name) != nil {
 		return Record{}, false, nil
 	}
-	// No key has this id, so names and ids can share one cache.
+	// No vacant has this id, so names and ids can share one cache.
 	key := identity.ID(sha256.Sum256([]byte("name\x00" + name)))
 	began := v.Now()
 	if m, isCached := v.memory.get(key, began); isCached {
@@ -162,7 +163,7 @@ func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remem
 	return m, nil
 }
 
-// memory caches records for memoryTime, which starts before they are read.
+// memory caches records. A record expires memoryTime after the start of its read.
 type memory struct {
 	mu         sync.Mutex
 	items      map[identity.ID]remembered
@@ -194,7 +195,6 @@ type remembered struct {
 	until  time.Time
 }
 
-// now returns the current generation.
 func (m *memory) now() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -72,8 +72,8 @@ type stored struct {
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// Former is a replaced blob that a backup may still need until Until. A blob that was young
-	// when it was replaced is not recorded, because its age protects it (see Sweep).
+	// Former is a replaced blob that a backup may need until Until. A blob that was written
+	// recently is not recorded, because Sweep deletes only blobs that are older than orphanAge.
 	Former string    `json:"former,omitempty"`
 	Until  time.Time `json:"former_until,omitzero"`
 }

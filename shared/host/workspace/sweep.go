@@ -25,8 +25,8 @@ const (
 	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup
 	// reads the blobs within this time after it has read the documents.
 	backupTime = time.Hour
-	// young is the maximum age at which a replaced blob need not be recorded in Former, because it
-	// reaches orphanAge only after backupTime.
+	// young is the maximum age of a replaced blob that is not recorded in Former. Such a blob
+	// reaches orphanAge more than backupTime after its replacement.
 	young = orphanAge - 2*backupTime
 	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
 	// a writer may retry.

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothing aborts a transaction in which every commit was refused or had been applied before, so
-// that it is not synced.
+// errNothing aborts a transaction in which every commit was refused or had been applied before.
+// Such a transaction need not be synced.
 var errNothing = errors.New("nothing to commit")
 
 // runCommitter runs the committer, which is the only goroutine that writes to the file.

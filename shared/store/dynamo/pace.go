@@ -42,7 +42,7 @@ func WithReadRate(units float64, now func() time.Time, wait func(context.Context
 	}
 }
 
-// pace tracks the time until which the reads so far use up the rate.
+// pace delays reads until the time paid, when the rate has covered the cost of all earlier reads.
 type pace struct {
 	units float64
 	now   func() time.Time

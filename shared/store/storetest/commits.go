@@ -23,7 +23,7 @@ type scene struct {
 	put            store.Put
 	del            store.Delete
 	add            store.Add
-	present, money store.Doc // the documents that del and add expect
+	present, money store.Doc // documents before del and add
 }
 
 func newScene(t *testing.T, h Adapter) scene {
@@ -166,8 +166,9 @@ func proveMaxWrites(t *testing.T, h Adapter) {
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})
 }
 
-// proveLedger writes the ledger of shared/README §7: one commit appends the row, debits the account
-// and writes the reminder. The void row refunds the debit and deletes the reminder.
+// proveLedger makes the commits of the ledger in shared/README §7. One commit appends the request
+// row, debits the account and writes the reminder. Another one appends the void row, refunds the
+// debit and deletes the reminder.
 func proveLedger(t *testing.T, h Adapter) {
 	s, balance, reminder := h.Open(t), newKey(), newKey()
 	requests, responses := newStream(), newStream()

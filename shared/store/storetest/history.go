@@ -35,7 +35,7 @@ type worldDoc struct {
 	number  int64
 }
 
-// opIn is an operation: a commit, or a read of the stream or document with index `of`.
+// opIn is a commit, or a read of the stream or document with index of.
 type opIn struct {
 	read   string // "tip", "rows" or "doc"; "" for a commit
 	of     int
@@ -43,9 +43,9 @@ type opIn struct {
 }
 
 type worldWrite struct {
-	kind     byte // 'a'ppend, 'p'ut, 'd'elete, '+'
+	kind     byte // 'a' for Append, 'p' for Put, 'd' for Delete, '+' for Add
 	of       int
-	position uint64 // position or version
+	position uint64 // position of the row or expected version
 	attempt  byte
 	delta    int64
 }

@@ -24,12 +24,13 @@ var lifeFacts = []fact{
 	{"bytes handed in are not kept and bytes handed out are the caller's", proveAliasing},
 }
 
-// durableFacts apply to adapters that outlive their process.
+// durableFacts apply to adapters whose data outlives the process.
 var durableFacts = []fact{
 	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
 }
 
-// calls returns every method with a context, with arguments that take effect.
+// calls returns a call of each method that takes a context, with arguments for which an open store
+// succeeds.
 func calls(s store.Store, name store.Stream, k store.Key) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Tip":  func(ctx context.Context) error { _, err := s.Tip(ctx, name); return err },
@@ -92,7 +93,7 @@ func proveCancelling(t *testing.T, h Adapter) {
 		if tr.err != nil && !errors.Is(tr.err, store.ErrUnavailable) {
 			t.Fatalf("try %d: Commit() = %v, want nil or ErrUnavailable", i, tr.err)
 		}
-		// Resending leads to the same final state for every write.
+		// After a resend, the state is the same whether or not the first attempt was applied.
 		applied := tr.err == nil
 		if tip, err := s.Tip(t.Context(), tr.row.Stream); err != nil {
 			t.Fatalf("Tip() = %v, want nil", err)

@@ -15,10 +15,10 @@ type Fault int
 // The faults. For a read, Lost, Unacknowledged and Delayed are equivalent, and Twice has no effect.
 const (
 	NoFault        Fault = iota // applied and acknowledged
-	Lost                        // never applied; the writer gets an error
-	Unacknowledged              // applied; the writer gets an error
-	Delayed                     // the writer gets an error; AwaitPending applies the writes later
-	Twice                       // applied twice, like a request that the network repeats; the writer gets the second outcome
+	Lost                        // never applied; the caller gets an error
+	Unacknowledged              // applied; the caller gets an error
+	Delayed                     // the caller gets an error; AwaitPending applies the writes later
+	Twice                       // applied twice; the caller gets the second outcome
 )
 
 var fates = map[Fault]string{NoFault: "fine", Lost: "lost", Unacknowledged: "unheard", Delayed: "late", Twice: "twice"}
@@ -76,7 +76,7 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	switch l.Decide("Commit", writes) {
 	case Lost:
 	case Unacknowledged:
-		// The writer does not learn of a refusal either.
+		// The caller gets the same error if the store refuses the writes.
 		_ = l.Store.Commit(ctx, writes...)
 	case Delayed:
 		l.mu.Lock()

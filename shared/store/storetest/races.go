@@ -98,8 +98,8 @@ func raceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// raceCrossing runs writers that append to the same two streams in opposite orders. In each round,
-// exactly one of their commits must be accepted, for both streams.
+// raceCrossing runs writers whose commits append to the same two streams, in opposite orders. In
+// each round, exactly one commit must be accepted, for both streams.
 func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
@@ -184,8 +184,8 @@ func raceReaders(t *testing.T, h Adapter) {
 	}
 }
 
-// readPrefix reads a stream in one of four ways and returns the number of rows, which must be at
-// least least.
+// readPrefix reads a stream in one of four ways. It returns the highest position that the reader
+// has seen. A read must not end below least, the highest position of earlier reads.
 func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) int {
 	var rows []store.Row
 	var err error

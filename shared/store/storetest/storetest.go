@@ -1,8 +1,8 @@
-// Package storetest is the contract of store.Store as a test suite, which every adapter passes. If
-// a caller relies on a behavior of adapters, this suite must test it.
+// Package storetest tests the contract of store.Store. Every adapter must pass the suite. If a
+// caller relies on a behavior of adapters, the suite must test this behavior.
 //
-// Each subtest's name states a fact that it tests. Names of streams and documents are random, so
-// that a store may be shared and may hold the data of an earlier run.
+// Each subtest's name states the guarantee that it tests. Names of streams and documents are
+// random, so that several runs may use the same store.
 package storetest
 
 import (
@@ -88,7 +88,7 @@ func RunFeed(t *testing.T, h Adapter) {
 	}
 }
 
-// fact is a guarantee that callers rely on, and its test.
+// fact is a test of one guarantee that callers rely on.
 type fact struct {
 	name  string
 	proof func(t *testing.T, h Adapter)

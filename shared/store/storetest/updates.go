@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// updateFacts are the guarantees of store.Updater with every adapter.
+// updateFacts tests store.Updater with the adapter.
 var updateFacts = []fact{
 	{"concurrent updates lose none", raceUpdates},
 	{"every loss of a call leaves the update once or not at all", proveLossyUpdates},

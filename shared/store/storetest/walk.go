@@ -69,7 +69,7 @@ func proveStreams(t *testing.T, h Adapter) {
 		fill(t, s, name, i%4+1)
 		want = append(want, name)
 	}
-	// The stream has more rows than a page of any adapter, so that names are far apart.
+	// This stream has more rows than a page of any adapter.
 	long := newStream()
 	fill(t, s, long, 120)
 	want = append(want, long)

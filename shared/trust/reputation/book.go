@@ -12,8 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Each dimension limits the total weight that a target gets from reviews with class quarter. If a vacant
-// has no other reviews, a thousand new keys raise its score by at most 0.03 in a day and 0.13 in total.
+// In each dimension, the reviews of class quarter add at most these weights to a target. If a vacant has
+// no other reviews, a thousand new keys therefore raise its score by at most 0.03 in a day and 0.13 in
+// total.
 const (
 	quarterWeight  = 0.25
 	maxQuarterDay  = 0.5 // weight in a UTC day
@@ -30,7 +31,7 @@ type Book struct {
 	Quarter  Allowance        `json:"quarter"`
 }
 
-// Allowance is the weight that reviews of class quarter have used.
+// Allowance is the weight that the reviews of class quarter have added to a target.
 type Allowance struct {
 	At    time.Time           `json:"at,omitzero"` // time at which the latest such review was accepted
 	Today [dimensions]float64 `json:"today"`       // weight in the UTC day of At
@@ -127,8 +128,8 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 // processors fuse additions and multiplications.
 const tolerance = 1e-9
 
-// CheckEqual returns an error of kind Damaged unless b equals recounted, a book to which all rows were
-// added again.
+// CheckEqual returns an error of kind Damaged unless b equals recounted, the book that results from
+// adding all rows again.
 func (b *Book) CheckEqual(recounted *Book) error {
 	var exact [2]string
 	var numbers [2][]float64

@@ -23,7 +23,7 @@ func Prior(d Dimension, t time.Time) Posterior {
 	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: unixSeconds(t), HalfLife: p.halfLife}
 }
 
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // Unix seconds, as in the reference
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // with a fraction, as in the reference
 
 func (p Posterior) Decay(t time.Time) Posterior {
 	days := (unixSeconds(t) - p.Updated) / 86400
@@ -38,8 +38,8 @@ func (p Posterior) Decay(t time.Time) Posterior {
 	return p
 }
 
-// Update decays p to the time t and adds a signal from 0 (bad) to 1 (good) with a weight. The
-// error for an invalid signal or weight has kind Malformed and the words of the reference.
+// Update decays p to the time t and adds a signal from 0 (bad) to 1 (good) with a weight. If the
+// signal or the weight is invalid, the error has kind Malformed and is worded as in the reference.
 func (p Posterior) Update(signal, weight float64, t time.Time) (Posterior, error) {
 	// The comparison is false for NaN, so NaN is also refused.
 	if !(signal >= 0 && signal <= 1) {
@@ -64,7 +64,7 @@ func (p Posterior) Variance() float64 {
 
 // check returns an error unless the parameters of p are finite, its prior and its half-life are
 // positive, and Alpha and Beta are not below the prior. An unchecked posterior from another registry
-// could have a mean above 1 or NaN. The error names the dimension d.
+// could have a mean that is NaN or above 1. The error names the dimension d.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):

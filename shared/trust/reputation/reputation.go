@@ -2,7 +2,8 @@
 // dimension, that decay with time.
 //
 // Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight to
-// their sum, and a refused update leaves them unchanged. A vacant without reviews scores 0.
+// the sum of Alpha and Beta, and an invalid update changes neither. A vacant without reviews scores 0.
+// Comments call the reference implementation of the protocol "the reference".
 package reputation
 
 import (
@@ -47,7 +48,7 @@ var priors = [dimensions]struct{ alpha, beta, halfLife float64 }{
 	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
 }
 
-// State is the reputation of one vacant in all dimensions. Its JSON has the names of the reference.
+// State is the reputation of one vacant in all dimensions. Its JSON members are named as in the reference.
 type State struct {
 	Factual   Posterior `json:"factual"`
 	Logical   Posterior `json:"logical"`
@@ -109,9 +110,9 @@ func (s *State) HasEvidence() bool {
 	return false
 }
 
-// Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. It
-// is 0 without reviews and for a nil state. The score() of the reference differs: the score of a
-// vacant without reviews rises from 0 to the mean of the prior when its reputation is first read.
+// Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. If s
+// is nil or has no evidence, the score is 0. In the reference, reading the reputation of a vacant
+// without reviews raises its score from 0 to the mean of the prior.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.HasEvidence() {
 		return 0

@@ -64,8 +64,8 @@ func explorationBonus(n float64, vacantCount int) float64 {
 	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(vacantCount), 2))/n)
 }
 
-// UCB returns the upper confidence bound of the reference: the mean, the uncertainty of the mean,
-// and an exploration bonus for a vacant that is rarely tried among vacantCount vacants. One
+// UCB returns the upper confidence bound of the reference: the sum of the mean, the uncertainty of the
+// mean, and an exploration bonus, which is larger for more vacants and for less evidence. One
 // weighted dimension without evidence raises the bonus to 13.2 if there are two vacants and to 22
 // if there are seven, while means are at most 1. Such a vacant beats every vacant with reviews in
 // all dimensions, so use [CappedUCB] to choose a vacant.
@@ -142,7 +142,7 @@ func ParseLevel(s string) (Level, error) {
 	return Level(s[1] - '0'), nil
 }
 
-// Standing is the backing of a vacant that does not come from its reviews.
+// Standing contains the facts about a vacant, other than its reviews, that raise its CallScore.
 type Standing struct {
 	Level       Level
 	Stake       float64

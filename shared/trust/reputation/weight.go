@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CallerReview and GroundTruth are origins of signals.
+// CallerReview and GroundTruth are values of Factors.Source.
 const (
 	CallerReview = "caller_review"
 	GroundTruth  = "ground_truth"
@@ -16,7 +16,7 @@ var baseWeights = map[string]float64{GroundTruth: 1, "redteam_probe": 0.8, Calle
 // Factors determine the weight of a review.
 type Factors struct {
 	Source     string  // a key of baseWeights
-	SameFamily bool    // whether models of one family answer for reviewer and target
+	SameFamily bool    // whether reviewer and target use models of the same family
 	Nth        int64   // 1 for the first review of the target by the same party, 2 for the second, and so on
 	Similarity float64 // similarity of reviewer and target, from 0 to 1
 	Reviewer   *State  // reputation of the reviewer, or nil

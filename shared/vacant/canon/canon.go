@@ -2,10 +2,10 @@
 // canonical forms CJ and CJ-A (CJ in ASCII), and timestamps in their signed form.
 //
 // A strict decoder accepts only documents that have exactly one reading: it refuses duplicate keys,
-// lone surrogates and Floats that exceed float64. The canonical form of an accepted document is
-// accepted too, unless it is longer than Limits.Bytes, and equals its own canonical form. A lenient
-// decoder (see [Limits]) gives this guarantee for the values that it reads, but not for the values
-// that it skips.
+// lone surrogates and Floats that exceed float64. The decoder also accepts the canonical form of an
+// accepted document, unless this form is longer than Limits.Bytes. A canonical form equals its own
+// canonical form. A lenient decoder (see [Limits]) gives these guarantees for the values that it
+// reads, but not for the values that it skips.
 package canon
 
 import "bytes"
@@ -16,11 +16,11 @@ type Limits struct {
 	Bytes int // maximum size of the document
 	Depth int // maximum nesting of arrays and objects
 	Keys  int // maximum number of keys in one object
-	// Lenient is for messages from other parties, in which a detail that is not used must not make
-	// the complete message unreadable. Skip and SkipRaw then check only the grammar and the depth of a
-	// value, a skipped member may occur twice, a number such as 1.0 is accepted as an integer, and
-	// Unmarshal treats null for an optional member as absent. Signed bytes and stored documents
-	// must be decoded strictly.
+	// Lenient is for messages from other parties: an invalid detail that is not used must not make
+	// the complete message unreadable. If Lenient is true, Skip and SkipRaw check only the grammar
+	// and the depth of a value, a skipped member may occur twice, a number such as 1.0 is accepted
+	// as an integer, and Unmarshal treats null for an optional member as absent. Signed bytes and
+	// stored documents must be decoded strictly.
 	Lenient bool
 	// If SkipUnknown is true, Unmarshal skips unknown members, which newer programs may have written.
 	SkipUnknown bool

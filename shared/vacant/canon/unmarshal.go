@@ -102,8 +102,8 @@ type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// Unit is a type whose JSON values have a unit. InJSON returns the expectation for error messages, such
-// as "an integer of micro-dollars".
+// Unit is a type that describes its JSON values in error messages. InJSON returns the description,
+// such as "an integer of micro-dollars".
 type Unit interface{ InJSON() string }
 
 // unmarshaler decodes one document into Go values.

@@ -48,8 +48,8 @@ func New(id identity.ID, capability string, substrates []string, endpoint string
 }
 
 // Check returns an error that names the wrong field unless c may be signed. It is stricter than
-// Parse, because old cards must still verify. In particular, it refuses 0x1f, which separates the
-// signed fields: a field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
+// Parse, which must accept old cards. In particular, Check refuses 0x1f, which separates the signed
+// fields: a field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
 		return unsupportedVersionError(strconv.FormatInt(c.HaloVersion, 10))

@@ -29,7 +29,7 @@ const MaxPayload = 16 << 10
 // MaxActorSeq limits ActorSeq to the integers that a float64 represents exactly.
 const MaxActorSeq = 1<<53 - 1
 
-// Type determines the effect of an event. Its value is the word in the signed bytes.
+// Type determines the effect of an event. Its value is part of the signed bytes.
 type Type string
 
 // The reference defines eleven more types and never uses them.

@@ -1,5 +1,5 @@
 // Package identity implements vacant ids, which are raw Ed25519 public keys, strict verification of
-// signatures, the hash BLAKE2b-256, and [Signer], the port for private keys (PROTOCOL §1).
+// signatures, the hash BLAKE2b-256, and [Signer], the interface for using private keys (PROTOCOL §1).
 //
 // Verification always fails under a key of small order or a non-canonical key, because anyone could
 // sign for such a key.

@@ -8,7 +8,7 @@ import (
 )
 
 // Logbook entries of heartbeats have these kinds. The heartbeat of a sunk vacant has its own kind,
-// because it proves that the key is kept and not that the vacant is in service.
+// because it proves only that the key still exists, not that the vacant is in service.
 const (
 	HeartbeatKind     = "HEARTBEAT"
 	HeartbeatKindSunk = "HEARTBEAT_SUNK"

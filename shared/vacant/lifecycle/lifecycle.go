@@ -47,8 +47,9 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// transitions has the allowed combinations of state and event, which are 23 of 42. Only ReviveRequested and
-// ArchiveRequested change the state. Pausing and sinking are not events: the host sets the new state.
+// transitions maps a state and an event to the next state, for the 23 of 42 combinations that are allowed.
+// Only ReviveRequested and ArchiveRequested change the state. Pausing and sinking are not events: the
+// host sets the new state.
 var transitions = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
@@ -75,8 +76,8 @@ func (s State) CanReview() bool { return s == Local || s == Active || s == Hiber
 
 func (s State) RequiresRevival() bool { return s == Stale }
 
-// IsClosed reports whether a vacant in state s refuses all calls permanently, with status 410 instead
-// of 423.
+// IsClosed reports whether a vacant in state s refuses all calls permanently, with HTTP status 410.
+// Hibernating and Stale vacants refuse calls with status 423.
 func (s State) IsClosed() bool { return s == Sunk || s == Archived }
 
 // Visibility determines who can find a vacant in a registry, in its wire form.

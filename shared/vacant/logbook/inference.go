@@ -23,7 +23,7 @@ type Inference struct {
 }
 
 func (i Inference) Payload() []byte {
-	// Like the reference, it writes the seconds since 1970 as a float.
+	// Like the reference, Payload writes the seconds since 1970 as a float.
 	ts, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
 	if err != nil {
 		panic(err) // impossible, because the seconds are a finite number

@@ -21,8 +21,8 @@ import (
 // Header is the name of the header. Its value has the form <id hex>;t=<unix seconds>;sig=<hex>.
 const Header = "Vacancy-Caller"
 
-// MaxSkew limits the difference between a proof's time and the host's clock. Within it, an observer
-// can replay a proof for the same request.
+// MaxSkew limits the difference between a proof's time and the host's clock. Within this time, an
+// observer can replay a proof for the same request.
 const MaxSkew = 300 * time.Second
 
 // domain separates the signed bytes of read proofs from all other bytes that a vacant signs.

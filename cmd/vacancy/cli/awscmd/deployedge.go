@@ -21,7 +21,6 @@ type rotation struct {
 	before string // id of the version that the edge sends now
 }
 
-// rotation plans a rotation if an edge already sends a secret.
 func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	values, err := d.context()
 	if err != nil {

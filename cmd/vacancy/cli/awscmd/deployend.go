@@ -211,7 +211,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		r.NoCall = why
 		return err
 	}
-	// The call is made like any caller's, with the person's identity.
+	// The call is an ordinary call with the identity of the person who deploys.
 	err = retryThrottled(ctx, func() error {
 		c, err := card.Parse(hello.Card)
 		if err != nil {

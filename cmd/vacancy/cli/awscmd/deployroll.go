@@ -41,8 +41,8 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]s
 	if len(losses) > 0 {
 		return nil, d.refuse(losses)
 	}
-	// An edge that is no longer wanted is deleted before the functions are updated, because it
-	// imports their outputs.
+	// If the new stacks do not include the edge, the deployed edge is deleted before the functions are
+	// updated, because the edge's stack imports outputs of the functions' stack.
 	var dropped cloud.Stack
 	name := stage.FullName(d.rec.Stage, "edge")
 	if !slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
@@ -56,7 +56,7 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]s
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.Note("nothing changes: the stacks are as the checkout says")
-		return nil, u.pause(ctx) // an interrupted upgrade may remain, which needs the pause
+		return nil, u.pause(ctx) // an interrupted upgrade may still have to be completed
 	}
 	u.explain()
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {

@@ -96,7 +96,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		text := strings.TrimRight(line, "\n")
 		r.Log = append(r.Log, text)
 		l := readLine(cloud.Line{Group: function, Text: text})
-		l.At = timestampOf(l.fields) // Lambda returns only the text of the log's end
+		l.At = timestampOf(l.fields) // Lambda returns only the text of the last log lines
 		a.Note("%s", l.text(stage.FullName(name, "")))
 	}
 	var http struct {

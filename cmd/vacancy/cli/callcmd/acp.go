@@ -82,14 +82,13 @@ func fetchAgent(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, err
 	return card, err
 }
 
-// askForSignatures adds the header that makes a vacant sign its answers.
 func askForSignatures(_ context.Context, r *outbound.Request) error {
 	r.Header.Set("A2A-Extensions", a2awire.Extension)
 	return nil
 }
 
 // bridgeOf returns the configuration of a bridge to an agent. as names the identity that signs the calls.
-// If as is "", the account of the key in the environment makes the calls, or a guest.
+// If as is "", the caller is the account of the key in the environment, or otherwise a guest.
 func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (c acpbridge.Config, err error) {
 	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Note: a.Note}
 	if c.Dir, err = os.Getwd(); err != nil {
@@ -143,7 +142,7 @@ func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Whe
 	return c, nil
 }
 
-// signBridge completes c for a bridge whose calls an identity signs. as names the identity.
+// signBridge completes c for a bridge that signs calls with the identity named as.
 func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, as string, w kit.Where) error {
 	self, err := a.Caller(ctx, as)
 	if err != nil {
@@ -188,7 +187,6 @@ func noReceipt() error {
 	return problem.New(problem.NotFound, "there is no receipt: the session has no answer yet, or its last call had no price, or no account paid for it")
 }
 
-// receiptOf returns the function that reads the receipt of an answer for an account.
 func receiptOf(client op.Client) func(context.Context, *task.Message) (any, error) {
 	return func(ctx context.Context, m *task.Message) (any, error) {
 		var members map[string]json.RawMessage
@@ -210,13 +208,12 @@ type agentProof struct {
 	Answer   *answerProof       `json:"answer,omitempty"`
 }
 
-// answerProof says whether the vacant signed the last answer of a session.
+// answerProof reports whether the vacant signed the last answer of a session.
 type answerProof struct {
 	Verified bool          `json:"verified"`
 	Hash     identity.Hash `json:"hash"`
 }
 
-// proofOf returns the function that verifies an agent and an answer.
 func proofOf(web *dispatch.HTTP, card *agents.Card) func(context.Context, *task.Message) (any, error) {
 	return func(ctx context.Context, m *task.Message) (any, error) {
 		p := agentProof{Card: append([]agents.Signature{}, card.Signatures(agents.FetchKeys(ctx, web))...)}

@@ -89,8 +89,8 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	return showCall(a, result, err, print)
 }
 
-// keptCall adds to err, the error of a signed stream, how to get the answer of the call. typed is the
-// target as the person typed it.
+// keptCall adds a hint to the error of a signed stream: how to get the answer of the call. typed is the
+// target as the user typed it.
 func keptCall(typed string, err error) error {
 	var refused *a2awire.RPCError
 	if h := new(kit.Hinted); errors.As(err, &h) {

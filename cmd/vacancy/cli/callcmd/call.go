@@ -42,7 +42,7 @@ type callFlags struct {
 	where              kit.Where
 	reset, ask, print  bool
 	timeout            time.Duration
-	patient            bool // --timeout is not set, so wait as long as the host says that the answer may take
+	patient            bool // --timeout is not set, so the call waits as long as the host announces
 
 	capability, policy string // set for a call to the best match of a search
 	explain            bool

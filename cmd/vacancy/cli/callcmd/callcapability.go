@@ -143,7 +143,6 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, explain boo
 	return showCall(a, result, err, printAnswer(a, result))
 }
 
-// news describes how a card differs from the card at the last call. It returns "" if it does not differ.
 func news(f discovery.Freshness) string {
 	switch f {
 	case discovery.Changed:

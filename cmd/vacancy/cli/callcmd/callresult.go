@@ -37,7 +37,7 @@ type CallResult struct {
 	Status      int             `json:"status,omitempty"` // HTTP status of the deciding reply, or 0
 	Timing      timing          `json:"timing"`
 	Late        []lateResult    `json:"late,omitempty"`
-	Unknown     []string        `json:"unknown,omitempty"` // sentences about facts that could not be determined
+	Unknown     []string        `json:"unknown,omitempty"` // messages about facts that could not be determined
 
 	hasNewThread bool // the call began a thread and was answered
 	printsLate   bool // late outcomes go to standard output instead of notes

@@ -84,7 +84,6 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 	return cmd
 }
 
-// end formats the caller or the vacant of a history. word is the argument that the person typed for it.
 func end(word string, id identity.ID) string {
 	if strings.HasPrefix(id.String(), strings.ToLower(word)) {
 		return id.String()

@@ -169,7 +169,6 @@ func (f *geminiFlags) agent(a *kit.App, ctx context.Context, what string) (slug 
 	return slug, geminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil
 }
 
-// fileProblem returns the problem of a file that could not be changed.
 func fileProblem(path string, err error) error {
 	if errors.As(err, new(*problem.Error)) {
 		return err
@@ -193,7 +192,6 @@ func geminiName(name string) (string, error) {
 // cardLine begins the line with the card's address in an agent's file.
 const cardLine = "agent_card_url: "
 
-// geminiAgent returns the file of an agent.
 func geminiAgent(name, slug, url, description, authEnv string) []byte {
 	auth := ""
 	if authEnv != "" {

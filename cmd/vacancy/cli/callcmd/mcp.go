@@ -91,8 +91,8 @@ func isWithoutTeam(err error) bool {
 	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
-// mcpServer is a host or one of its vacants, as NAME or URL names it. The commands for ACP and for
-// Gemini CLI use it, too.
+// mcpServer is the host or vacant that the argument NAME or URL names. The commands acp and discover
+// gemini use it, too.
 type mcpServer struct {
 	base string // URL of the host
 	name string // name or id of the vacant; "" for the host's server

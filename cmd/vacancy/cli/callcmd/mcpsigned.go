@@ -129,8 +129,9 @@ type signedAgent struct {
 	target dispatch.Target
 }
 
-// question is a signed call, running or ended. key is the id of its vacant with the client's id for the
-// question, so that a repeated question returns the same call. It is "" if the client gave no id.
+// question is a signed call that is running or has ended. key consists of the vacant's id and the
+// client's id for the question, so that a repeated question finds the same call. It is "" if the client
+// gave no id.
 type question struct {
 	id, key, context string
 	of               *signedHost
@@ -186,7 +187,6 @@ func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
 	return pending, nil
 }
 
-// make calls the vacant like "vacancy call".
 func (s *signedAgent) make(ctx context.Context, text, thread string, maxPrice *money.Amount) (answer mcptool.Answer, err error) {
 	if err := checkText(text); err != nil {
 		return answer, err
@@ -296,7 +296,6 @@ func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {
 	return d, nil
 }
 
-// Call sends a request that the client has signed.
 func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) {
 	status, body, err := s.web.Post(ctx, s.target.URL, request)
 	if err != nil {

@@ -54,8 +54,8 @@ func linkCommand(rawURL string) string {
 	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(rawURL))
 }
 
-// keyed begins a command that needs an account key. The key of this run may have been set only for
-// this run, so the command sets a key itself.
+// keyed begins a suggested command that needs an account key. The variable may have been set only for
+// this run, so the suggested command sets it, too.
 const keyed = kit.AccountKeyEnv + "=KEY "
 
 // payHint adds a hint to a 402 error: an operator's command for the operator of the host, and
@@ -73,8 +73,8 @@ func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []strin
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// shortHint adds a hint about adding money to the account to the refusal of a call. Only the host
-// knows whether it accepts payments by card.
+// shortHint adds a hint to the error of a call that the account cannot pay: how to add money. Only the
+// host knows whether it accepts payments by card.
 func shortHint(err error, address string) error {
 	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(address)))
 }

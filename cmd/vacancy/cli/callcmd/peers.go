@@ -215,8 +215,8 @@ func (r peersResult) Print(w io.Writer) {
 	}
 }
 
-// callPeer calls the best peer that has a skill, with a signed call if the peer is a vacant. It
-// calls the next peer if the peer could not be reached and has therefore not received the call.
+// callPeer calls the best peer that has a skill, with a signed call if the peer is a vacant. If a
+// peer cannot be reached and has therefore not received the call, callPeer calls the next peer.
 func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
 	peers, err := readPeers(a)
 	if err != nil {

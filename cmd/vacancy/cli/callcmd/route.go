@@ -108,8 +108,8 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	return showOutcome(a, self, out, false, err)
 }
 
-// fits fetches at most among vacants. It returns those that share a word with the prompt, best first,
-// and the number of vacants that it compared. p rates the vacants by reputation.
+// fits fetches vacants and compares them with the prompt. It returns the vacants that share a word with
+// the prompt, best first, and the number of vacants compared. The policy p rates vacants by reputation.
 func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, among int, prompt string, p discovery.Policy) ([]discovery.Fit, int, error) {
 	var matches []discovery.Match
 	for {

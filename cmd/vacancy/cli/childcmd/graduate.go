@@ -26,10 +26,10 @@ type graduateFlags struct {
 	explain    bool
 	wait       time.Duration
 
-	// Flags for two parties who sign separately.
+	// Flags for parties who sign on different machines.
 	print              bool
 	registry, manifest string
-	with               string // file with the request that the other party has signed
+	with               string // file with the request that the other party has signed and printed
 }
 
 func graduateCommand(a *kit.App) *cobra.Command {
@@ -84,7 +84,7 @@ your identities and prints the request; the other party sends it with --with FIL
 	fs := cmd.Flags()
 	fs.StringVar(&f.capability, "capability", "", "what the child can do, for its public card")
 	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
-	// The default is longer than a run may take.
+	// The default exceeds the maximum duration of an attempt.
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the run; 0 only starts it")
 	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
 	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
@@ -150,8 +150,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	return refusalOf(&view, name)
 }
 
-// followRun polls an attempt until it is decided or wait is over, and prints the current step when
-// it changes. The end of wait is not an error.
+// followRun polls an attempt until it is decided or wait has elapsed, and prints each new step. If
+// the attempt is still open when wait has elapsed, followRun returns no error.
 func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var line gate.StepName
 	for end := a.Now().Add(wait); ; {
@@ -174,9 +174,9 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 	}
 }
 
-// buildSubmission collects the signatures of parent and child. If one of them is a local identity,
-// buildSubmission also signs the artefacts, the documents that take effect if the gate accepts the
-// child. half is the request that the other party has signed, or nil.
+// buildSubmission collects the signatures of parent and child. For each party that is a local
+// identity, it also signs the artefacts, which are the documents that take effect if the gate
+// accepts the child. The last parameter is the request that the other party has signed, or nil.
 func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: child.id.String()})

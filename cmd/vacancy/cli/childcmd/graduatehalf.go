@@ -70,7 +70,7 @@ func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) er
 	return a.Show(halfResult{b})
 }
 
-// halfResult is the part of a request that one party signed.
+// halfResult is a request with the signature of one party.
 type halfResult struct{ json.RawMessage }
 
 func (r halfResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }

@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// party is the parent or child of a graduation. The party is a vacant of the gate's host or a local
-// identity.
+// party is the parent or child of a graduation: a vacant of the gate's host, a local identity, or
+// the other party that has signed already.
 type party struct {
 	id        identity.ID
 	own       *datadir.Identity // nil if the host signs or the party has signed
@@ -51,8 +51,8 @@ func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, h
 	return party{id: own.ID(), own: own}, nil
 }
 
-// partyOf finds the signer of an id: the other party's printed request, the host or a local
-// identity.
+// partyOf finds out who signs for an id: the other party in its printed request, the host, or a
+// local identity.
 func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, half *graduation.Submission) (party, error) {
 	if half != nil {
 		switch r := &half.Request; {
@@ -78,7 +78,7 @@ func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, h
 		return party{}, err
 	}
 	for _, name := range names {
-		// An identity that does not open is reported when it is used.
+		// Skip damaged identities. Commands that use them report the error.
 		if own, err := h.Open(name); err == nil && own.ID() == id {
 			return party{id: id, own: own}, nil
 		}
@@ -107,7 +107,7 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 	return addSignature(p, r, sig)
 }
 
-// addSignature adds a signature from the host or the other party, if it is valid.
+// addSignature adds a signature by the host or the other party after it has verified the signature.
 func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	if !identity.Verify(p.id, r.SigningBytes(), sig) {
 		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
@@ -120,9 +120,10 @@ func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	return nil
 }
 
-// signArtefacts signs the documents that take effect if the gate accepts the child: the new manifest
-// with the key of each party that is a local identity and, for a local child, its public card and the
-// event that registers the card. where returns the URL of the registry that lists the child.
+// signArtefacts signs the documents that take effect if the gate accepts the child: the new
+// manifest with the key of each party that is a local identity and, for a local child, its public
+// card and the event that registers the card. The function parameter returns the URL of the
+// registry that lists the child.
 func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	out, own, graduated := &sub.Artefacts, child.own, m.AfterGraduation()
 	if parent.own != nil {
@@ -138,7 +139,7 @@ func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error)
 		return err
 	}
 	out.ManifestChild = graduated.SignatureChild
-	// Sign the card and register event that the child gets when the gate opens it.
+	// Sign the public card and the event that registers it.
 	url, err := where()
 	if err != nil {
 		return err

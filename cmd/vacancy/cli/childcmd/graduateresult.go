@@ -28,7 +28,7 @@ func (r graduateResult) Print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.Printable(r.name), r.Position, kit.Printable(string(r.State)))
 	}
-	// A step that has not run is shown as "-".
+	// The steps before r.Step are ok. Steps that have not run are shown as "-".
 	before := r.Step != "" || r.State == graduation.Accepted
 	for _, s := range gate.Steps() {
 		status := "-"
@@ -63,7 +63,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 		fmt.Fprintln(w, "no evidence was looked at")
 		return
 	}
-	// Signals are printed in groups, which have the same names as in refusals.
+	// Signals are printed in groups. Refusals use the same group names.
 	groups := map[gate.Name]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.Pairs {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())

@@ -233,7 +233,7 @@ func showBirth(a *kit.App, made *admin.Spawned, parent string, failure *call.Cau
 	return a.Show(spawnResult{*made, failure, m, parent})
 }
 
-// spawnResult is a child that the command has created, or that existed already.
+// spawnResult describes a child that the command has created or that existed already.
 type spawnResult struct {
 	admin.Spawned
 	Failure  *call.Cause `json:"failure,omitempty"`

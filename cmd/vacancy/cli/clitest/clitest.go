@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Golden compares output with a file of testdata. It ignores differences in keys and hashes.
+// Golden compares output with a golden file in testdata. It ignores the values of keys, hashes and
+// other parts that differ between runs.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name+".golden"), stable(got))
@@ -44,12 +45,11 @@ func File(t *testing.T, path, got string) {
 	}
 }
 
-// varies matches the parts of an output that depend on keys, on random numbers
-// or on free ports.
+// varies matches the parts of an output that depend on keys, random numbers or free ports.
 var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
 
-// stable replaces each varying text by its kind and a number. The same text has
-// the same number everywhere in s.
+// stable replaces each varying part of s with its kind and a number. Equal parts get the same
+// number.
 func stable(s string) string {
 	seen := map[string]string{}
 	return varies.ReplaceAllStringFunc(s, func(v string) string {

@@ -38,7 +38,7 @@ type copier struct {
 	*kit.App
 	*fileAPI
 	only    string   // prefix of the paths to copy, or "" for all files
-	yes     bool     // replace files without a question
+	yes     bool     // replace files without asking
 	skipped []string // skipped files with the reason
 }
 
@@ -80,9 +80,9 @@ func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[st
 	return o.Command(f.App)
 }
 
-// copy compares the hashes of files in from and to, which are keyed by path. It calls send for each path
-// in from whose hash in to is different or missing. If files would be replaced, copy asks for
-// confirmation unless --yes is set.
+// copy copies each file of the source whose hash is different or missing in the target. The two
+// maps contain hashes keyed by path. Before it replaces files, it asks for confirmation unless
+// --yes is set.
 func (f *copier) copy(ctx context.Context, from, to map[string]string, where string, send func(path string) error) (r changed, err error) {
 	r = changed{Written: []string{}, Skipped: f.skipped}
 	var paths, differ []string
@@ -120,7 +120,7 @@ func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed,
 		return changed{}, err
 	}
 	defer root.Close()
-	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // maps folded paths to names of local files
+	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // the last map has file names by folded path
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:

@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passphraseEnv is the variable with the passphrase of a backup. The passphrase is not an argument,
-// because arguments are visible to all users of the machine.
+// passphraseEnv names the variable with the passphrase of a backup. The passphrase is not an
+// argument, because arguments are visible to all users of the machine.
 const passphraseEnv = "VACANCY_PASSPHRASE"
 
 func backupCommand(a *kit.App) *cobra.Command {
@@ -146,7 +146,7 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 }
 
 // backupResult describes a backup. Passphrase is the passphrase that the command created, or "" if
-// the person gave a passphrase or a recipient.
+// the user gave a passphrase or a recipient.
 type backupResult struct {
 	File       string `json:"file"`
 	Bytes      int64  `json:"bytes"`

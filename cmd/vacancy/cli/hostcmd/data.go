@@ -64,8 +64,8 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// Next describes how the next start of a host changes the data. It is "" if the start does not
-	// change them.
+	// Next says whether the next start of a host upgrades or refuses the data. It is "" if neither
+	// applies.
 	Next string `json:"next,omitempty"`
 }
 

@@ -126,8 +126,9 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 	return f
 }
 
-// endpoints returns the URLs of a stage's host from its stacks, or from the record if the stacks are
-// unknown. It omits the operator's key if the connection to the admin API would not be encrypted.
+// endpoints returns the URLs of a stage's host from its stacks, or from the record if the stacks
+// are unknown. It omits the operator's key if the connection to the admin API would not be
+// encrypted.
 func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
 	if key := a.Env["VACANCY_OPERATOR_KEY"]; key != "" {
@@ -140,7 +141,7 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 			d.Raw[function.Name] = strings.TrimRight(rawURL, "/")
 		}
 	}
-	// Edge is false if the stacks are unknown, because the functions behind the edge are then unknown.
+	// If the stacks are unknown, Edge is false, because the URLs of the functions are unknown too.
 	d.Edge = outputs["EdgeSecret"] != ""
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")

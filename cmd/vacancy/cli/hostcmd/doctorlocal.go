@@ -115,7 +115,7 @@ func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.
 // openFiles lists the files in dir that users other than their owner can read.
 func openFiles(dir string) (open []string) {
 	if runtime.GOOS == "windows" {
-		return nil // file modes on Windows do not show who can read a file
+		return nil // on Windows, file modes do not say who can read a file
 	}
 	entries, _ := os.ReadDir(dir) // if the directory is unreadable, the data file is reported as missing
 	for _, e := range entries {

@@ -33,7 +33,7 @@ what the host published.`,
 	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
 }
 
-// logFlags contains the flags of the commands that follow a log.
+// logFlags contains the flags of the commands that verify a log.
 type logFlags struct {
 	where         kit.Where
 	as            string
@@ -159,8 +159,8 @@ host's signature is verified.
 	return cmd
 }
 
-// followed is a log that a command verifies, together with the checkpoint (a signed root of the log)
-// that an earlier command remembered.
+// followed is a log that a command verifies. The log must continue the checkpoint (a signed root of
+// the log) that an earlier command verified and stored.
 type followed struct {
 	witness.Follower
 	app    *kit.App
@@ -192,8 +192,8 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since: not supported together")
 	case f.since != "":
-		// The remembered checkpoint is checked in addition to the file. Otherwise a host with a
-		// forked log could show each reader the branch that continues the reader's file.
+		// Check the stored checkpoint in addition to the file. Otherwise a host with a forked log
+		// could show each reader the branch that continues the reader's file.
 		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
 			l.Known, err = l.memory.Load(url)
 		}
@@ -207,8 +207,8 @@ func logAt(a *kit.App, url string) witness.HTTP {
 	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTP(logTimeout), URL: url, Now: a.Now}}
 }
 
-// verify verifies the log and remembers the checkpoint. If the log is forked, it stores the proof
-// of the fork.
+// verify verifies the log and stores its checkpoint. If the log is forked, it stores the proof of
+// the fork.
 func (l *followed) verify(ctx context.Context) (logResult, error) {
 	r, err := l.Verify(ctx, l.before, l.all)
 	l.line.Clear()

@@ -131,8 +131,8 @@ func ShowEvent(a *kit.App, e *kit.LogEvent) error {
 	return err
 }
 
-// JournalTail presents the journal of a data directory, which is the log of a local host, in the form of
-// a stage's log. Its only group is "host".
+// JournalTail is a reader that returns the lines of a local host's journal as lines of a stage's
+// log, all of them in the group "host".
 type JournalTail struct {
 	*standalone.JournalReader
 	From time.Time

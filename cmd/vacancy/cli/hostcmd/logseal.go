@@ -55,7 +55,7 @@ credentials.`,
 	return cmd
 }
 
-// sealStage runs the stage's checkpointer and reads the result.
+// sealStage runs the stage's checkpointer and fetches the checkpoint that it has signed.
 func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (s admin.Sealed, err error) {
 	// A stage without an edge has a separate URL for the registry's function.
 	url, err := host.URLOf(cmp.Or(host.Record.RegistryURL, host.Record.URL))
@@ -81,7 +81,8 @@ func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (s admin.S
 	if err != nil {
 		return s, err
 	}
-	// A cache may return an older checkpoint than before, so the difference must not become negative.
+	// A cache may return a checkpoint that is older than the first one. The minimum avoids an
+	// underflow.
 	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
 }
 

@@ -36,7 +36,7 @@ over SSH, the address is printed.`,
 			}
 			r := openResult{URL: url}
 			if program := browser(a.Env); program != nil && !onlyPrint && !a.JSON {
-				// Do not wait for the program, because some programs run as long as the browser.
+				// Do not wait for the program, because it may run until the browser is closed.
 				r.Opened = exec.Command(program[0], append(program[1:], url)...).Start() == nil
 			}
 			return a.Show(r)

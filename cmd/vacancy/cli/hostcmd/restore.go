@@ -131,8 +131,9 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 	return key, nil
 }
 
-// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a time.
-// The host refuses messages signed up to it, because it may have accepted them after the backup.
+// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a
+// time. The host refuses messages signed up to this time, because it may have accepted them after
+// the backup.
 func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, noUpgrade bool) (r restoreResult, err error) {
 	about, err := standalone.Unpack(plain, dir)
 	if err != nil {
@@ -154,8 +155,8 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 	return r, err
 }
 
-// putBack renames the directory fresh to dir, the data directory. If dir exists, it may contain the
-// only key of another host, so putBack first renames it and returns its new path.
+// putBack renames the restored directory to dir, the data directory. If dir exists, it may contain
+// the only key of another host, so putBack first renames it and returns its new path.
 func putBack(fresh, dir string) (kept string, err error) {
 	if standalone.FileExists(dir) {
 		kept = dir + ".before"
@@ -186,7 +187,7 @@ type restoreResult struct {
 	// Kept is the new path of the previous data directory, or "".
 	Kept string `json:"kept,omitempty"`
 
-	call string // see restoredResult
+	call string // example command for a caller
 }
 
 func (r restoreResult) Print(w io.Writer) {

@@ -76,7 +76,7 @@ tables.`,
 	return cmd
 }
 
-// restoredAt returns the result for a remote host, under the name that the user typed.
+// restoredAt returns the result for a remote host, which is named as the user named it.
 func restoredAt(a *kit.App, e *kit.RemoteHost, summary admin.Restored) restoredResult {
 	if e.AWS {
 		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}

@@ -63,7 +63,7 @@ func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, 
 	return admin.GetStatus.Call(ctx, c, op.None{})
 }
 
-// statusResult is the state of a host at the time at.
+// statusResult is the state of a host when the command ran.
 type statusResult struct {
 	admin.Status
 	at   time.Time

@@ -75,8 +75,8 @@ It reports every part and exits with 1 if one is broken.`,
 	return cmd
 }
 
-// historyResult verifies a file with a history. It returns nil if the file is missing or contains
-// no history.
+// historyResult verifies a history file. It returns nil if the file cannot be opened or is not a
+// history.
 func historyResult(file string) (*verifyResult, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -32,7 +32,8 @@ type homeReport struct {
 	broken   bool // a finding was printed
 }
 
-// take prints a line of the report. last is true for the line with the counts, which ends the report.
+// take prints a line of the report. last is true for the line with the counts, which ends the
+// report.
 func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:

@@ -57,8 +57,8 @@ func (a *App) WithKey(base string, f func(op.Client) error) error {
 	return err
 }
 
-// WithWork runs f with a worker, which does turns of a host's vacants on this machine, and with a client of the API for
-// these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
+// WithWork runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API that
+// manages these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
 func (a *App) WithWork(ctx context.Context, w Where, f func(work *workclient.Worker, vacants op.Client) error) error {
 	if a.Env[AccountKeyEnv] == "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
@@ -102,8 +102,8 @@ func (a *App) accountClient(base, key string) (op.Client, error) {
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
-// AccountAt returns a client for the account of $VACANCY_KEY at the host of rawURL, the URL of a
-// vacant. The client is nil if there is no key, or if the key is for another host.
+// AccountAt returns a client for the account of $VACANCY_KEY at the host to which the vacant URL
+// rawURL belongs. The client is nil if the variable is not set or its key is for another host.
 func (a *App) AccountAt(ctx context.Context, w Where, rawURL string) (op.Client, error) {
 	key, err := a.AccountKeyFor(ctx, w, rawURL)
 	if err != nil || key == "" {
@@ -120,7 +120,6 @@ func (a *App) AccountAt(ctx context.Context, w Where, rawURL string) (op.Client,
 	return a.accountClient(base, key)
 }
 
-// HostOf returns the URL of the host to which the vacant URL rawURL belongs.
 func HostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -130,7 +129,7 @@ func HostOf(rawURL string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(path, "/a2a/message/send")}).String()
 }
 
-// HostURL returns the URL of a host's accounts and AGP.
+// HostURL returns the URL at which a host serves accounts and AGP.
 func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
 	host, err := a.Find(w)
 	if err != nil {
@@ -142,7 +141,7 @@ func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
 	return strings.TrimRight(cmp.Or(host.Record.GatewayURL, host.Record.URL), "/"), nil
 }
 
-// AgentURL returns the URL of a host's vacants, MCP and tasks.
+// AgentURL returns the URL at which a host serves vacants, MCP and tasks.
 func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
 	host, err := a.Find(w)
 	if err != nil {
@@ -154,8 +153,8 @@ func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
 	return host.URLOf(host.Record.URL)
 }
 
-// AccountKeyFor returns the key in the environment if rawURL is a URL of the host that the person chose
-// or, by default, of this machine. Otherwise it returns "", because another host could misuse the key.
+// AccountKeyFor returns the key in $VACANCY_KEY if rawURL belongs to the host that the user chose or,
+// if the user chose none, to this machine. Otherwise it returns "", because another host could misuse the key.
 func (a *App) AccountKeyFor(ctx context.Context, w Where, rawURL string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {

@@ -32,7 +32,6 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 	return HintAtVacants(c.Client.Call(ctx, method, path, header, body, into))
 }
 
-// HintAtVacants adds the hint "vacancy list" to an error about an unknown vacant.
 func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
 		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
@@ -42,7 +41,6 @@ func HintAtVacants(err error) error {
 	return err
 }
 
-// Show returns the vacant with a name or id.
 func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
 	return admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: vacant})
 }
@@ -70,9 +68,9 @@ func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, noClose, false}, err
 }
 
-// openAdmin finds the admin API of a host. If the host does not exist and create is true, the first
-// request that stores something creates it. If create is false, a missing host is an error, because
-// --data may be mistyped.
+// openAdmin finds the admin API of a host. The last parameter says whether a missing host is created
+// by the first request that stores something. Otherwise a missing host is an error, because --data
+// may be mistyped.
 func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	c, err := a.RunningAdmin(w)
 	if !errors.Is(err, serve.ErrNoHost) {
@@ -135,8 +133,8 @@ func keyHint(host *RemoteHost, err error) error {
 }
 
 // WithReports runs f with a client for the reports of the commands verify and chain. For a data
-// directory, the admin API serves these reports. For a remote host, this process makes them from the
-// host's export pages or, on AWS, from its tables. read limits the read rate of tables.
+// directory, the admin API serves these reports. For a remote host, this process creates them from
+// the host's export pages or, on AWS, from its tables. On AWS, --read-units limits the read rate.
 func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
 	host, err := a.Find(w)
 	if err != nil {

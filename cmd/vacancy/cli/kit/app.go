@@ -1,6 +1,7 @@
 // Package kit is shared by the commands of vacancy. It contains the state of a run and its output,
-// the host that --host, --stage and --data choose, the person's identities, the host's admin API,
-// the person's stages on AWS, logs for people, and the builder of commands that are one operation.
+// the selection of a host by --host, --stage and --data, the user's identities, the host's admin
+// API, the user's stages on AWS, human-readable logs, and a builder for commands that call one
+// operation.
 //
 // Standard output carries only the result (with --json exactly one object). Prompts, logs and
 // errors go to standard error (with --json the error is one object). Colours go only to terminals
@@ -37,7 +38,7 @@ import (
 // App is the state that all commands of one run share.
 type App struct {
 	In *bufio.Reader
-	// Input is the text of a call after it was read from In. It is nil before.
+	// Input is the text of a call that was read from In. It is nil until the text has been read.
 	Input *string
 	Out   io.Writer
 	Err   io.Writer
@@ -48,24 +49,24 @@ type App struct {
 	Rand    io.Reader
 	Piped   bool // standard input is a file or a pipe
 	JSON    bool // --json: each result and each error is one object
-	// roots contains the system's authorities and the certificates of --ca or its variable. If
-	// neither is set, roots is nil, which means the system's authorities.
+	// roots contains the system's certificate authorities and the certificates of --ca or
+	// $VACANCY_CA. If neither is set, roots is nil, and clients use the system's authorities.
 	roots *x509.CertPool
 	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
 	// without --log. If it is logJSON, every line on standard error is JSON.
 	logForm string
 
-	program string         // words with which a person starts this program
+	program string         // command that starts this program, for example "go run ./cmd/vacancy"
 	args    []string       // command line without the program
-	running *cobra.Command // command of this run, once it is known
+	running *cobra.Command // command of this run; nil until the command line is parsed
 
 	asked chan readLine // receives the next line for AskLine; nil if no read is in progress
 
 	Seams Seams
 }
 
-// markReader is standard input without the byte order mark that some shells put before it. Callers must
-// pass Read a buffer that has room for the mark.
+// markReader is a reader that skips the byte order mark with which some shells begin standard
+// input. Callers must pass Read a buffer that has room for the mark.
 type markReader struct {
 	io.Reader
 	began bool
@@ -137,8 +138,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
 		err = problem.Wrap(problem.Canceled, err, "interrupted")
 	}
-	// If a flag cannot be parsed, a later --json was not read, but it also decides the form of the
-	// error.
+	// Parsing stops at an invalid flag, but a --json after that flag must also make the error JSON.
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
@@ -164,7 +164,7 @@ func (a *App) CheckCommand(cmd *cobra.Command, args []string) error {
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
-// sameFlags maps flag names that people try to the flag with that effect.
+// sameFlags maps flag names that other programs use to the flag of this program with that effect.
 var sameFlags = []struct {
 	words       []string
 	flag, value string
@@ -173,8 +173,8 @@ var sameFlags = []struct {
 	{[]string{"listen", "addr", "address", "bind"}, "port", "PORT"},
 }
 
-// FlagError returns the error for wrong flags. It suggests the flag that is nearest to an unknown
-// one, or -- before a text that looks like a flag.
+// FlagError returns the error for an invalid flag. For an unknown flag it suggests a known flag
+// with a similar name or, if a message was parsed as a flag, a -- before the message.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	refused := problem.Wrap(problem.Usage, nil, "%s", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Ask asks a question, and returns an error unless the person answers with word.
+// Ask asks a question, and returns an error unless the user answers with word.
 func (a *App) Ask(ctx context.Context, question, word string) error {
 	got, err := a.AskLine(ctx, question)
 	if err != nil {

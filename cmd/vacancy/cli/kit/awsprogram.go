@@ -33,9 +33,9 @@ func (a *App) NeedAWS() error {
 	return checkBuilt(a.Env[builtEnv], BuiltOf())
 }
 
-// CheckRegion returns an error if this program has no AWS SDK, and no variable, AWS file or record
-// of the stage names a Region. Otherwise the other program might be built only to report the same
-// error.
+// CheckRegion returns an error if this program has no AWS SDK and no Region can be known: neither
+// an environment variable nor the stage's record names one, and no AWS config file exists. Without
+// this check, awsProgram might be built only to report the same error.
 func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil

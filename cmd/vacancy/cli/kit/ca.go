@@ -28,8 +28,8 @@ func CAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// Begin records the command of this run. If the command has the flag --ca, Begin reads the
-// certificates in the file of the flag or of the environment.
+// Begin records the command of this run. If the command has the flag --ca, it also loads the
+// certificates from the file in the flag or in $VACANCY_CA.
 func (a *App) Begin(cmd *cobra.Command) error {
 	a.running = cmd
 	f := cmd.Flags().Lookup(caFlag)
@@ -65,7 +65,7 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s: there is no file %s", name, path)
 	case errors.As(err, &file):
-		return refused("%s", file.Err) // refused adds the name of the file
+		return refused("%s", file.Err) // the error without the path, which the message has already
 	case err != nil:
 		return refused("%s", err)
 	}

@@ -24,9 +24,9 @@ func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration)
 	}
 }
 
-// Revisit warns if the address of a target led to another vacant at an earlier call, and returns
-// the id of that vacant, or nil. It stores the addresses in the person's directory. If that fails,
-// it does not warn.
+// Revisit warns if the address of a target led to another vacant in an earlier call, and returns
+// the id of that vacant, or nil. It stores the addresses in the user's directory. If the directory
+// cannot be read or written, it does not warn.
 func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	dir, err := a.DataHomeDir()
 	if err != nil {
@@ -45,8 +45,9 @@ func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	return &before
 }
 
-// DemoCaller returns the identity that signs the first call of a new host. It chooses like Caller, but
-// takes the first of several identities if none is the default.
+// DemoCaller returns the identity that signs the first call of a new host. It works like
+// App.Caller, but if there are several identities and none is the default, it chooses one instead
+// of failing.
 func (a *App) DemoCaller(ctx context.Context) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {

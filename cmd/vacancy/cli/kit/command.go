@@ -9,14 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group contains the commands of a package, under one title of the help.
+// Group contains the commands of a package, which the help lists under one title.
 type Group struct {
 	Topic    string // "vacancy help TOPIC" shows only these commands
 	Title    string
 	Commands func(*App) []*cobra.Command
 }
 
-// Parent makes cmd the parent of commands. If a person names none of them, cmd shows its help.
+// Parent makes cmd the parent of commands. Without a subcommand, cmd prints its help.
 func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = a.CheckCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -24,8 +24,8 @@ func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Comm
 	return cmd
 }
 
-// SetArguments sets the argument check of each command that has none. The check allows the arguments in
-// the command's usage line.
+// SetArguments sets the argument check of each command that has none. The check allows the
+// arguments in the command's usage line.
 func SetArguments(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		if cmd.Args == nil && cmd.Runnable() {
@@ -37,8 +37,8 @@ func SetArguments(commands ...*cobra.Command) {
 }
 
 // argumentsOf returns how many arguments a usage line allows. NAME is required, [NAME] is optional,
-// and NAME... may be repeated. maxArgs is -1 if there is no limit. Flags and redirections of the shell
-// end the line.
+// and NAME... may be repeated. maxArgs is -1 if there is no limit. The count ends at the first flag
+// or shell redirection.
 func argumentsOf(use string) (least, maxArgs int) {
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "--") || word == "<" {
@@ -55,7 +55,7 @@ func argumentsOf(use string) (least, maxArgs int) {
 	return least, maxArgs
 }
 
-// ofOperator lists the words in usage lines that name an object of the operator's own host.
+// ofOperator lists the arguments in usage lines that name objects on the operator's own host.
 var ofOperator = []string{"VACANT", "CHILD", "PARENT", "FROM", "TO", "TENANT"}
 
 func OptionalArgument(args []string) string {
@@ -65,13 +65,13 @@ func OptionalArgument(args []string) string {
 	return args[0]
 }
 
-// Arguments returns a check of the number of arguments. If maxArgs < 0, the number is unlimited. The
-// hint of the error is the usage.
+// Arguments returns a check of the number of arguments. If maxArgs < 0, the number is unlimited.
+// The error's hint is the usage line.
 func Arguments(least, maxArgs int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		// A URL in place of a name on the operator's own host, or for a command without arguments,
-		// is refused. The vacant may be on another host, and only that host's operator can run the
-		// command for it.
+		// Refuse a URL where the usage line expects the name of an object on the operator's own
+		// host, and for commands without arguments. The URL may belong to another host, for which
+		// only the operator of that host can run the command.
 		words := strings.Fields(cmd.Use)[1:]
 		_, limit := argumentsOf(cmd.Use)
 		for i, arg := range args {

@@ -13,9 +13,9 @@ import (
 // Handout tells callers without an identity how to call a vacant.
 type Handout = snippet.Handout
 
-// HandoutOf returns the handout of a vacant, or the zero Handout if callers cannot call it. The vacant's
-// data may come from another person's host, so the handout contains only its id, its name if the name
-// is valid, and its host's URL, quoted.
+// HandoutOf returns the handout of a vacant, or the zero Handout if the vacant cannot be called.
+// The vacant's data may come from an untrusted host, so the handout contains only the vacant's id,
+// its name if the name is valid, and the quoted URL of its host.
 func HandoutOf(v *admin.Vacant) Handout {
 	host := hostOfEndpoint(v)
 	if host == "" || v.Closed || v.Deleted != "" || v.State.IsClosed() {
@@ -31,7 +31,7 @@ func HandoutOf(v *admin.Vacant) Handout {
 	return snippet.HandoutFor(host, v.Name, v.ID, use, v.Plain == string(vacants.PlainOff))
 }
 
-// HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that a person
+// HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that the user
 // typed. The handout has the host of that URL, even if the card names another host.
 func HandoutOfCard(rawURL string, c *agents.Card) Handout {
 	_, name, _ := strings.Cut(strings.TrimRight(rawURL, "/"), "/v/")

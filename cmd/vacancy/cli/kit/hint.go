@@ -20,8 +20,9 @@ type Hinted struct {
 
 func (h *Hinted) Unwrap() error { return h.error }
 
-// WithHint adds a hint to err. The hint begins with a command. Words may follow after a comma, a
-// colon or a #. Each command gets the host and the identity that the person chose.
+// WithHint adds a hint to err. Most hints are a command, which a comma, a colon or a # may separate
+// from further words. App.Hint adds the host and identity flags of this run to the commands of a
+// hint that begins with a command.
 func WithHint(err error, format string, args ...any) error {
 	return &Hinted{err, fmt.Sprintf(format, args...)}
 }
@@ -30,7 +31,6 @@ func WithHint(err error, format string, args ...any) error {
 // space, a comment or an operator of the shell.
 var hintCommand = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"(?:\\.|[^"\\])*"|\\.))+)+`)
 
-// Hint returns the hint of err with each command as the person types it, or "" if err has no hint.
 func (a *App) Hint(err error) string {
 	hint := certificateHint(err)
 	var stuck *dispatch.StuckError
@@ -59,12 +59,12 @@ func (a *App) Hint(err error) string {
 	})
 }
 
-// beginsWithCommand matches a hint for the person who ran the command. Other hints name a command
-// that another person runs, such as the operator.
+// beginsWithCommand matches a hint that begins with a command, which is for the user of this run.
+// The commands in other hints are for another person, such as the operator.
 var beginsWithCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// typedFlags returns the host, identity and certificate flags that the person typed for the running
-// command, from. It omits flags that the hinted command, to, does not have, and flags in line.
+// typedFlags returns the host, identity and certificate flags that the user typed for the running
+// command and that the hinted command also has. It omits flags that line contains or replaces.
 func typedFlags(from, to *cobra.Command, line string) (flags string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {

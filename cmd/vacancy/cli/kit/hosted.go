@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HostedTarget finds a vacant by its name or id on the host that w chooses. If the vacant does not
-// exist, it returns nil and an error of kind NotFound.
+// HostedTarget finds a vacant by its name or id on the chosen host. If the vacant does not exist,
+// it returns nil and an error of kind NotFound.
 func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string, w Where) (*dispatch.Target, error) {
 	host, err := a.Find(w)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
-		dir, _ := a.DataDir(w.Data) // RunningAdmin has determined the same directory
+		dir, _ := a.DataDir(w.Data) // cannot fail, because RunningAdmin has already determined the directory
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host in %s has no vacant of that name", what, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
@@ -80,8 +80,8 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	return t, err
 }
 
-// PublicURL returns the public URL of a vacant that a person named by a URL, or by a name on a host
-// that the person does not operate. ok is false for a vacant of the person's own host.
+// PublicURL returns the public URL of a vacant that the user named by its URL, or by its name or id
+// on a host that the user does not operate. ok is false for vacants of the user's own hosts.
 func (a *App) PublicURL(w Where, what string) (url string, ok bool) {
 	if IsURL(what) {
 		return what, true

@@ -37,7 +37,8 @@ type hostLog struct {
 	known   *knownNames
 }
 
-// LogOn returns the handler of a log on standard error. lines is nil if the log is JSON.
+// LogOn returns a log handler that writes to standard error. Unless --log or --json selects JSON,
+// it also returns the handler as a humanLog.
 func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
 	switch a.logForm {
 	case "", logHuman, logJSON:
@@ -107,7 +108,7 @@ const adminLine = "admin"
 // Fields of a call's log line in addition to the fields that handlers write.
 const (
 	FieldPair   = "pair"
-	fieldCaller = "caller" // caller's name, if it is an identity of the person or hosted here
+	fieldCaller = "caller" // caller's name, if the caller is an identity of the user or a vacant of this host
 	FieldVacant = "vacant" // vacant's name
 )
 
@@ -171,7 +172,7 @@ func (n *namedHandler) WithGroup(name string) slog.Handler {
 	return out
 }
 
-// knownNames maps short ids to the names of the person's identities and of a host's vacants.
+// knownNames maps short ids to the names of the user's identities and of a host's vacants.
 type knownNames struct {
 	now        func() time.Time
 	identities func() map[string]string
@@ -180,18 +181,20 @@ type knownNames struct {
 
 	mu      sync.Mutex
 	vacants func() map[string]string // lists the vacants; nil until SetNames
-	own     map[string]string        // names of identities
-	ownAt   time.Time                // result of identitiesChanged when own was read
+	own     map[string]string        // names of identities by short id
+	ownAt   time.Time                // result of identitiesChanged at the last read of identities
 	asked   time.Time                // time of the last call of identitiesChanged
-	hosted  map[string]string        // names of the host's vacants
+	hosted  map[string]string        // names of the host's vacants by short id
 	read    time.Time                // time of the last read of all names
-	pause   time.Duration            // minimum time from read to the next read for an unknown vacant
+	pause   time.Duration            // minimum time between two reads for unknown vacants
 }
 
-// Names change, so they are read again every relookEvery, and also if a line has an unknown vacant.
-// Calls wait for the reads for unknown vacants, and strangers can name any vacant. So these reads are at
-// least relookAfter apart, and take at most 1/relookShare of the time. Unknown callers cause at most one
-// stat of the identities' directory per restatAfter. maxExpiredPause is the longest pause that expire ends.
+// Names change, so they are read again when they are older than relookEvery, and when a line has an
+// unknown vacant. A call with an unknown vacant waits for its read, and anybody can name unknown
+// vacants. Such reads are therefore at least relookAfter apart, and take at most 1/relookShare of
+// the time. An unknown caller causes a stat of the identity directory, at most once per
+// restatAfter. expire allows a new read at once only if the pause after the last one is at most
+// maxExpiredPause.
 const (
 	restatAfter     = 20 * time.Millisecond
 	relookAfter     = 200 * time.Millisecond
@@ -217,8 +220,8 @@ func (a *App) knownNames() *knownNames {
 	}}
 }
 
-// expire makes the next line of a call read the names again. It has no effect if the last read that
-// delayed a call took more than 20 ms, because calls wait for reads.
+// expire makes the next line of a call read the names again. It has no effect if the last read for
+// an unknown vacant took more than 20 ms, because calls wait for such reads.
 func (k *knownNames) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -227,7 +230,6 @@ func (k *knownNames) expire() {
 	}
 }
 
-// pair returns the names of a caller and a vacant, given by their short ids, or "" if they are unknown.
 func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -82,8 +82,8 @@ func (e *LogEvent) outcome() problem.Outcome {
 	return problem.OutcomeOf(verdict, int(status))
 }
 
-// isRepeat reports whether e is a line that an earlier program wrote for a repeated request.
-// Another line has the outcome of that call.
+// isRepeat reports whether e is a line about a repeated request. Earlier versions of this program
+// wrote such lines. The call's outcome is in a line of its own.
 func (e *LogEvent) isRepeat() bool {
 	switch verdict := TextOf(e.Fields[obs.AttrVerdict]); TextOf(e.Fields["state"]) {
 	case "answered", "pending":
@@ -117,11 +117,11 @@ func (e *LogEvent) Line(w io.Writer) string {
 			what += " " + text
 		}
 	}
-	// The short ids stand for pairs without names.
+	// Callers and vacants without a name are shown by their short ids.
 	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
 	caller, vacant := cmp.Or(TextOf(e.Fields[fieldCaller]), from), cmp.Or(TextOf(e.Fields[FieldVacant]), to)
 	fmt.Fprintf(&b, "%s -> %s  %s", Printable(caller), Printable(vacant), Printable(what))
-	// A line without a verdict reports what the agent did, not how the call ended.
+	// A line without a verdict reports an agent's actions and not the end of a call.
 	if verdict != "" {
 		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, e.outcome() == problem.Answered, Printable(verdict)), TextOf(e.Fields["ms"]))
 	}
@@ -196,8 +196,8 @@ func (e *LogEvent) why() string {
 	return why
 }
 
-// humanLog is a slog.Handler that writes lines for people. If there are many calls in one second,
-// it writes the first lines and then the number of the other calls.
+// humanLog is a slog.Handler that writes lines for people. Of the calls in one second it writes the
+// first maxLines, and then a line with the number of the other calls.
 type humanLog struct {
 	*cappedLines
 	before []slog.Attr // attributes from WithAttrs
@@ -211,12 +211,12 @@ type cappedLines struct {
 
 	mu     sync.Mutex
 	second time.Time
-	lines  int            // call lines in this second
+	lines  int            // number of calls in this second, including omitted ones
 	more   map[string]int // numbers of calls that were not written, keyed by verdict
 	timer  *time.Timer
 }
 
-// maxLines limits the calls that are written in one second.
+// maxLines limits the call lines in one second.
 const maxLines = 5
 
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
@@ -252,8 +252,8 @@ func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 	return pair, verdict
 }
 
-// hasRoom counts the line of a call and reports whether it may be written. If it may not, the
-// caller adds the line to h.more.
+// hasRoom counts a call line and reports whether it may be written. If it may not be written, the
+// caller must count it as omitted.
 func (h *cappedLines) hasRoom(recordTime time.Time) bool {
 	if second := recordTime.Truncate(time.Second); !second.Equal(h.second) {
 		h.summarise()

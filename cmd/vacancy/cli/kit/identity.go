@@ -46,9 +46,9 @@ func (a *App) ExistingCaller(ctx context.Context, as string) (Signer, error) {
 }
 
 // Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a new
-// one named default. If there are several, the person is told once that the default one signs.
-// Several identities without a default are an error, because signing with the wrong one cannot be
-// undone.
+// one named default. If there are several identities, a note says once that the default signs.
+// Several identities without a default are an error, because a signature by the wrong identity
+// cannot be undone.
 func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {

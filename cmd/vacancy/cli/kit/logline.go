@@ -29,7 +29,7 @@ var (
 func OrderedFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {
-		// A count above 1 belongs to a line that sums up several calls.
+		// Show "calls" only if the line summarizes several calls.
 		if _, ok := fields[name]; ok && (name != "calls" || TextOf(fields[name]) != "1") {
 			names = append(names, name)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Names contains the names of vacants and identities by id.
+// Names maps the ids of vacants and identities to their names.
 type Names map[identity.ID]string
 
 func (n Names) Of(id identity.ID) string { return Printable(cmp.Or(n[id], id.Short())) }
@@ -44,9 +44,9 @@ func (a *App) OwnNames() Names {
 	return names
 }
 
-// HostNames returns the names of the person's identities and of a host's vacants. c is a client of the
-// host. If c is an AdminAPI, HostNames lists the vacants that c administers. Otherwise it fetches the
-// agent cards of the given vacants, at most maxNameCards.
+// HostNames returns the names of the user's identities and of a host's vacants. If the client c of
+// the host is an AdminAPI, HostNames lists the vacants that the client administers. Otherwise it
+// fetches the agent cards of the given vacants, but of at most maxNameCards.
 func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
 	names := a.OwnNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)

@@ -16,9 +16,9 @@ import (
 )
 
 // newHost is the transport of the admin API of a host that does not exist yet. A host in a
-// temporary directory answers until it has accepted a request that stores something. Then the real
-// host is created, and answers that request and all later ones. A command that fails therefore
-// creates no host.
+// temporary directory answers until it has accepted a request that stores something. Then newHost
+// creates the real host, which answers that request again and all later requests. A command that
+// fails therefore creates no host.
 type newHost struct {
 	app      *App
 	dir, tmp string

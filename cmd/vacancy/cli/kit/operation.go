@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Operation declares a command that is one operation of a host, with the request In and the answer
-// Out. The usage line defines the arguments of the command.
+// Operation describes a command that calls one operation of a host, with a request of type In and
+// an answer of type Out. The usage line defines the arguments of the command.
 type Operation[In, Out any] struct {
 	Use, Short, Long, Example string
 
@@ -25,8 +25,8 @@ type Operation[In, Out any] struct {
 	Flags func(*pflag.FlagSet) // adds the command's own flags
 	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
 	Request func(Request) (In, error)
-	// Next collects the pages of a list. It adds page to all, makes in ask for the next page, and
-	// returns false after the last page. If Next is nil, the answer is one page.
+	// Next collects the pages of a list. It appends page to all, changes in to request the next page,
+	// and returns false after the last page. If Next is nil, the answer is one page.
 	Next  func(in *In, all *Out, page Out) (more bool)
 	Print func(io.Writer, Out) // writes the answer for people
 	// Object returns the object of --json. If Object is nil, the answer is that object.
@@ -47,7 +47,7 @@ func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out,
 	return f(ctx, c, in)
 }
 
-// Request contains the arguments and flags that a person gave.
+// Request contains the arguments and flags that the user gave.
 type Request struct {
 	Command string            // command path, for example vacancy keys create
 	Args    []string          // arguments, without TENANT if the API reads it
@@ -63,7 +63,7 @@ func (q Request) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Ten
 type API interface {
 	// Flags adds the flags that choose the host.
 	Flags(*cobra.Command)
-	// Read returns the arguments and flags, after it has removed the arguments of the API itself.
+	// Read returns the arguments and flags of a command, without the arguments that only the API uses.
 	Read(cmd *cobra.Command, args []string) (Request, error)
 	// With runs f with a client of the API.
 	With(ctx context.Context, a *App, q Request, f func(op.Client) error) error
@@ -153,8 +153,9 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	return q, err
 }
 
-// AccountAPI returns the API of accounts. If a usage line begins with TENANT or [TENANT], operators
-// name the account with this argument. Otherwise the key in the environment selects the account.
+// AccountAPI returns the API of accounts. If the command's first argument is TENANT or [TENANT],
+// operators use it to name the account. Without this argument, the key in $VACANCY_KEY selects the
+// account.
 func AccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

@@ -86,7 +86,7 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	}
 	p := ProblemOf(err)
 	exit := p.Kind.Row().Exit
-	// The user of the command line may see the cause.
+	// Unlike a response to a caller, an error on the command line may show its causes.
 	a.running = cmd
 	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
@@ -101,7 +101,8 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 		a.PlainLog().Error(cmd.CommandPath()+" ends", slog.String("cause", o.Detail), slog.String("code", o.Code), slog.String("hint", o.Hint), slog.Int("exit", exit))
 		return exit
 	}
-	// A field may have the command's name, as in: vacancy plain: expected open, off or shared.
+	// If the field at fault has the command's name, print the name once, as in
+	// "vacancy plain: expected open, off or shared".
 	errs := a.Terminal(a.Err)
 	fmt.Fprintf(errs, "%s %s\n", Paint(errs, Bad, cmd.CommandPath()+":"), Printable(strings.TrimPrefix(o.Detail, cmd.Name()+": ")))
 	if o.Hint != "" {

@@ -31,8 +31,8 @@ type terminal struct {
 	columns int // 0 if the width is unknown
 }
 
-// Terminal returns w as a writer on which Paint and Fit work, if w is a terminal. It shows no
-// colours if the person has turned them off by NO_COLOR (no-color.org) or TERM=dumb.
+// Terminal returns a writer for coloured lines that fit the terminal, if w is a terminal and --json
+// is not set. Otherwise it returns w. NO_COLOR (no-color.org) and TERM=dumb turn colours off.
 func (a *App) Terminal(w io.Writer) io.Writer {
 	if a.JSON || !isTerminal(w) {
 		return w
@@ -85,7 +85,7 @@ func Fit(w io.Writer, line string) string {
 	if !ok || t.columns < 2 {
 		return line
 	}
-	offset, width, cut := 0, 0, 0 // cut is where the line ends if it is too long
+	offset, width, cut := 0, 0, 0 // the cut leaves one column for the ellipsis
 	for offset < len(line) {
 		if n := escapeAt(line[offset:]); n > 0 {
 			offset += n
@@ -141,8 +141,8 @@ func Wrap(w io.Writer, text string) string {
 	return b.String()
 }
 
-// joinParagraphs puts each paragraph that has a line longer than the width of a terminal on one line.
-// Indented lines are a list or a table, and do not belong to a paragraph.
+// joinParagraphs puts each paragraph that has a line longer than the width of a terminal on one
+// line. Indented lines are a list or a table, and do not belong to a paragraph.
 func joinParagraphs(text string, columns int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
@@ -169,9 +169,9 @@ func joinParagraphs(text string, columns int) string {
 // minWidth is the minimum width at which lines are broken.
 const minWidth = 20
 
-// hangingIndent returns the indent of the lines that continue a broken line. If the line has a second
-// column in the left half of the terminal, the lines begin at that column. If the second column is
-// further right, their indent is the line's own plus four. Otherwise it is the line's own.
+// hangingIndent returns the indent of the lines that continue a broken line: the start of the
+// line's second column if it is in the left half of the terminal, the line's own indent plus four
+// if the second column is further right, or the line's own indent if the line has only one column.
 func hangingIndent(line string, columns int) int {
 	own := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[own:], "  "); gap > 0 {

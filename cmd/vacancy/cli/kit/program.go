@@ -15,13 +15,12 @@ import (
 // programName is the name of the program in help, errors, hints and notes.
 const programName = "vacancy"
 
-// programEnv names the variable that tells awsProgram how a person starts the program that it
-// replaces.
+// programEnv names the variable with the command that starts the program that awsProgram replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// startWords returns the words with which a person starts the program file self again. arg is its
-// os.Args[0], dir its working directory. The words are its name if PATH leads to it, "go run" if
-// that built it from dir, or otherwise its path.
+// startWords returns the command that starts the program file self again: its name if PATH leads to
+// the file, a "go run" command if "go run" built the file in the working directory dir, or
+// otherwise its path. The first parameter is os.Args[0].
 func startWords(arg, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
 	found, err := exec.LookPath(name)
@@ -45,8 +44,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, other)
 }
 
-// goRun matches the directories of programs that "go run" builds: directories of first builds and
-// directories of the build cache.
+// goRun matches the base name of a directory in which "go run" builds or caches a program.
 var goRun = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 
 func builtByGoRun(self string) bool {
@@ -54,14 +52,14 @@ func builtByGoRun(self string) bool {
 	return goRun.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
 }
 
-// Command returns a command of this program as a person types it. format begins with the name of
-// the subcommand.
+// Command returns a command of this program as the user types it. format must begin with the name
+// of the subcommand.
 func (a *App) Command(format string, args ...any) string {
 	return a.program + " " + fmt.Sprintf(format, args...)
 }
 
-// CommandLine returns the command line of this run as a person types it, with TEXT in place of a long
-// word.
+// CommandLine returns the command line of this run as the user types it, with TEXT in place of each
+// word of more than 200 bytes.
 func (a *App) CommandLine() string {
 	words := slices.Clone(a.args)
 	for i := range words {
@@ -73,8 +71,8 @@ func (a *App) CommandLine() string {
 	return a.Command("%s", strings.Join(words, " "))
 }
 
-// CommandLineFor returns the command line of this run with other in place of word. If the line does not
-// contain word exactly once, CommandLineFor returns only other.
+// CommandLineFor returns the command line of this run with other in place of word. If the line does
+// not contain word exactly once, CommandLineFor returns only other.
 func (a *App) CommandLineFor(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ProgressLine is a line on a terminal that is overwritten. If there is no terminal or --json is
-// set, it prints no output.
+// ProgressLine is a line on a terminal that each Show overwrites. If standard error is not a
+// terminal or --json is set, it prints no output.
 type ProgressLine struct {
 	w     io.Writer // nil if there is no terminal
 	shown bool
@@ -42,7 +42,8 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// During calls run. At each tick it shows the seconds since began and the text that doing returns.
+// During calls run. Until run returns, it shows the elapsed seconds and the current status at each
+// tick.
 func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
@@ -57,10 +58,9 @@ func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan
 	}
 }
 
-// waitShown is the waiting time after which the progress line shows that a call waits.
+// waitShown is the interval at which a progress line is updated while a call waits.
 const waitShown = 2 * time.Second
 
-// Await calls run, and shows the text that doing returns every waitShown.
 func (a *App) Await(doing func() string, run func() error) error {
 	tick := time.NewTicker(waitShown)
 	defer tick.Stop()
@@ -72,8 +72,8 @@ func Waiting(name string, limit time.Duration) string {
 	return fmt.Sprintf("waiting for %s, %s at most", Printable(Clip(name, 12)), limit)
 }
 
-// StreamLines reads the JSON lines of a report until take has seen the last one. If the stream ends
-// earlier, because the host stopped or the connection broke, StreamLines returns an error.
+// StreamLines passes the JSON lines of a report to a function until it returns last or an error. If
+// the stream ends earlier, for example because the host stopped, StreamLines returns an error.
 func StreamLines[L any](ctx context.Context, c admin.Client, path string, take func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// SendSigned sends a request without a body, which self signs, and returns the body of a successful answer.
 func (a *App) SendSigned(ctx context.Context, web *dispatch.HTTP, self Signer, method, url string) ([]byte, error) {
 	u, err := dispatch.ParseURL(url)
 	if err != nil {
@@ -42,7 +41,7 @@ func (a *App) SendSigned(ctx context.Context, web *dispatch.HTTP, self Signer, m
 }
 
 // Receipt fetches the receipt of the call from self to target at a position. Position 0 stands for
-// the last answered call that had a price. Receipt does not verify the signature.
+// the last answered call that had a price. The signature of the receipt is not verified.
 func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
 	name := Printable(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")

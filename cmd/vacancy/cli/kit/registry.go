@@ -48,8 +48,8 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 	return url, err
 }
 
-// WithSearchURL returns web for requests to a registry. A stage without an edge has a separate URL for
-// searches, which WithSearchURL takes from the stage's record.
+// WithSearchURL returns the transport for requests to a registry. If the registry belongs to a
+// stage without an edge, the transport sends searches to the search URL in the stage's record.
 func (a *App) WithSearchURL(registry string, web registryclient.Transport) registryclient.Transport {
 	records, err := a.Stages()
 	if err != nil {
@@ -63,8 +63,8 @@ func (a *App) WithSearchURL(registry string, web registryclient.Transport) regis
 }
 
 // TargetAndRegistry returns the target of a name or an address, and a client of the registry on the
-// target's host. A stage without an edge has a separate URL for the registry, which the stage's record
-// contains.
+// target's host. A stage without an edge has a separate URL for the registry, which the stage's
+// record contains.
 func (a *App) TargetAndRegistry(ctx context.Context, web *dispatch.HTTP, ref string, w Where) (dispatch.Target, *registryclient.Client, error) {
 	t, err := a.Target(ctx, web, ref, w)
 	if err != nil {

@@ -20,7 +20,6 @@ type ReadFlags struct {
 	Units float64 // read units per second; 0 means no limit
 }
 
-// ReadUnits adds the flag --read-units.
 func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
 	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the maximum read units a second (default no limit)")
 }
@@ -35,8 +34,8 @@ func (r ReadFlags) CheckHost(host *RemoteHost) error {
 	return nil
 }
 
-// reportsElsewhere serves the reports of WithReports for a remote host in this process. It reads the
-// tables of a stage with the person's AWS credentials, and the export pages of any other host.
+// reportsElsewhere serves the reports of WithReports for a remote host in this process. It reads
+// the tables of a stage with the user's AWS credentials, and the export pages of any other host.
 func (a *App) reportsElsewhere(ctx context.Context, remoteHost *RemoteHost, read ReadFlags) (*AdminAPI, error) {
 	c := export.Config{Now: a.Now}
 	end := func() error { return nil }

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// escapingWriter is a terminal. Its Write method escapes the characters that control a terminal, so that
-// text from others cannot hide or forge what a person reads, even if a printer does not call
+// escapingWriter is a terminal. Its Write method escapes the characters that control a terminal, so
+// that text from others cannot hide or forge what the user reads, even if a printer does not call
 // Printable. Line ends, tabs and this program's own escapes are written unchanged.
 type escapingWriter struct {
 	io.Writer
@@ -53,8 +53,8 @@ func (s *escapingWriter) flush() {
 	s.rest = nil
 }
 
-// escapeScreen escapes b for a terminal. rest is the end of b if it may be the start of a character or
-// of an escape sequence in ownEscapes.
+// escapeScreen escapes b for a terminal. rest is the end of b if it may be the start of a character
+// or of an escape sequence in ownEscapes.
 func escapeScreen(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -84,8 +84,8 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// ownEscape returns the length of the sequence in ownEscapes at the start of b, or 0. whole is false
-// if b may be an incomplete sequence.
+// ownEscape returns the length of the sequence in ownEscapes at the start of b, or 0. The second
+// result is false if b may be the start of an incomplete sequence.
 func ownEscape(b []byte) (n int, whole bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true

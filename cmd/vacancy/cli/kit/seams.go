@@ -10,8 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Seams are the parts of the command line that programs and tests choose. For example, a test uses
-// a wrapper to kill the process at a chosen call. A nil seam has no effect.
+// Seams contains the parts of the command line that programs and tests can replace. For example, a
+// test wraps the store to kill the process at a chosen call. Unless its comment says otherwise, a
+// nil field has no effect.
 type Seams struct {
 	// Program is os.Args[0]. Commands in hints and notes begin with the words that start this program
 	// again. If Program is "", they begin with "vacancy".

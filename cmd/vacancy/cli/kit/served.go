@@ -19,8 +19,8 @@ func HasServed(dir string) bool {
 	return err == nil && json.Unmarshal(b, &last) == nil && last.Served
 }
 
-// MarkServed records that serve has run in a data directory. It writes only once, so a host with a
-// full disk can start again.
+// MarkServed records that serve has run in a data directory. It writes the record only once, so
+// that a host with a full disk can be started again.
 func MarkServed(dir string) error {
 	if HasServed(dir) {
 		return nil

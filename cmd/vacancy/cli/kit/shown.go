@@ -29,15 +29,14 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// ShownText limits the characters of a message that are printed, and MaxShownCause limits the
-// characters of a failure's cause.
+// ShownText and MaxShownCause limit the printed characters of a message and of a failure's cause.
 const (
 	ShownText     = 160
 	MaxShownCause = 1200
 )
 
-// LeftOutLines returns lines about the tools that an agent is not offered: one for each reason,
-// with the change that offers the tools.
+// LeftOutLines returns lines about the tools that are not offered to an agent: one line for each
+// reason, with the change that would make the tools available.
 func LeftOutLines(l call.OmittedTools) (lines []string) {
 	type group struct{ reason, change string }
 	var groups []group

@@ -36,8 +36,8 @@ func StageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// CheckFunction returns an error that lists the known functions if name is not one of them. AWS would
-// report only that the function was not found.
+// CheckFunction returns an error that lists the known functions if name is not one of them. AWS
+// would report only that the function was not found.
 func CheckFunction(name string) error {
 	if _, ok := functions.Find(name); ok {
 		return nil
@@ -45,8 +45,6 @@ func CheckFunction(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
-// StageName returns the value of --stage, or else of $VACANCY_STAGE, or else dev. It returns an error
-// for an invalid stage name.
 func (a *App) StageName(flag string) (string, error) {
 	name := cmp.Or(flag, a.Env["VACANCY_STAGE"], stage.Default)
 	return name, stage.CheckName(name)
@@ -118,7 +116,8 @@ func StackNames(stageName string) []string {
 	return names
 }
 
-// handlerTime limits one request to a deployed handler. It is longer than the function's timeout.
+// handlerTime limits the time for one request to a handler on AWS. It exceeds the function's
+// timeout.
 const handlerTime = time.Minute
 
 // KeyedClient returns a client that sends a key of the operator or of an account with each request,

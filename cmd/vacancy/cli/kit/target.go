@@ -14,12 +14,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// Target finds the target that a person named: a card file, a URL, or a vacant of w's host. It
-// refuses an ambiguous word, because the wrong vacant could get the message.
+// Target finds the target that the user named by a card file, by a URL, or by the name or id of a
+// vacant. It refuses an ambiguous word, because the wrong vacant could get the message.
 func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Where) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
 	url := IsURL(what)
-	// An error is not final yet, because a card file or a URL may belong to another host.
+	// This error is returned only if the word is neither a card file nor a URL.
 	hosted, err := a.HostedTarget(ctx, web, what, w)
 	var readings []string
 	if c != nil {
@@ -60,9 +60,9 @@ func IsURL(s string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// cardFile reads a card. It returns nil without an error if there is no such file. Its error
-// reports why an existing file is not a card. Target returns this error only if the word does not
-// name another target.
+// cardFile reads a card from a file. If the file does not exist, it returns nil without an error.
+// If the file is not a card, it returns an error, which App.Target returns only if the word names
+// no other target.
 func cardFile(path string) (*card.Card, error) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// PaintedText is a text that Paint, State or Verdict returned. Members and Columns do not escape it.
+// PaintedText is a string with escape sequences for colours, which are printed unchanged.
 type PaintedText string
 
 func textOf(value any) string {

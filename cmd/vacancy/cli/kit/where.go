@@ -40,7 +40,8 @@ func MachineFlags(fs *pflag.FlagSet, w *Where) {
 	DataFlag(fs, &w.Data)
 }
 
-// IsAWS reports whether w chooses a stage on AWS instead of this machine. It refuses other hosts.
+// IsAWS reports whether the flags choose a stage on AWS instead of this machine. It returns an
+// error if they choose another host.
 func (w Where) IsAWS(a *App) (bool, error) {
 	host, err := a.Find(w)
 	switch {
@@ -59,8 +60,8 @@ type RemoteHost struct {
 	AWS    bool
 	Stage  string       // name of the stage, if the host is a known stage
 	Record stage.Record // URLs of its handlers, and the operator's key if it is known
-	// envKey is the key in the environment, which is for the host that the person names. The key of
-	// a record is only for the handlers of that record.
+	// envKey is the key in the environment, which is sent to any host that the user chooses. The key
+	// in Record is sent only to the URLs in Record.
 	envKey stage.Key
 	// tenant is true if envKey is the key of an account and not of the operator.
 	tenant bool
@@ -80,7 +81,7 @@ func DataArg(data string) string {
 
 func ShellWord(s string) string { return snippet.ShellWord(s) }
 
-// Find returns the remote host that w chooses, or nil if w chooses a data directory.
+// Find returns the remote host that the flags choose, or nil if they choose a data directory.
 func (a *App) Find(w Where) (*RemoteHost, error) {
 	host := cmp.Or(w.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
@@ -129,7 +130,8 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 	return &RemoteHost{Stage: found.Stage, Record: found, envKey: given}, err
 }
 
-// URLOf returns url, a URL of one of the host's handlers, or an error if url is "".
+// URLOf returns url unless it is empty. If url is empty, the returned error says why the host's
+// record lacks it.
 func (e *RemoteHost) URLOf(url string) (string, error) {
 	if url != "" {
 		return url, nil

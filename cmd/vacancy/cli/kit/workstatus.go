@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxFailure limits the text of a failed turn in characters.
+// maxFailure limits the characters of a failure's text.
 const maxFailure = 2000
 
-// WorkStatus returns a function that prints changes of a worker's connection, and the end of each turn with the number
-// of turns that still run.
+// WorkStatus returns a function that prints when a worker connects or loses its connection, and when a turn ends, with
+// the number of turns that still run.
 func (a *App) WorkStatus(name string, say func(format string, args ...any)) func(workclient.Status) {
 	connected, failure := false, ""
 	return func(s workclient.Status) {

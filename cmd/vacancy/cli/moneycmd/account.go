@@ -333,7 +333,7 @@ func noteFlag(fs *pflag.FlagSet, note *string) {
 	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-// moving returns a command that moves an amount into or out of an account.
+// moving returns an operation that adds an amount to an account, or takes it out if it is negative.
 func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.Moving, account.Moved] {
 	var note, key string
 	return kit.Operation[account.Moving, account.Moved]{

@@ -126,7 +126,8 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			if err != nil {
 				return billing.Issuer{}, err
 			}
-			// A known issuer may be unreachable while its entry is changed.
+			// Do not fetch the keys of a known issuer, so that its options can be changed while it is
+			// unreachable.
 			isKnown := slices.ContainsFunc(list.Issuers, func(i billing.Issuer) bool {
 				return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
 			})
@@ -186,8 +187,8 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 	}.Command(a)
 }
 
-// issuerNamed returns an operation on an issuer that is given by its id, or by its URL if only one
-// tenant has an issuer with that URL.
+// issuerNamed returns an operation that accepts an issuer's URL instead of its id, if only one
+// tenant has an issuer with this URL.
 func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[account.OneIssuer, billing.Issuer] {
 	return func(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
 		if !strings.Contains(in.ID, "://") {

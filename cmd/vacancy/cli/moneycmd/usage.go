@@ -31,8 +31,8 @@ type usageResult struct {
 	names kit.Names
 }
 
-// rows calls fn for each line of the usage: first what the account paid, then what its vacants earned.
-// side is "paid" or "earned".
+// rows calls fn for each line of the usage: first what the account paid, then what its vacants
+// earned. side is "paid" or "earned".
 func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	for i := range r.Paid {
 		fn("paid", &r.Paid[i])
@@ -42,10 +42,10 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	}
 }
 
-// allLines is the CSV name of a line without a name.
+// allLines is the label of a line that is not grouped by anything.
 const allLines = "all"
 
-// of returns the label of a line: the subject, hour, day, vacant or caller that the line sums up, or allLines.
+// of returns the hour, day, vacant, caller or subject whose calls a line counts, or allLines.
 func of(l *account.Line) string {
 	if l.Name != "" {
 		return l.Name + " (" + l.Subject + ")"
@@ -150,8 +150,8 @@ func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFla
 	})
 }
 
-// recountStage recounts the usage of a stage from its tables. Before the usage is corrected, the
-// stage's function meter adds (folds) the rows that the usage does not contain yet.
+// recountStage recounts the usage of a stage from its tables. Before a correction, the stage's
+// function meter folds new rows, which means that it adds them to the usage.
 func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFlags) (err error) {
 	_, c, err := a.OpenStage(ctx, name)
 	if err != nil {

@@ -26,8 +26,8 @@ type agentProgram struct {
 // restarts is the restart policy of a program.
 type restarts struct {
 	first, longest time.Duration // first and longest pause; each pause is twice the previous one
-	steady         time.Duration // run time that resets the pause to first
-	maxShort       int           // maximum number of consecutive runs that are shorter than steady
+	steady         time.Duration // a run at least this long resets the pause to first
+	maxShort       int           // limit of consecutive shorter runs, after which the program is not restarted
 }
 
 var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, maxShort: 10}
@@ -134,11 +134,10 @@ func hostAgents(ctx context.Context, programs []*agentProgram) error {
 	return nil
 }
 
-// maxLines limits the printed lines of a program per second.
 const maxLines = 100
 
-// lineLimiter returns a function that prints at most maxLines lines per second, and later the
-// number of omitted lines.
+// lineLimiter returns a function that prints at most maxLines lines per second. With the first line
+// of the next second, the function also prints how many lines were omitted.
 func lineLimiter(now func() time.Time, print func(string)) func(string) {
 	var mu sync.Mutex
 	var began time.Time

@@ -36,9 +36,9 @@ type devResult struct {
 	// Try lists commands that work exactly as printed, in order.
 	Try []string `json:"try"`
 
-	asked   string // text that the demo was called with
-	seq     int64  // number of that call
-	first   bool   // the demo was created by this start
+	asked   string // message sent to the demo
+	seq     int64  // sequence number of the call
+	first   bool   // this start created the demo
 	handout kit.Handout
 }
 
@@ -48,10 +48,11 @@ type demoResult struct {
 	State lifecycle.State `json:"state"`
 }
 
-// tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. A
-// failed call is only reported, because the user may have paused or deleted the demo, or may have
-// called it with a copy of the same identity, so that the stored state of the identity's calls is
-// outdated. It is also only reported if another tenant has the name of the demo.
+// tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. If
+// the call fails, tryDemo only reports the failure in its result. For example, the user may have
+// paused or deleted the demo, or may have called it with a copy of the same identity, so that the
+// stored state of the identity's calls is outdated. tryDemo also reports, and does not return, the
+// error that another tenant has the name of the demo.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, first, err := demoVacant(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name

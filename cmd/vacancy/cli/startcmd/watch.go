@@ -251,8 +251,9 @@ func (w *watching) printStatus(ctx context.Context, program *process) {
 	}
 }
 
-// check asks the host of another command whether a call would reach the agent, because that host
-// may be configured not to call agents on this machine. A host of this command always calls them.
+// check asks the host of another command whether a call would reach the agent, and returns the
+// reason if it would not. Such a host may be configured not to call agents on this machine. A host
+// of this command always calls them.
 func (w *watching) check(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.from != "base_url" {
 		return ""
@@ -337,8 +338,9 @@ func secretName(name string) string {
 }
 
 // host starts a host in this process, unless one runs in the data directory. If --join is set, it
-// waits for the host of another command instead. ended receives the error with which the host in
-// this process ended, and is then closed. If another command runs the host, ended is nil.
+// waits for the host of another command instead. The returned channel receives the error with which
+// the host in this process ended, and is then closed. If another command runs the host, the channel
+// is nil.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -418,9 +420,9 @@ func (w *watching) hostAgent(ctx context.Context) error {
 	})
 }
 
-// install creates the vacant at the host of c. If the name is taken and adopt returns no error,
-// install creates the next version of the vacant's agent instead. isNew reports whether the vacant
-// or the version is new. place describes the host in messages.
+// install creates the vacant at the host of c. If the name is taken, install calls adopt. Unless
+// adopt returns an error, install then creates the next version of the vacant's agent. isNew
+// reports whether the vacant or the version is new. place describes the host in messages.
 func (w *watching) install(ctx context.Context, c op.Client, file *agentfile.File, place string, adopt func() error) (made admin.Vacant, isNew bool, err error) {
 	made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 	message, isNew := w.name+" is hosted "+place+" now", err == nil
@@ -493,8 +495,8 @@ const (
 const watchPause = 150 * time.Millisecond
 
 // run shows calls until ctx or the host ends, and then ends the program. It restarts the program
-// when files of the folder differ from seen. If --host is set, journal is nil, and the worker
-// prints the turns.
+// when files of the folder change. If --host is set, journal is nil, and the worker prints the
+// turns.
 func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {

@@ -128,7 +128,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 	return err
 }
 
-// answer lets the agent on this machine do a turn.
+// answer asks the agent on this machine for the answer of a turn.
 func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
 	agent := w.remote.local.Load()
 	for began := time.Now(); !w.taken(agent.port) && time.Since(began) < startTime && ctx.Err() == nil; { // the program may be restarting

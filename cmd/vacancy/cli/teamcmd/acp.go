@@ -95,7 +95,8 @@ func questionText(q acpclient.Question) string {
 	return b.String()
 }
 
-// findOption returns the option that an answer names: by its number or name, or by yes or no.
+// findOption returns the id of the option that an answer chooses by number or name, or by yes or
+// no.
 func findOption(options []acpclient.Option, answer string) (option string, ok bool) {
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(options) {
@@ -114,7 +115,7 @@ func findOption(options []acpclient.Option, answer string) (option string, ok bo
 	return "", false
 }
 
-// localResult is the result of a task that an agent on this machine did.
+// localResult is the result of a task of an agent on this machine.
 type localResult struct {
 	Session  string   `json:"session_id"`
 	Response string   `json:"response"`

@@ -36,7 +36,7 @@ type agentProgram struct {
 type provider struct {
 	env    []string // variables with keys and addresses, passed to the program if they are set
 	unused []string // settings that the program does not support
-	// program builds the command line.
+	// program builds the command line with the settings of an agent's file.
 	program func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
 }
 
@@ -128,8 +128,8 @@ const (
 // versionTime limits the run that prints a program's version.
 const versionTime = 30 * time.Second
 
-// geminiProgram returns the command line of Gemini CLI with the settings of an agent's file. A
-// temporary file, which remove deletes, contains the system prompt.
+// geminiProgram returns the command line of Gemini CLI with the settings of an agent's file. It
+// writes the system prompt to a temporary file.
 func geminiProgram(ctx context.Context, a *kit.App, f *agentfile.File) (p agentProgram, err error) {
 	path, err := exec.LookPath("gemini")
 	if err != nil {

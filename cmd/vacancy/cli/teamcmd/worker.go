@@ -114,10 +114,10 @@ func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, words []
 	})
 }
 
-// turns does the turns of a vacant (each answers one message) with an ACP agent, one at a time. Each
-// turn starts a program. If the program asks for a permission that the caller must grant, the turn
-// ends with the question, and the program waits. The caller's next message in that context answers the
-// question, and the turn of that message continues the program.
+// turns runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one message.
+// Usually a turn starts a new program. If a program asks for a permission that the caller must
+// grant, its turn ends with the question, and the program waits. The caller's next message in that
+// context answers the question, and the turn of that message continues the waiting program.
 type turns struct {
 	*kit.App
 	options acpclient.Options
@@ -271,12 +271,12 @@ type job struct {
 	result    acpclient.Result
 	err       error
 
-	asked    asked       // the question while the job is paused
+	asked    asked       // last question of the program
 	wait     *time.Timer // cancels the job if the pause becomes too long
 	thoughts int         // size of the thoughts so far, in bytes
 }
 
-// asked is a question whose answer the program waits for.
+// asked is a question about a permission, with the channel that receives the answer.
 type asked struct {
 	acpclient.Question
 	answer chan string
@@ -316,7 +316,7 @@ func (j *job) ask(ctx context.Context, q acpclient.Question) (option string, err
 	return option, err
 }
 
-// event passes an event of the program on to the turn.
+// event converts an event of the program and sends it to the turn.
 func (j *job) event(ctx context.Context, e acpclient.Event) error {
 	out := workclient.Event{Type: worker.TypeText, Text: e.Text}
 	switch {

@@ -82,8 +82,8 @@ must refuse a question that is signed with another secret.`,
 	}, check, agentsImportCommand(a))
 }
 
-// checkSignature sends an agent a question with a signature by a random secret, which the agent
-// should refuse.
+// checkSignature sends an agent a question that is signed with a random secret. The agent should
+// refuse the question.
 func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
 	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
 	defer cancel()

@@ -58,8 +58,7 @@ command continues; repeating it has no effect.`,
 	return cmd
 }
 
-// printDeleted prints the tombstone of a vacant. before reports whether the vacant was already
-// deleted.
+// printDeleted prints the tombstone of a vacant.
 func printDeleted(a *kit.App, v admin.Vacant, before bool) error {
 	return a.Print(v, func(w io.Writer) {
 		if before {

@@ -22,7 +22,7 @@ type vacantResult struct {
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	Checked
 	kit.Handout      // address and commands for callers; only create and show set it
-	warned      bool // warnings about tools that are left out were printed
+	warned      bool // the warnings about the agent and its tools were printed
 	described   bool // Published and CallsToday are set
 }
 

@@ -22,7 +22,7 @@ type Own struct {
 	Registry *registryclient.Client
 	Card     *card.Card // registered card, or else the card stored in the identity; may be nil
 	there    bool       // the identity is registered
-	// shown is the registered visibility. It is set if there is true.
+	// shown is the visibility of a registered identity.
 	shown lifecycle.Visibility
 }
 
@@ -46,7 +46,8 @@ func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, erro
 	return o, o.Look(ctx)
 }
 
-// Look reads the registered card. It uses the card only if the key of the identity signed it.
+// Look reads the registered card, and returns an error unless the card is verified. If the registry
+// shows no card, Look uses the card that is stored in the identity.
 func (o *Own) Look(ctx context.Context) error {
 	m, err := o.Registry.Card(ctx, o.ID())
 	switch {
@@ -151,7 +152,7 @@ func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) er
 }
 
 // awaitReached waits briefly until the registry has reached the endpoint, which the registry probes
-// after its answer. It reports whether the probe is still outstanding.
+// after its answer. It returns true if the registry has not reached the endpoint in this time.
 func (o *Own) awaitReached(ctx context.Context) bool {
 	const patience, every = 3 * time.Second, 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -110,7 +110,7 @@ func (c *Cloud) callerOf(ctx context.Context, now func() time.Time) (doctor.Acco
 	return a, watch.clock
 }
 
-// dated is an HTTP client that reads the server's clock from the Date header of the first answer.
+// dated is an HTTP client that reads the server's clock from the first Date header.
 type dated struct {
 	inner aws.HTTPClient
 	now   func() time.Time

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lines calls take for each line of a log group that contains word, oldest first, until take returns
-// false. It skips lines that are older than since, unless since is zero. The error is NotFound if the
-// group does not exist.
+// lines calls a function for each line of a log group that contains word, oldest first, until the
+// function returns false. It skips lines that are older than since, unless since is zero. The error
+// is NotFound if the group does not exist.
 func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(eventTime time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {

@@ -30,11 +30,12 @@ func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // Limits of a tail. A line may appear some seconds after its time, and later than newer lines. Each
-// read therefore starts earlier than the last line that was shown, and skips the lines in told.
+// read therefore starts earlier than the last line that was shown, and skips lines that were
+// already shown.
 const (
 	late      = 10 * time.Second // maximum delay of a line
 	pageLines = 500              // maximum number of lines of a group in memory
-	known     = 20_000           // maximum number of ids in told
+	known     = 20_000           // maximum number of remembered ids
 )
 
 // tail implements cloud.Tail. Its memory is limited to one page per group and the ids of the lines
@@ -44,8 +45,8 @@ type tail struct {
 	groups  []string
 	from    time.Time
 	told    map[string]bool // ids of lines that were shown
-	order   []string        // ring buffer of the ids in told; the oldest is at next
-	next    int
+	order   []string        // ring buffer of these ids
+	next    int             // index of the oldest id in the ring buffer
 }
 
 func (c *Cloud) Tail(groups []string, from time.Time) cloud.Tail {
@@ -116,7 +117,7 @@ func (l line) before(other line) bool {
 	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// source reads the lines of one group, page by page, from the time from on.
+// source reads the lines of one group since a time, page by page.
 type source struct {
 	account *Cloud
 	group   string

@@ -61,8 +61,9 @@ type answer struct{ smithy.APIError }
 
 func (a answer) Error() string { return a.ErrorCode() }
 
-// apiProblem returns the problem for api, an error that AWS returned. whole is the SDK's error, which
-// wraps api. The problem wraps only api, because the text of whole would repeat the message.
+// apiProblem converts an error that AWS returned into a problem. The first argument is the SDK's
+// error, which wraps that error. The problem does not wrap the SDK's error, because its text would
+// repeat the message.
 func apiProblem(whole error, api smithy.APIError) error {
 	code, message := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
 	what, err := serviceOf(whole), answer{api}

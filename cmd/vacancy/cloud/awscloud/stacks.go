@@ -101,7 +101,7 @@ func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
 	return history, nil
 }
 
-// of returns the events of a stack that are newer than the last returned event, in order of time.
+// of reads the events of a stack that are newer than the last returned event, in order of time.
 func (w *watch) of(ctx context.Context, stack string) ([]cloud.Event, error) {
 	var found []cloud.Event
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.account.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})

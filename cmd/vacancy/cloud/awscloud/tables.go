@@ -42,7 +42,7 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	return result, nil
 }
 
-// tables is a store that returns AWS errors as the problems that Problem makes of them.
+// tables is a store that returns AWS errors as problems.
 type tables struct{ *dynamo.Store }
 
 func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {

@@ -29,10 +29,10 @@ type listing struct {
 	power uint64 // number of pages after which the mark is replaced
 }
 
-// print is a prefix of a name's SHA-256.
+// print is a prefix of the SHA-256 of a name.
 type print [16]byte
 
-// runPrints is the number of prints in a run. A run takes 1 MB of memory.
+// runPrints is the number of hashes in a run. A run takes 1 MB of memory.
 const runPrints = 64 << 10
 
 // take adds a page of names. next is the cursor of the next page, or "" on the last page.
@@ -123,7 +123,7 @@ func (l *listing) merge() error {
 type source struct {
 	file *bufio.Reader
 	rest []print
-	at   print // next print
+	at   print
 }
 
 func (s *source) advance() (more bool, err error) {
@@ -140,7 +140,7 @@ func (s *source) advance() (more bool, err error) {
 	return err == nil, disk(err)
 }
 
-// sources is a heap of runs, ordered by their next print.
+// sources is a heap of runs, ordered by their next hash.
 type sources []source
 
 func (s sources) Len() int           { return len(s) }

@@ -215,8 +215,8 @@ func (h *Host) do(ctx context.Context, method, path string, body []byte, into an
 	}
 }
 
-// tryOnce sends a request once. again is the pause before the next try: zero means the default pause,
-// and a negative value means that the request must not be repeated.
+// tryOnce sends a request once. retryAfter is the pause before the next try: zero means the default
+// pause, and a negative value means that the request must not be repeated.
 func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
 	const never = -1
 	if ctx.Err() != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Local returns an HTTP that calls a server in this process. The server's tools can detect a
-// canceled request by CancelChannel.
+// Local returns a Transport that calls a server in this process. The server's tools can detect a
+// canceled request with CancelChannel.
 func Local(s *sdk.Server) HTTP {
 	return local{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLine,

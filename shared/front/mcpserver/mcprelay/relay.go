@@ -177,7 +177,7 @@ func (s *session) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// readLine reads a line. whole is false if the line is longer than maxLine; line is then nil.
+// readLine reads a line. isComplete is false if the line is longer than maxLine; line is then nil.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -492,9 +492,9 @@ func (s *session) cancel(params json.RawMessage) {
 	}
 }
 
-// stop cancels a request, which then gets no answer. If the request is a question, stop waits in
-// the background until the question's task is known, but at most stopTime, and stops the task on
-// the host.
+// stop cancels a request, which then gets no answer. If the request is a question, stopCall
+// starts a goroutine that waits until the question's task is known and then stops the task on the
+// host, all within stopTime.
 func (s *session) stop(c *call) {
 	c.mu.Lock()
 	again := c.canceled

@@ -16,7 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// Team is a server in this process. The relay adds its tools and resources to the host's.
+// Team is a server in this process. The relay adds its tools and resources to those of the
+// host.
 type Team struct {
 	HTTP
 	// Session distinguishes this program's idempotency keys from other programs' keys.

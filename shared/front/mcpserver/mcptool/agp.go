@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Envelope is a request in AGP.
+// Envelope is an AGP request.
 type Envelope struct {
 	From    string // sending agent; "" means an agent of the key
 	Intent  string

@@ -53,7 +53,7 @@ func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	return restored
 }
 
-// goField matches the member in an error of encoding/json.
+// goField matches an error of encoding/json about a member and captures the member's name.
 var goField = regexp.MustCompile(`Go struct field mcp\.\w+\.([\w.]+) of type [^"]*"`)
 
 // maxDepth limits the depth of results. Requests have a lower limit.

@@ -1,6 +1,6 @@
-// Package mcptool defines the tools of the MCP servers of vacants and hosts: names, texts, schemas,
-// the decoding of arguments and the form of results. Package front/mcpserver serves them over HTTP.
-// Other transports must implement Agent and Host.
+// Package mcptool defines the tools of the MCP servers of vacants and hosts: their names,
+// descriptions and schemas. It also decodes arguments and encodes results. Package front/mcpserver
+// serves the tools over HTTP. Other transports must implement Agent and Host.
 //
 // If the caller can resolve a refusal, the refusal is a result with isError whose text explains the
 // remedy. A fault of the host is a JSON-RPC error. Unknown arguments are refused, except by the
@@ -29,19 +29,19 @@ import (
 // Keys of _meta.
 const (
 	metaPrefix = "io.github.vacancy-host/"
-	// MetaKey contains the id of a question. If an account repeats a question with the same id, the
-	// question is not run again.
+	// MetaKey contains the idempotency key of a question. If an account repeats a question with the
+	// same key, the question does not run again.
 	MetaKey = metaPrefix + "idempotency-key"
 	// MetaEnvelope contains the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
-	// MetaTask contains the id of a question's task. It is sent in the first progress notification
-	// of a question whose own MetaTask is true, so that a client can stop the task before there is
-	// an answer.
+	// MetaTask contains the id of a question's task. If a question has MetaTask set to true, its
+	// first progress notification contains the id, so the client can stop the task before the
+	// answer arrives.
 	MetaTask = metaPrefix + "task"
 )
 
 const (
-	// AnswerTime is the time after which Ask returns a task that has no answer yet.
+	// AnswerTime limits how long Ask waits for an answer before it returns the task without one.
 	AnswerTime = 25 * time.Second
 	// MaxWait limits the argument wait of get_task.
 	MaxWait = 20 * time.Second
@@ -57,8 +57,8 @@ type Agent interface {
 	Task(ctx context.Context, id string, wait time.Duration, piece func(text string)) (Answer, error)
 	Stop(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
-	// Call answers a signed request in the form of PROTOCOL §5.1 with the signed message. If the
-	// reference would answer {"error": text}, the error is a *ReferenceError.
+	// Call sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that the
+	// vacant signed. If the reference would answer {"error": text}, the error is a *ReferenceError.
 	Call(ctx context.Context, request []byte) (message []byte, err error)
 }
 
@@ -75,7 +75,7 @@ type Host interface {
 type Question struct {
 	Text    string
 	Files   []substrate.File
-	Context string        // name of the conversation to continue; "" begins a conversation
+	Context string        // name of the conversation to continue; "" begins a new one
 	ID      string        // value of MetaKey, or ""
 	Most    *money.Amount // maximum price of the call, or nil
 	// Began is called with the task's id when the call is accepted, before any piece. Began may be
@@ -275,8 +275,8 @@ func (p *progress) piece() func(string) {
 type streamedKey struct{}
 
 // WithStream marks ctx as the context of a request whose answer is a stream, so that progress is
-// sent to the client. token is the unchanged progress token of the client, because the library
-// changes large numbers.
+// sent to the client. token is the client's progress token as received, because the library changes
+// large numbers.
 func WithStream(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, streamedKey{}, token)
 }
@@ -302,9 +302,9 @@ func schema(properties ...string) json.RawMessage {
 	return json.RawMessage(s + "}")
 }
 
-// results returns the JSON schema of a result with the given names and schemas of properties. It
-// also allows the members of a refusal, because some clients validate refusals against it (the
-// Inspector 0.15).
+// results returns the JSON schema of a result with the given names and schemas of properties. The
+// schema allows other members, because some clients (for example the Inspector 0.15) also validate
+// refusals against it.
 func results(properties ...string) json.RawMessage {
 	var members []string
 	for i := 0; i < len(properties); i += 2 {
@@ -317,7 +317,7 @@ func describeProperty(constraints, description string) string {
 	return fmt.Sprintf(`{%s,"description":%q}`, constraints, description)
 }
 
-// Types of schemas.
+// JSON schema types of properties.
 const (
 	aText   = `"type":"string"`
 	aNumber = `"type":"integer","minimum":0`

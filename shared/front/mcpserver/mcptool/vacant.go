@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// About is the description of a server. Clients with equal descriptions share a server.
+// About is the configuration of a server. Clients with equal configurations share a server.
 type About struct {
 	Name, Title, Version, Instructions string
 	// Signed is true if the vacant answers only signed calls. The server then lists neither ask nor
@@ -31,9 +31,9 @@ type About struct {
 	// Input lists the media types of files that the agent accepts, separated by commas. It is "" if
 	// the agent reads only text.
 	Input string
-	// Owns gives the client the tools of the vacant's owner, Delegates the tools that delegate to
-	// children, and AGP the tools of AGP. NoCalls is true if the client's key lacks the scope call,
-	// so tools that call vacants are not listed.
+	// Owns, Delegates and AGP are true if the server has the tools of the vacant's owner, the tools
+	// that delegate to children, and the AGP tools. NoCalls is true if the client's key lacks the
+	// scope call, so tools that call vacants are not listed.
 	Owns, Delegates, AGP, NoCalls bool
 	// Of is the vacant's id, or zero for a host.
 	Of identity.ID

@@ -66,8 +66,8 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	return h.Server.Admin()
 }
 
-// upgradeTime is the time after which an invocation begins no further page of documents. The rest
-// of the function's timeout is for completing the current page.
+// upgradeTime is the time after which an invocation does not begin another page of documents. The
+// rest of the function's timeout is for completing the current page.
 const upgradeTime = functions.HandlerSeconds * time.Second / 2
 
 // cloud is a gate whose attempts run in a state machine.
@@ -137,8 +137,8 @@ func reason(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
-// recent is the number of events that are read, the newest first. It is larger than the number of
-// events between the starts of two steps, including retries.
+// recent is the number of newest events that step reads. It is larger than the number of events
+// between the starts of two steps, including retries.
 const recent = 30
 
 // step returns the current step of an attempt, or "" if it is unknown. An unknown step does not

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// rivals limits the tries to publish in one run. A run tries again if another indexer published
-	// first.
+	// rivals limits the attempts to publish in one run. A run tries again if another indexer
+	// published first.
 	rivals = 3
 	// between is the wait before a retry if the tables are unavailable, for example throttled. The
 	// limits of DynamoDB are per second.
@@ -94,8 +94,8 @@ func (p *publisher) begin(ctx context.Context) (*copied, error) {
 	return p.index.open(version, "")
 }
 
-// patiently repeats do while the tables are unavailable and time remains. Each try continues where
-// the previous one ended.
+// patiently repeats do while the tables are unavailable and time remains. Each attempt continues
+// where the previous attempt ended.
 func patiently(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)

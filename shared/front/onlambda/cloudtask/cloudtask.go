@@ -41,7 +41,7 @@ func Work() {
 	})
 }
 
-// work is A2A with its queues.
+// work is the A2A service with its queues.
 type work struct {
 	agents        *serve.A2A
 	tasks, pushes *sqs.Queue

@@ -1,8 +1,8 @@
 // Package cloudthink implements functions/think, which asks models, Lambda functions, MCP servers
 // and programs that need a secret, on behalf of the function that answers calls.
 //
-// The function has no seed and no permission on rows. It reads agents itself, so a request cannot
-// choose where a secret is sent. Each request ends at its own deadline.
+// The function has no seed and no permission on rows. It loads agents from the store, so a
+// request cannot choose where a secret is sent. Each request ends at its own deadline.
 package cloudthink
 
 import (

@@ -1,5 +1,5 @@
-// Package finder searches vacants by invoking functions/search, which has the index. New is the
-// client, and Answer is the handler in functions/search.
+// Package finder searches vacants by invoking functions/search, which has the index. New returns
+// the client, and Answer returns the handler of functions/search.
 package finder
 
 import (

@@ -1,5 +1,5 @@
-// Package settingtest helps to test the three readers of settings, which read a stage's context, a
-// function's environment and a host's flags. It lists the values that a reader accepts.
+// Package settingtest lists the values that a reader of settings accepts. It is for tests of the
+// readers of a stage's context, a function's environment and a host's flags.
 package settingtest
 
 import (
@@ -30,9 +30,9 @@ var texts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// Table returns, for each name, the texts that read accepts, and its errors with the texts that
-// cause them. In an error, TEXT replaces the text. The most frequent error comes first, for "other
-// texts" instead of a list of its texts.
+// Table calls read for each name with each of texts. For each name, it lists the accepted texts,
+// and the errors with the texts that cause them. In an error, TEXT replaces the text. The most
+// frequent error comes first, and "other texts" replaces the list of its texts.
 func Table(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// This file contains the client's side. It writes parameters and reads answers.
+// This file encodes the parameters of requests and parses answers of agents.
 
 func MethodName(d Dialect, o Operation) string {
 	names := methods1
@@ -378,7 +378,7 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	}
 	text := ""
 	lenient := newAnswerReader(r.d, raw)
-	var unread error // error of the text member, for example half of a surrogate pair
+	var unread error // error of the member text, for example an incomplete surrogate pair
 	err = lenient.object(fields{"text": func() error { unread = lenient.text(&text)(); return unread }})
 	switch {
 	case unread != nil:

@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// claimTime is the time after the start of a try in which other processes make no deliveries for the
-// same configuration.
+// claimTime is how long a process has exclusive use of a configuration after the start of an
+// attempt.
 const claimTime = timeout + 5*time.Second
 
 // delivery is a request to a receiver. It contains the encoded bodies but not the task, so that
@@ -29,7 +29,7 @@ type delivery struct {
 	through int  // number of the last event that it reports
 	piece   bool // whether it contains a piece of an artifact
 	end     bool // whether it reports the end of the task
-	bytes   int  // limit for all deliveries of the task together, including this one
+	bytes   int  // limit in bytes of all deliveries of the task, including this one
 
 	media string
 	body  []byte // nil if it is larger than maxBody

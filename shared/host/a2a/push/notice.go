@@ -24,8 +24,9 @@ const (
 func checkInterval(idle int) time.Duration { return min(FirstCheckInterval<<min(idle, 8), lastLook) }
 
 // Handle delivers the events that a notice announces. It is for a process that runs only while it
-// handles a message. Instead of waiting for events or the next try, Handle sends another notice. If
-// the error is task.ErrAgain or an error of the store, the notice must be handled again.
+// handles a message. Instead of waiting for events or the next attempt, Handle sends another
+// notice. If the error is task.ErrAgain or an error of the store, the caller must handle the notice
+// again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTime+timeout)
 	defer cancel()

@@ -1,12 +1,13 @@
 // Package push delivers the events of tasks to URLs of callers.
 //
 // The events of a configuration are delivered one after the other in their order, each at least
-// once unless a limit is reached. The end of a task is always delivered, if necessary without
-// texts. No try starts after its configuration was removed or replaced. A slow URL of one sender
-// does not delay the deliveries of other senders, because each try needs one of a limited number of
-// slots, which are also limited per sender and per host of the URL. A delivery that waits for its
-// next try holds no slot. A delivery may only go where the vacant itself may connect, and it follows
-// no redirects.
+// once unless a limit is reached. If necessary, the end of a task is delivered without texts. No
+// attempt starts after its configuration was removed or replaced.
+//
+// Each attempt needs a slot. The slots are limited in total, per sender and per host of the URL, so
+// a slow URL of one sender does not delay the deliveries of other senders. A delivery that waits
+// for its next attempt holds no slot. A delivery may only go to addresses to which the vacant
+// itself may connect, and it follows no redirects.
 package push
 
 import (
@@ -33,8 +34,9 @@ const (
 	// maxBody limits the size of a delivery in bytes. A larger delivery is sent without its texts.
 	maxBody = 1 << 20
 
-	// The deliveries of a task together, including failed tries, may send taskBytes plus taskTimes
-	// multiplied by the size of its events. Half of this sum is reserved for the end of the task.
+	// The deliveries of a task, including failed attempts, may together send taskBytes plus
+	// taskTimes multiplied by the size of its events. Half of this sum is reserved for the end of
+	// the task.
 	taskBytes = 64 << 10
 	taskTimes = task.MaxPushConfigs
 	// addressBytes and accountBytes limit the bytes that all tasks of a sender may send per hour.
@@ -54,7 +56,7 @@ func MaxTaskBytes(size int) int { return taskBytes + taskTimes*size }
 // maxRetryAfter limits the wait that a receiver may request.
 const maxRetryAfter = time.Hour
 
-// backoff lists the pauses before the second and later tries. A receiver may request a longer
+// backoff lists the pauses before the second and later attempts. A receiver may request a longer
 // pause.
 var backoff = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 125 * time.Second}
 

@@ -34,7 +34,7 @@ type schedule struct {
 
 	mu      sync.Mutex
 	pending map[task.Ref]bool // tasks that may have new configurations
-	missed  bool              // whether entries lacks a configuration of the store because of a limit
+	missed  bool              // whether a limit keeps a stored configuration out of entries
 	scan    bool              // whether all configurations in the store must be read
 	scanned time.Time         // time of the last scan
 	waiting bool              // whether a timer will wake Run for the next scan
@@ -92,7 +92,7 @@ func (p *Pusher) wake() {
 	}
 }
 
-// Run delivers events until ctx ends. It returns when the current tries have ended. It serves the
+// Run delivers events until ctx ends, and then waits for the current attempts. It serves the
 // configurations in the store and those that this process adds.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
@@ -120,7 +120,7 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 		if err != nil {
 			p.mu.Lock()
 			if scan {
-				p.scan, p.scanned = true, time.Time{} // repeat the scan with the next try
+				p.scan, p.scanned = true, time.Time{} // scan again at the next call
 			}
 			maps.Copy(p.pending, pending)
 			p.mu.Unlock()
@@ -235,13 +235,13 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// outcome specifies whether Run still knows a configuration and when it is served again: at once,
-// after a time, or when until returns.
+// outcome specifies whether Run keeps a configuration, and when Run serves it again: immediately,
+// after a pause, or when until returns.
 type outcome struct {
 	known bool
 	after time.Duration
 	until func(ctx context.Context) // returns when the task must be checked
-	drop  func()                    // called instead of until if the configuration is served again at once
+	drop  func()                    // replaces until if the configuration is served immediately
 }
 
 // settle applies an outcome. The caller must hold p.mu.
@@ -366,8 +366,9 @@ func (p *Pusher) end(ctx context.Context, push *task.Push) outcome {
 	return outcome{}
 }
 
-// follow returns when a task must be checked: at once if its turn has ended, pieceGap after the
-// start of follow if pieces is set and an event has arrived, and after wait at the latest.
+// follow waits until a task must be checked. It returns when the turn has ended, and after wait at
+// the latest. If pieces is true, it also returns when an event has arrived, but not earlier than
+// pieceGap after its start.
 func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, wait time.Duration) {
 	defer func() { done() }()
 	began, look := time.Now(), time.NewTimer(wait)

@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// A slot is held for the duration of one try. These constants limit the slots in total, per host
-// and per sender.
+// Limits of slots in total, per host and per sender. A slot is held for the duration of one
+// attempt.
 const (
 	maxAtOnce   = 128
 	maxOfHost   = maxAtOnce / 4

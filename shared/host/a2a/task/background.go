@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrAgain means that the message should be delivered again later, because its task does not exist
-// yet or another worker has it.
+// ErrAgain means that the queue should deliver the message again later, because its task does not
+// exist yet or another worker runs its turn.
 var ErrAgain = errors.New("the task is not to be run yet")
 
 // Start stores a task whose turn a worker will run. It sends the message to the queue after the
@@ -173,8 +173,9 @@ func ParseMessage(s string) (r Ref, err error) {
 	return r, err
 }
 
-// Work runs the turn of a message in the queue, unless the turn was run before. If the message
-// should be delivered again, the error is ErrAgain, ErrFull, ErrUndecided or a store error.
+// Work runs the turn of a queue message, unless the turn was run before. If the queue should
+// deliver the message again, the error is ErrAgain, ErrWaiting, ErrFull, ErrUndecided or a store
+// error.
 func (e *Engine) Work(ctx context.Context, message string) error {
 	ref, err := ParseMessage(message)
 	if err != nil {
@@ -193,8 +194,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// Began is the time at which the message arrived. The status still has this time, because it
-	// does not change while the turn waits.
+	// The turn began when its message arrived, which is still the time of the status, because a
+	// waiting turn does not change the status.
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Began: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	d := l.head.Dispatch
 	r.dispatch = d
@@ -224,8 +225,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case r.decidedBy(&out):
 		return nil
 	}
-	// Another process decided the overdue call. That process did not end the task, which would
-	// count as a turn of the vacant until a reader ends it.
+	// Another process decided the overdue call without ending the task. The task ends now, because
+	// it would otherwise count as a turn of the vacant until the next read of the task.
 	l, err = e.load(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -248,8 +249,9 @@ func (t *Task) lastUserMessage() *Message {
 	return nil
 }
 
-// claim gives r the lease of a waiting turn, the right to run it for a limited time. It counts the
-// turn in its shares (Share). It returns nil if the turn need not run.
+// claim gives r the lease of a waiting turn, which is the right to run the turn for a limited time,
+// and counts the turn in its shares (Share). If the task has ended, or ends now because its call is
+// refused, claim returns nil.
 func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	l, err := e.current(ctx, r.ref)
 	if err != nil {

@@ -35,8 +35,8 @@ const (
 // the task chose them, and package team has checked them.
 type Dispatch struct {
 	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
-	// Deadline is the time at which the task fails. If it is zero, Dispatch sets it to RunTime from
-	// now.
+	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the
+	// task may run for RunTime. Later deadlines are reduced to MaxRunTime from now.
 	Deadline time.Time `json:"deadline"`
 	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
 	Mode string `json:"mode"`
@@ -50,8 +50,8 @@ type Dispatch struct {
 	// Servers are MCP servers whose tools are offered to the agent in addition to its own.
 	Servers []Server `json:"servers,omitempty"`
 	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
-	// cost is not limited. Spent is the cost of the turns that have ended. For the owner of the
-	// vacant, the cost includes the cost of its models.
+	// cost is not limited. Spent is the cost of the turns that have ended. If IsOwn is true, the
+	// cost includes the cost of the vacant's models.
 	Budget *money.Amount `json:"budget,omitempty"`
 	Spent  money.Amount  `json:"spent,omitempty"`
 	// IsOwn reports whether the owner of the task owns the vacant.
@@ -124,9 +124,9 @@ func accountOf(o call.Owner) string {
 	return o.String()
 }
 
-// countUnfinished returns an error if an account has reached its limit of unfinished tasks. Tasks
+// countUnfinished returns an error if an account has reached a limit of unfinished tasks. Tasks
 // that have passed their deadlines do not count, because the next reader fails them. Concurrent
-// dispatches may exceed the limit by their number.
+// dispatches may exceed the limits, because they do not see each other's tasks.
 func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
 	total, ofVacant := 0, 0
 	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOf(r.Owner))) {
@@ -398,7 +398,7 @@ func (t *Turn) applyDispatch(d *Dispatch) {
 }
 
 func (t *Turn) hasSettings(d *Dispatch) bool {
-	// Spent changes if the previous turn ends or another message is faster.
+	// Spent differs if another turn has ended since t got its settings.
 	return d == nil || t.dispatch != nil && t.dispatch.Spent == d.Spent
 }
 

@@ -38,7 +38,7 @@ type end struct {
 	written []string // files that the turn has written
 }
 
-// errMore means that a task has events that its end does not take into account.
+// errMore means that a task has events that were stored after the task was read.
 var errMore = problem.New(problem.Conflict, "the task has new events")
 
 // ends returns the writes that end a task: its head, the last event, and the counts of background
@@ -64,9 +64,9 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if end.events > 0 && n != end.events {
 		return nil, errMore
 	}
-	// When a turn began, a notice was sent, and the process that handles the notice checks the task
-	// repeatedly. A runner's answer must not be lost because another notice cannot be sent, so the
-	// error is ignored for a turn with a runner.
+	// A failure to send the notice must not lose the answer of a runner, so the error is ignored
+	// for a turn with a runner. The process that handles the notice of the turn's start still finds
+	// the end, because it checks the task repeatedly.
 	if err := e.notifyOf(ctx, r, n+1); err != nil && end.runner == "" {
 		return nil, err
 	}
@@ -184,9 +184,9 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 	})
 }
 
-// finish decides the turn of a task (stores its answer or that it has none) and ends the task, in
-// one commit. If the turn is already decided, finish only ends the task. If the task has already
-// ended too, finish changes no data.
+// finish stores the answer of a task's turn, or voids its call, and ends the task in the same
+// commit. If the turn is already decided, finish only ends the task. If the task has also ended,
+// finish has no effect.
 func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
 	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := how(&d)

@@ -34,14 +34,14 @@ const (
 // transitions contains the states that may follow each state. If the runner of a task has died, the
 // next reader fails the task (head.isAbandoned).
 var transitions = map[State][]State{
-	// Work takes the lease. The task fails if no worker came in time or the call was refused.
-	// Cancel cancels it.
+	// A worker takes the lease. The task fails if no worker takes it in time or the call is
+	// refused. Cancel cancels the task.
 	Submitted: {Working, Failed, Canceled},
-	// The answer sets the state that its agent requested (Ending). The task fails if the turn or its
-	// runner failed. Cancel cancels it.
+	// The answer sets the state that its agent requested (Ending). The task fails if the turn fails
+	// or its runner dies. Cancel cancels the task.
 	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
-	// The next message submits the task (Start, Begin). The task fails if it is too old or past its
-	// deadline. Cancel cancels it.
+	// The next message submits the task (Start) or runs it (Begin). The task fails if it is too old
+	// or past its deadline. Cancel cancels the task.
 	InputRequired: {Submitted, Working, Failed, Canceled},
 	AuthRequired:  {Submitted, Working, Failed, Canceled},
 	Completed:     nil, Canceled: nil, Failed: nil, Rejected: nil,
@@ -230,7 +230,7 @@ type Event struct {
 
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// Ending requests that a turn ends in another state than Completed. Agents send it as the Detail of
+// Ending requests that a turn ends in a state other than Completed. Agents send it as the Detail of
 // a call.Provisional, like a Chunk.
 type Ending struct {
 	State State // state of the task, whose status message is the text of the answer

@@ -43,8 +43,8 @@ type Progress struct {
 	Try     int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
 	Through int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
 	Count   int       `json:"count,omitempty"`   // number of deliveries
-	// Quiet skips all events before the end of the turn. It is set while the receiver does not
-	// accept deliveries.
+	// Quiet skips all events except the end of a turn. It is set after the last attempt of a
+	// delivery has failed, and cleared by the next successful delivery.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
@@ -285,9 +285,10 @@ type Spend struct {
 // ErrSpent means that a delivery attempt exceeds a limit.
 var ErrSpent = errors.New("a bound of notifications is reached")
 
-// SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. The error is
-// a conflict if the configuration was removed or replaced or has ended, or if another process was
-// faster. If a limit is exceeded, the error is ErrSpent and the progress is not stored.
+// SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
+// the configuration was removed or replaced, or its deliveries have ended, or another process
+// stored progress first, the error is a conflict. If a limit is exceeded, the error is ErrSpent and
+// the progress is not stored.
 func (e *Engine) SaveProgress(ctx context.Context, p *Push, take Spend) error {
 	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {

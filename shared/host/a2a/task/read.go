@@ -186,8 +186,8 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if err != nil {
 		return err
 	}
-	// Tasks of known size are read concurrently. A task that is still growing may reach MaxBytes,
-	// so space is reserved for only one task and tasks are read one by one.
+	// Tasks of known size are read concurrently. A task that is still growing may reach MaxBytes. A
+	// page with such a task is read one task at a time, so that it needs MaxBytes only once.
 	n, room, parallel := 0, 0, 8
 	for ; n < min(len(heads), q.Size) && (n == 0 || room+heads[n].Bytes <= MaxPageBytes); n++ {
 		room += heads[n].Bytes

@@ -111,7 +111,7 @@ type lostTurn struct {
 	key store.Key
 }
 
-// Lose records that the client of a turn of r did not receive the complete answer. One equal
+// Lose records that the client of a turn of r did not receive the complete answer. The next equal
 // request then receives the answer.
 func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
 	now := recent{id, e.Now().UTC()}

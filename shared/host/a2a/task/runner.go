@@ -280,8 +280,8 @@ func (r *runner) cancel() {
 	}
 }
 
-// take receives the events of the call, as its Sink. It joins pieces of text. The first piece is
-// stored immediately. Later pieces are stored when they are large enough, or after joinTime.
+// take is the Sink of the call. It joins pieces of text. It stores the first piece immediately, and
+// later pieces when they are large enough or joinTime has passed.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
 	if !ok {
@@ -295,9 +295,9 @@ func (r *runner) take(p call.Progress) {
 	if u, before := piece.Usage, r.reported; u != nil {
 		r.reported, r.counted = u, r.came
 		if before != nil && (u.Turns > before.Turns || u.Tools > before.Tools) {
-			// When a part of the answer is readable, a cancel by another process charges the stored
-			// usage. Model turns and tools may take long, so the usage is stored before the next
-			// piece.
+			// Another process that cancels the task charges the usage that is stored with the
+			// readable part of the answer. The next piece may be far away, because model turns and
+			// tools take long, so the usage is stored now.
 			switch {
 			case len(r.heard) > 0 && !r.quiet:
 				_ = r.flush(ctx, false)
@@ -358,9 +358,9 @@ func (r *runner) closeText(ctx context.Context) error {
 	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.usageSoFar()})
 }
 
-// usageSoFar returns the turn's usage so far: the usage that the agent reported, plus an estimate for the
-// text and the thoughts after the report. If the agent has not reported usage, usageSoFar also estimates
-// the request. A model's first report contains that estimate (package loop).
+// usageSoFar returns the turn's usage so far: the usage that the agent reported, plus an estimate
+// for the text and the thoughts after the report. If the agent has not reported usage, usageSoFar
+// also estimates the request. A model's first report contains that estimate (package loop).
 func (r *runner) usageSoFar() *call.Usage {
 	var u call.Usage
 	if r.reported != nil {

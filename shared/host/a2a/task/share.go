@@ -65,9 +65,9 @@ func runningKey(share string, day time.Time) store.Key {
 	return RunningDocs.Key(share, day.Format(time.DateOnly))
 }
 
-// countIn returns the writes that count a turn which begins now in its shares, and the keys of the
+// countIn returns the writes that count a turn in its shares when it begins, and the keys of the
 // shares. If a share has no room, the error is ErrFull. If a share becomes full before the commit,
-// the writes fail by their bounds.
+// the commit fails with a *store.BoundsError.
 func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
 	if e.Turns == 0 {
 		return nil, nil, nil

@@ -45,8 +45,8 @@ const (
 	MaxBytes  = 8 << 20 // bytes of all events
 	// MaxBackground limits the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
-	// maxPaid is the limit that replaces MaxBackground for an account, so that an account finds a
-	// place even if strangers use all others.
+	// maxPaid replaces MaxBackground for an account, so that accounts still find places when
+	// strangers use MaxBackground places.
 	maxPaid = MaxBackground + 8
 	// MaxWork limits the time of a turn that runs in the background or is followed.
 	MaxWork = call.MaxWork
@@ -70,7 +70,8 @@ type Config struct {
 	Store store.Store
 	Calls *call.Host
 	Texts call.Texts
-	// Queue passes the turns of Start to a worker. If Queue is nil, Start fails.
+	// Queue passes background turns to workers. If Queue is nil, Start and Dispatch fail, and Send
+	// runs each turn in this process.
 	Queue Queue
 	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
@@ -80,7 +81,7 @@ type Config struct {
 	Recheck func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
-	// Turns limits the turns that all processes of the host run concurrently in Work. The store
+	// Turns limits the background turns that all processes of the host run concurrently. The store
 	// counts the turns of each Share. If Turns is 0, Queue limits the turns.
 	Turns int
 	// Notices receives notices of events to push. It is for processes that run only while they
@@ -161,15 +162,15 @@ type Turn struct {
 	Caller identity.ID
 	// From is the address of the client, or "" if unknown.
 	From string
-	// Work limits the time of the turn, both as a stream and in the background. Zero means the
-	// limits of the host.
+	// Work limits the time of a turn that this process runs. If Work is zero, Begin uses MaxWork,
+	// and Run uses the limit of the vacant or the host. A worker always uses MaxWork.
 	Work time.Duration
 	// Quiet stores the pieces of the answer only at the end, because no client reads them earlier.
 	Quiet bool
 	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
 	Ended func(*Ended)
-	// Accepted is called when the call is accepted, or when it is found because it arrived earlier.
-	// The pipeline then logs the call. Accepted may be nil.
+	// Accepted is called when the call is accepted, or when a repeated call is found to have been
+	// accepted earlier. In both cases the pipeline logs the call. Accepted may be nil.
 	Accepted func()
 	// Operation is the protocol's name for the client's request. It is logged.
 	Operation string
@@ -178,8 +179,8 @@ type Turn struct {
 	// Once marks a message whose id was chosen by its owner and determines the task's id. A
 	// repeated message finds the existing task and does not run again.
 	Once bool
-	// Unfit is the error for a message with Once that did not arrive earlier. If Unfit is nil, the
-	// message is accepted. A repeated message gets its stored answer even if the vacant would
+	// Unfit is the error for an idempotent message that did not arrive earlier. If Unfit is nil,
+	// the message is accepted. A repeated message gets its stored answer even if the vacant would
 	// refuse the message now.
 	Unfit error
 	// Told contains the earlier messages that the caller reports, for a turn that this process
@@ -301,8 +302,8 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// findEarlier finds the task of a message with Once that arrived earlier. If there is no such task,
-// the error is t.Unfit, which may be nil.
+// findEarlier finds the task of an idempotent message that arrived earlier. If there is no such
+// task, the error is t.Unfit, which may be nil.
 func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
 		return found, false, nil
@@ -379,8 +380,8 @@ func (e *Engine) announce(t *Turn) {
 // so a task that does not contain the message is treated as a missing task.
 func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
-	// If a message with Once arrives twice within a microsecond, both copies are signed as the same
-	// bytes, and the host refuses the second as a resend.
+	// If an idempotent message arrives twice within a microsecond, both copies are signed as the
+	// same bytes, and the host refuses the second as a resend.
 	if ok && t.Once && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
 		if found, ok, err := e.findEarlier(ctx, t); ok || err != nil {
 			return found, err
@@ -531,8 +532,8 @@ func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	t.Status = e.finalStatus(t, d, end, more)
 }
 
-// finalStatus returns the status at the end of a turn. more reports whether a client request waits for
-// the turn, which would have more time as a stream.
+// finalStatus returns the status at the end of a turn. more reports whether a client request waits
+// for the turn, which would have more time as a stream.
 func (e *Engine) finalStatus(t *Task, d call.Decision, end *Ending, more bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {

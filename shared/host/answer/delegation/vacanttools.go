@@ -27,7 +27,7 @@ const schema = `{"type":"object","properties":{"message":{"type":"string","descr
 // omits the other vacants in asked. The returned context counts the calls of the tools, and the
 // calls that they cause, as delegations.
 //
-// The asker signs each question for its own chain with the vacant, which answers by its own rules.
+// The asker signs each question as its next call to the vacant, which answers like any other call.
 // Config.Guard decides which vacants the asker may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
 	ctx, w := extendWalk(ctx, asker)

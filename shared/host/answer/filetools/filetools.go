@@ -151,9 +151,9 @@ func redact(text string) string {
 	})
 }
 
-// save replaces the text of a file by the result of change, and logs the write or the reason why it
-// was blocked. It retries if a lock has changed concurrently and, if isEdit is true, also if the
-// file has changed.
+// save replaces the text of a file by the result of change, and logs the write or the reason why
+// the write was blocked. It retries if a lock has changed concurrently. If isEdit is true, it also
+// retries if the file has changed concurrently.
 func (s *session) save(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
 	f, err := s.trySave(ctx, name, isEdit, change)
 	for try := 1; try < maxTries && (locks.IsChanged(err) || isEdit && problem.Is(err, problem.Precondition)); try++ {

@@ -24,14 +24,13 @@ const (
 	StripeWebhook = "stripe-webhook" // key that signs webhooks
 )
 
-// SignatureHeader is the header of a webhook's signature, t=SECONDS,v1=HEX.
+// SignatureHeader is the HTTP header with the signature of a webhook, in the form t=SECONDS,v1=HEX.
 const SignatureHeader = "Stripe-Signature"
 
-// stripeHost is the host that gets the API key, unless the key's setting names another host for
-// tests.
+// stripeHost is the host to which the API key is sent. For tests, the key's settings may name
+// another host.
 const stripeHost = "api.stripe.com"
 
-// prefixes lists the prefixes of valid keys.
 var prefixes = map[string][]string{
 	Stripe:        {"sk_live_", "sk_test_", "rk_live_", "rk_test_"},
 	StripeWebhook: {"whsec_"},
@@ -66,7 +65,7 @@ func IsLive(key string) bool { return strings.Contains(key, "_live_") }
 type Config struct {
 	Keys   *secrets.Secrets
 	Client *outbound.Client
-	Self   func(context.Context) (identity.ID, error) // identity of the host
-	Base   func(context.Context) (string, error)      // URL of the host, to which payers return
+	Self   func(context.Context) (identity.ID, error)
+	Base   func(context.Context) (string, error) // URL to which payers return after a payment
 	Now    func() time.Time
 }

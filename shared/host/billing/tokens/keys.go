@@ -38,7 +38,7 @@ const (
 const (
 	maxReply = 256 << 10
 	maxKeys  = 100
-	minRSA   = 2048 // bits
+	minRSA   = 2048
 )
 
 // keySet caches the keys of an issuer.
@@ -48,7 +48,7 @@ type keySet struct {
 	fetched time.Time // start of the fetch of keys
 	tried   time.Time // start of the last fetch, even if it failed
 	unfit   string    // error in the issuer's metadata, or ""
-	// busy is closed when the running fetch ends. If no fetch is running, busy is nil.
+	// busy is closed when the current fetch ends. If no fetch is running, busy is nil.
 	busy chan struct{}
 }
 
@@ -86,7 +86,7 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 			return err
 		}
 		if fetched.Equal(failed) {
-			break // the refresh found no newer keys
+			break // the keys were not refreshed
 		}
 		for _, k := range keys {
 			if _, err := sig.Verify(k.public); err == nil {
@@ -149,7 +149,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			return nil, s.fetched, err
 		case s.unfit != "":
 			return nil, s.fetched, rejectToken("the host cannot use the issuer: %s", s.unfit)
-		// The keys are too old, or the last fetch failed, so the issuer may have published the key since.
+		// The keys are too old, or the last fetch failed, so the issuer may have published a newer key.
 		case age >= maxAge, s.tried.After(s.fetched):
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
@@ -274,8 +274,9 @@ func sameOrigin(a, b string) bool {
 	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// reader returns the actor on whose behalf the host requests a document of an issuer. This is the
-// operator for URLs at the issuer's own origin, and a stranger for all others, which the issuer chose.
+// reader returns the actor for a request to a URL of an issuer. If the URL has the origin of the
+// issuer, which the operator added, the actor is the operator. Otherwise the issuer chose the URL,
+// and the actor is a stranger.
 func reader(i *billing.Issuer, rawURL string) outbound.Actor {
 	if !sameOrigin(i.Issuer, rawURL) {
 		return outbound.HostActor(outbound.Stranger)

@@ -170,7 +170,6 @@ type claims struct {
 }
 
 func read(token string) (h header, c claims, err error) {
-	// read does not verify the signature.
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return h, c, rejectToken("expected a token in three parts")
@@ -280,8 +279,8 @@ func instant(seconds float64) string {
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
-// names reports whether an audience is a resource, or a URL below a resource that ends with a
-// slash.
+// names reports whether an audience is equal to a resource, except for a final slash, or is a URL
+// below a resource that ends with a slash.
 func names(aud, resource string) bool {
 	base, isTree := strings.CutSuffix(resource, "/")
 	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
@@ -291,7 +290,7 @@ func names(aud, resource string) bool {
 	return isTree && below[0] == '/' && len(below) > 1 && path.Clean(below) == below && !strings.ContainsAny(below, "?#%")
 }
 
-// fit returns the reason why a token does not match an issuer of an account, or nil if it matches.
+// fit returns an error unless the token's audience and claims match an account's issuer.
 func (c *claims) fit(i *billing.Issuer, called []string) error {
 	accepts := func(aud string) bool {
 		return slices.Contains(i.Audiences, aud) || slices.ContainsFunc(called, func(resource string) bool { return names(aud, resource) })

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// behaviours lists the facts about how a behaviour can end.
+// behaviours covers the ways in which a behaviour can end.
 var behaviours = []fact{
 	{"a failing behaviour is a void and a 500", failures},
 	{"why an agent failed is for the operator alone", causeKept},
@@ -35,7 +35,7 @@ func failWithError(context.Context, *call.Host, envelope.Envelope) (envelope.Mes
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
-// wantUnanswered sends a call that fails, resends it, and sends the next call.
+// wantUnanswered sends a call that must fail with kind, resends it, and sends the next call.
 func (s *scene) wantUnanswered(text string, kind problem.Kind) {
 	s.t.Helper()
 	e := s.call(nil, text)
@@ -55,8 +55,8 @@ func (s *scene) wantUnanswered(text string, kind problem.Kind) {
 	s.wantRuns(e, 1)
 }
 
-// causeKept sends a call whose behaviour fails with an AgentError. The caller receives only the kind,
-// and the void contains the agent's response.
+// causeKept sends a call whose behaviour fails with an AgentError. The caller must receive only the
+// problem kind, and the void must contain the agent's response.
 func causeKept(s *scene) {
 	s.act("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}

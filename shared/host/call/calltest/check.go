@@ -56,8 +56,9 @@ func readAll[R any](ctx context.Context, st store.Store, name store.Stream, deco
 	}
 }
 
-// CheckStreams reads both streams of a pair and returns all violations: of positions, epochs,
-// floors, sequence numbers, prev links and decisions and, if keys is set, of hashes and signatures.
+// CheckStreams reads both streams of a pair and checks positions, epochs, floors, sequence numbers,
+// prev links and decisions. If keys is not nil, CheckStreams also checks hashes and signatures. It
+// returns all violations.
 func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call.Texts) []error {
 	s, err := ReadStreams(ctx, st, pair)
 	if err != nil {
@@ -70,8 +71,8 @@ func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call
 	return wrong
 }
 
-// Check returns all violations in the rows, except in texts. The prefixes I1 to I5 are the numbers of
-// the model's invariants.
+// Check returns all violations that the rows show without their texts. The prefixes I1 to I5 of the
+// errors are the numbers of the model's invariants.
 func (s *Streams) Check() []error {
 	c := checker{}
 	seen := map[identity.Hash]uint64{}

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// cuts are facts about answers that end early.
+// cuts covers answers that end early.
 var cuts = []fact{
 	{"a cut is the answer, of its executor too", cutWins},
 	{"a cut after the answer changes nothing", cutAfterAnswer},

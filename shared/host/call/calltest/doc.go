@@ -1,16 +1,15 @@
-// Package calltest is the contract of host/call as a test suite: every defect that model checking
-// found, every fault of the store and every race is a named test with its trace, for any
-// store.Store.
+// Package calltest tests the contract of host/call with any store.Store. It has a named test for
+// every defect that model checking found, every fault of the store and every race.
 //
-// After each test, the suite checks that the rows of the pair are two chains without gap or fork,
-// and that no request is decided twice (CheckStreams).
+// After each test, the suite checks that the rows of the pair are two chains without gaps or forks,
+// and that no request is decided twice ([CheckStreams]).
 //
-// # How a test reads
+// # Structure of a test
 //
 // A scene has two hosts with one store, a caller's key, a vacant's key, and a clock that advances
-// only on request. A test signs envelopes, sends them to one of the hosts, and prepares the fate of
-// single store calls in advance:
+// only on request. A test signs envelopes, sends them to one of the hosts, and prepares the outcome
+// of single store calls in advance:
 //
-//	s.store.Next("Commit rsp", Unacked)   // the next answer is written, but the host gets an error
+//	s.store.Next("Commit rsp", LoseAck)   // the next answer is written, but the host gets an error
 //	out := s.send(s.a, e)
 package calltest

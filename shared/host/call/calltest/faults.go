@@ -29,15 +29,16 @@ type scenario struct {
 	// prepare brings the scene to the state before the request and returns the request, which is
 	// sent to host a.
 	prepare func(s *scene) *envelope.Envelope
-	// kind is the kind of the expected problem without a fault.
-	kind  problem.Kind // zero for status 200
+	// kind is the kind of the expected problem without a fault, or zero for status 200.
+	kind  problem.Kind
 	state call.State
-	// beside is set if revocations are read concurrently with the accept and retried.
+	// beside is set if the host reads revocations concurrently with the accept, and retries a
+	// failed read.
 	beside bool
 }
 
-// scenarios lists every store call of the pipeline. A call that is missing in all scenarios fails
-// the test.
+// scenarios covers every store call of the pipeline. The test fails if a scenario makes a store
+// call that it does not list.
 var scenarios = []scenario{
 	{
 		name: "a cold call",
@@ -177,7 +178,7 @@ var scenarios = []scenario{
 type fault struct {
 	name  string
 	steps func(late *Delayed) []Step
-	// heals is set if a write succeeds eventually, because it is retried.
+	// heals is set if a retry of the store call succeeds.
 	heals bool
 	// fine is set if the caller does not notice the fault.
 	fine bool
@@ -285,7 +286,7 @@ func (s *scene) useRealKeys() {
 	s.opener = textkeys.New(s.store, s.vault, s.clock.NowFunc(0), rand.Reader, 0)
 }
 
-// readRevoked reads the documents that a host reads to check keys, none of which is revoked.
+// readRevoked reads a document, as a host does to check keys, and reports all keys as valid.
 func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err
@@ -294,7 +295,7 @@ func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, er
 // warm loads the day's key into host a's memory.
 func (s *scene) warm() error { return s.a.Texts.Warm(s.ctx) }
 
-// deliver sends e to the operation of its kind.
+// deliver calls Reset if e is a reset, and Send otherwise.
 func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Duration) call.Outcome {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()

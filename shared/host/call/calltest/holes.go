@@ -10,8 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// modelDefects are the defects that model checking found in the first draft of the design. Each test runs
-// a trace that violates the contract without the rule in its name.
+// modelDefects covers the defects that model checking found in the first draft of the design, which
+// the model calls holes. Each test runs a trace that would violate the contract without the rule in
+// the test's name.
 var modelDefects = []fact{
 	{"Hole01_an unknown answer write is settled at its own position", hole01},
 	{"Hole01_an unknown accept is settled at its own position", hole01Accept},
@@ -95,7 +96,8 @@ func hole02AnswerFirst(s *scene) {
 	s.wantRows("call | answer 1")
 }
 
-// The writer of the void has read row 0, and other requests have been answered since then.
+// The host that voids the request has read an empty response stream, and other requests have been
+// answered since then.
 func hole02Between(s *scene) {
 	first := s.call(nil, "slow")
 	x := s.start(s.a, first)
@@ -168,8 +170,8 @@ func hole04Race(s *scene) {
 	s.wantRows("call | void 1")
 }
 
-// The executor reads that epoch 0 is open. A reset and an answer of epoch 1 are written. An answer
-// of epoch 0 must not follow.
+// While a call of epoch 0 runs, a reset and an answer of epoch 1 are written. An answer of epoch 0
+// must not follow.
 func hole05(s *scene) {
 	old := s.call(nil, "slow")
 	x := s.start(s.a, old)
@@ -282,7 +284,8 @@ func hole06Year1(s *scene) {
 	}
 }
 
-// A call signed far in the future must not raise the floor so that resets are no longer accepted.
+// A call signed far in the future must not raise the floor, because a reset must be signed later
+// than the floor.
 func hole07(s *scene) {
 	now := s.clock.NowFunc(0)()
 	far := s.sign(nil, "far", now.Add(call.MaxSkew+time.Microsecond))
@@ -347,8 +350,8 @@ func hole08State(s *scene) {
 	s.wantRows("call | answer 1")
 }
 
-// One copy gets 423, the caller signs again, and the other copy is accepted. The tip names the call
-// to ask about.
+// One copy of a call is refused with 423, the caller signs a second call, and the other copy of the
+// first is accepted. The refusal of the second call must name the accepted call as the tip.
 func hole09(s *scene) {
 	e := s.call(nil, "first try")
 	s.state(lifecycle.Hibernating)
@@ -450,7 +453,7 @@ func hole12(s *scene) {
 	s.wantRefusal(s.send(s.b, r), problem.Floor, "") // an accepted reset is refused on all routes
 	s.clock.Advance(time.Second)
 	again := s.reset()
-	s.wantRefusal(s.send(s.b, again), problem.Malformed, "") // it would be the first of this epoch
+	s.wantRefusal(s.send(s.b, again), problem.Malformed, "") // its seq fits the new epoch
 	s.wantRuns(again, 0)
 	s.wantRows("reset | none")
 }
@@ -518,7 +521,7 @@ func hole14State(s *scene) {
 	s.wantAnswer(s.send(s.a, e), e) // host a cached the state less than a second ago
 }
 
-// In a race for a position, two signed answers with one sequence number must not be sent.
+// Two hosts that race for a position must not send two signed answers with one sequence number.
 func hole15(s *scene) {
 	e := s.call(nil, "hi")
 	s.store.Next("Commit rsp", Repeat(NotApplied, 6)...)

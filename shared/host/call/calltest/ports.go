@@ -107,7 +107,7 @@ func recordKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: "record"}
 }
 
-// SetState writes the state of a vacant for Directory.
+// SetState stores the state of a vacant, which Directory reads.
 func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.State) error {
 	doc, err := st.Doc(ctx, recordKey(id))
 	if err != nil {

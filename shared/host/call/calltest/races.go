@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// races are facts about concurrent requests.
+// races covers concurrent requests.
 var races = []fact{
 	{"of 64 calls for one number exactly one is accepted", raceForNumber},
 	{"of 64 copies of one call exactly one runs", raceOfCopies},

@@ -16,8 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// resends are facts about resends of known envelopes: what they return, and which refusals other
-// envelopes get.
+// resends covers the outcomes of resends, and the refusals of new envelopes.
 var resends = []fact{
 	{"a resend gets its answer back, with the same status and text", resendAnswered},
 	{"a refusal that arrives after an acceptance tells of it", refusalAfter},
@@ -200,7 +199,7 @@ func holeInPage(s *scene) {
 	}
 }
 
-// hiding wraps a store in which hide can remove rows from a page.
+// hiding wraps a store. hide can remove rows from each page of responses.
 type hiding struct {
 	store.Store
 	hide func([]store.Row) []store.Row

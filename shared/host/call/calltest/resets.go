@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// resets are facts about resets and races with resets.
+// resets covers resets and races with resets.
 var resets = []fact{
 	{"a reset on an empty stream begins epoch 1", resetEmpty},
 	{"resets follow one another by their times", resetChain},

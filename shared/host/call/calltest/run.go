@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// fact is a guarantee of the pipeline and its test. The name states the guarantee.
+// fact is a test of one guarantee of the pipeline. The name states the guarantee.
 type fact struct {
 	name  string
 	proof func(s *scene)
@@ -19,7 +19,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	run(t, open, func(int) bool { return true })
 }
 
-// RunSampled tests like Run, but with only a sample of the faults in a default run. It is for stores
+// RunSampled is like Run, but with -short it tests only a sample of the faults. It is for stores
 // that pass the same contract suite as a store that was tested with Run.
 func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.InSample) }
 

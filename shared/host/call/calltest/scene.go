@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// due is the time after the accept of a call from which other hosts may void it.
+// due is the delay after the accept of a call during which other hosts must not void it.
 const due = call.DefaultWork + call.Grace
 
 // costs is the price of a call in scenes with a ledger.
@@ -49,8 +49,8 @@ type scene struct {
 	runs  map[identity.Hash]int // executions by request hash
 }
 
-// gate holds a behaviour. entered is closed when the behaviour runs, and the behaviour ends when
-// leave is closed.
+// gate blocks a behaviour. entered is closed when the behaviour starts, and the behaviour continues
+// when leave is closed.
 type gate struct{ entered, leave chan struct{} }
 
 func newScene(t *testing.T, inner store.Store) *scene {
@@ -82,7 +82,7 @@ func (s *scene) key() *identity.Key {
 	return k
 }
 
-// host returns another host with the same store whose clock is ahead by skew.
+// host creates another host with the same store and a clock that is ahead by skew.
 func (s *scene) host(skew time.Duration) *call.Host {
 	now := s.clock.NowFunc(skew)
 	return s.hostWith(func(c *call.Config) {
@@ -170,7 +170,8 @@ func (x *sending) finish() call.Outcome {
 	return <-x.out
 }
 
-// call signs the message after before, or the first one if before is nil, with the current time.
+// call signs a message with the current time. The message follows before, or is the first of its
+// epoch if before is nil.
 func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
 	return s.sign(before, text, s.clock.NowFunc(0)())
 }
@@ -210,7 +211,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// send, ask and resetAt use the host route.
+// send, ask and resetAt use the host route, whose path contains no vacant id.
 func (s *scene) send(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Send(s.ctx, identity.ID{}, e)
 }
@@ -260,8 +261,8 @@ func (s *scene) wantRefusal(out call.Outcome, kind problem.Kind, state call.Stat
 	}
 }
 
-// wantState requires the state of an ask or of a refused resend. If the state is Answered, it requires
-// the same reply as want.
+// wantState requires a state in the outcome of an ask or of a refused resend. The reply must be
+// want, which is nil unless the state is Answered.
 func (s *scene) wantState(out call.Outcome, state call.State, want *envelope.Envelope) {
 	s.t.Helper()
 	if out.State != state {
@@ -294,8 +295,8 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	}
 }
 
-// wantRows requires the rows of the pair in words: "call, reset | answer 1, void 3" with positions of
-// requests, or "none".
+// wantRows compares the rows of the pair with a description, for example
+// "call, reset | answer 1, void 1". The numbers are request positions. An empty stream is "none".
 func (s *scene) wantRows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)

@@ -61,8 +61,8 @@ func (l *Delayed) Land(ctx context.Context) error { return l.do(ctx) }
 
 func Repeat(step Step, n int) []Step { return slices.Repeat([]Step{step}, n) }
 
-// Script is a store whose calls take prepared steps. It records the name of every call. It is safe
-// for concurrent use.
+// Script wraps a store and applies prepared steps to its calls. It records the name of every call.
+// It is safe for concurrent use.
 type Script struct {
 	Intercept
 	mu    sync.Mutex
@@ -76,8 +76,8 @@ func NewScript(inner store.Store) *Script {
 	return s
 }
 
-// Next prepares steps for the next calls with a name (see Op), in order. Later calls with this name
-// pass.
+// Next prepares steps for the next calls with a name (see Op), in order. Without a prepared step, a
+// call is passed to the wrapped store.
 func (s *Script) Next(name string, steps ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

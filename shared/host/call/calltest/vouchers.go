@@ -90,7 +90,7 @@ func (l *Vouchers) wantCashed(s *scene, want int) {
 // errBank is the error of a bank that rejects a voucher.
 var errBank = problem.New(problem.PaymentRequired, "the voucher has no value")
 
-// vouchers are facts about a ledger whose settlement is at an external bank.
+// vouchers covers a ledger that settles calls at an external bank.
 var vouchers = []fact{
 	{"a call is answered once its voucher is cashed", voucherPays},
 	{"a call without a voucher is told how to pay", voucherMissing},
@@ -259,8 +259,8 @@ func voucherVoidFirst(s *scene) {
 	s.wantRows("call | void 1")
 }
 
-// A host whose clock is an hour ahead decides to void the call. The answer is kept before that host
-// writes the void.
+// A host whose clock is an hour ahead decides to void the call. The unsettled answer is stored
+// before that host writes the void.
 func voucherVoidLost(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)

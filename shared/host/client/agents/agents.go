@@ -40,11 +40,11 @@ var (
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
 )
 
-// maxEvent is the size limit of an event of a stream, with all its lines.
+// maxEvent limits the size of an event of a stream, with all its lines.
 const maxEvent = 16 << 20
 
-// CheckURL parses the URL of an agent, which must be https, or http for this machine. Errors do not
-// contain the URL, which may contain a password.
+// CheckURL parses the URL of an agent. It accepts http URLs only for this machine. Errors do not
+// contain the URL, because it may contain a password.
 func CheckURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {

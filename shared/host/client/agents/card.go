@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxCard is the size limit of a card.
 const maxCard = 1 << 20
 
 // Card is an agent card, parsed from any version and spelling.
@@ -31,8 +30,8 @@ type Card struct {
 	Interfaces                 []Interface
 	Skills                     []Skill
 	Streaming, Push            bool
-	// VacantID is the id in the card's extension for the vacant protocol, or zero. Only a signature
-	// by the id proves that it belongs to the agent.
+	// VacantID is the id in the card's extension for the vacant protocol, or zero. Only a card that is
+	// signed with this id proves that the id belongs to the agent.
 	VacantID identity.ID
 	// Price is the maximum price of a call, in micro-dollars; 0 if the extension does not state a
 	// price.
@@ -42,7 +41,7 @@ type Card struct {
 	// SignedOnly reports whether the agent answers only messages in the form of the vacant
 	// protocol.
 	SignedOnly bool
-	// Guests reports whether the agent answers callers without a key, according to the card.
+	// Guests reports whether, according to the card, the agent answers callers without a key.
 	Guests bool
 
 	value canon.Value // complete card
@@ -201,7 +200,7 @@ type Signature struct {
 	Verified bool   `json:"verified"`
 	// Vacant reports whether the key belongs to the vacant that the card names.
 	Vacant bool   `json:"vacant"`
-	Reason string `json:"reason,omitempty"` // reason for which it is not verified
+	Reason string `json:"reason,omitempty"` // reason why it is not verified
 }
 
 // signedForms returns the forms in which cards are signed, without their signatures. Four forms follow
@@ -338,8 +337,8 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 	return result
 }
 
-// key returns the verification function of a key: the id of the card's vacant, which is its key, or
-// a key of the key set that the card's host serves.
+// key returns a function that verifies signatures with a key, which is either the id of the card's
+// vacant or a key in a key set at the card's host. If there is no such key, it returns the reason.
 func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""

@@ -16,7 +16,7 @@ type Policy func(m *Match, among int) float64
 // relevance, it is multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word
 // would equal a specialized one.
 func ByUCB(m *Match, among int) float64 {
-	// CappedUCB does not return an error without weights.
+	// CappedUCB returns errors only for invalid weights, and nil means the default weights.
 	v, _ := reputation.CappedUCB(m.state(), nil, among)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*m.relevance()
@@ -48,9 +48,9 @@ func Explain(m *Match, among int) Reasons {
 	return Reasons{m.relevance(), m.Score, m.state().Evidence(), m.state().Exploration(among)}
 }
 
-// assumedReviews is the assumed number of reviews of a bare score, if a registry reports only the
-// score: low enough to leave the score in doubt, and high enough to distinguish it from an untried
-// vacant.
+// assumedReviews is the number of reviews that is assumed if a registry reports only a score. It is
+// low enough to leave the score in doubt, and high enough to distinguish the vacant from an untried
+// one.
 const assumedReviews = 10
 
 func assumedState(score float64) *reputation.State {

@@ -50,7 +50,7 @@ const (
 
 	// briefTries is the number of tries of an unavailable vacant before the next vacant.
 	briefTries = 3
-	// endTime limits the time for saving a decided call.
+	// endTime limits the time for saving the end of a call.
 	endTime = 5 * time.Second
 )
 
@@ -278,9 +278,9 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 		}
 	}
 	if err != nil && res.MayBeAccepted {
-		return res, err // still open
+		return res, err // the question stays open
 	}
-	// The call is decided, so its end is saved and the question is closed, even if ctx has ended.
+	// The call has ended, so the question is deleted, even if ctx has ended.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var left error

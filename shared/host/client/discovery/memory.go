@@ -39,8 +39,8 @@ type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
 	Older []identity.Hash `json:"older,omitempty"` // newest first
-	// Told is the hash of the older card that calls use now and that was reported to the person. It
-	// is zero while calls use the newest card.
+	// Told is the hash of the older card that the last call used and that was reported as Outdated. It
+	// is zero if the last call used the newest card.
 	Told identity.Hash `json:"told,omitzero"`
 }
 
@@ -68,7 +68,7 @@ const (
 	FirstSeen Freshness = ""         // card of a vacant that has not been called yet
 	Same      Freshness = "same"     // card of the last call
 	Changed   Freshness = "changed"  // new card
-	Outdated  Freshness = "outdated" // card that a newer card replaced; only the first call that uses it again reports this
+	Outdated  Freshness = "outdated" // card that a newer card replaced; reported only by the first call that uses it again
 )
 
 func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {

@@ -123,8 +123,8 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// leastStem is the minimum number of leading characters that two words with a common stem share. These
-// characters must also be at least two thirds of the longer word.
+// leastStem is the minimum length of a common stem. The stem must also be at least two thirds of
+// the longer word.
 const leastStem = 5
 
 func sameStem(a, b string) bool {

@@ -13,7 +13,7 @@ import (
 )
 
 // reply is a host's reply, parsed without trust: members that violate the protocol are treated as
-// absent. Only the signed messages in it are verified, where they are used.
+// absent. The signed messages in a reply are verified later, by the code that uses them.
 type reply struct {
 	status int // zero if the answer comes from a file
 	body   []byte
@@ -21,14 +21,14 @@ type reply struct {
 	object       bool // whether the body is one strict JSON object
 	result       bool // whether the body has a result, and so claims to be an answer
 	detail, code string
-	cut          string   // reason for which the answer is only a part
+	cut          string   // reason why the answer is incomplete, or ""
 	pay          []string // ways to pay for a refused unpaid call
 	state        string
 	tooOld       bool
 	ok           bool // whether a reset was confirmed
 
-	reply     []byte // message of a stored answer
-	replySeq  int64  // number and hash of a reply whose text key is destroyed
+	reply     []byte // signed message of a stored answer
+	replySeq  int64  // sequence number and hash of an answer whose text key is destroyed
 	replyHash identity.Hash
 
 	expected   int64 // zero if absent
@@ -47,7 +47,7 @@ const (
 	stateTooOld     = "too_old"
 )
 
-// readAnswer parses any body. If the body is not one strict JSON object, the answer has no members,
+// readAnswer parses any body. If the body is not one strict JSON object, the reply has no members,
 // and its detail is the beginning of the body.
 func readAnswer(status int, body []byte) reply {
 	a := reply{status: status, body: body, object: true}
@@ -166,14 +166,13 @@ func (a reply) hasMembers() bool {
 }
 
 // isCurrent reports whether the chain still ends with the envelope with sequence number seq and hash
-// h, so that it was not moved by others. If the host does not report its tip, isCurrent assumes that
-// it is unchanged.
+// h. If the host does not report its tip, isCurrent assumes that the chain has not moved.
 func (a reply) isCurrent(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
 }
 
-// isConflict reports whether the chain refused the envelope. If the status is unknown, it compares the
-// code and the texts that the reference sends and that its own grow loop matches (PROTOCOL §6.2).
+// isConflict reports whether the chain refused the envelope. If the status is unknown, isConflict
+// uses the code and the texts of the reference's refusals (PROTOCOL §6.2).
 func (a reply) isConflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -203,7 +202,7 @@ func (a reply) wasTaken(seq int64) bool {
 }
 
 // isInconclusive reports whether the same bytes must be sent again, because the host failed without
-// reporting their fate.
+// reporting the fate of the envelope.
 func (a reply) isInconclusive() bool {
 	status := a.status
 	if status == 0 {
@@ -220,7 +219,7 @@ func (a reply) isInconclusive() bool {
 }
 
 func (a reply) lacksRoute() bool {
-	// The reference has no ask, and its smallest server has no reset.
+	// The reference has no ask route, and its smallest server has no reset route.
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 

@@ -121,8 +121,8 @@ func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
 	}
 }
 
-// askFate posts q to the ask route. If patient is set, it retries until the fate of q is known.
-// Otherwise it tries once, and the zero answer means that no reply came.
+// askFate posts q to the ask route. If patient is set, it retries within the limits of the Caller.
+// Otherwise it tries once, and returns the zero reply if the host does not reply.
 func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (reply, error) {
 	body := envelope.AppendRequest(nil, nil, &q)
 	for n, pendings := 0, 0; ; {

@@ -187,8 +187,7 @@ func (r *run) tooMany() error {
 	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Acceptable), r.t.Name)
 }
 
-// send posts e until it gets a conclusive reply, and acts on the reply. before reports whether the
-// host may have received the same bytes in an earlier operation.
+// send posts e until it gets a conclusive reply, and acts on the reply.
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.setCurrent(e)
 	r.maySent, r.maybeAccepted = r.maySent || before, r.maybeAccepted || before
@@ -339,8 +338,8 @@ func (r *run) handOverLate() error {
 	return r.save()
 }
 
-// settleOther handles a host whose tip is x, another listed envelope with the same sequence number.
-// It asks for the fate of x and never resends x.
+// settleOther handles a host whose tip is another listed envelope with the same sequence number. It
+// asks for the fate of that envelope and never resends it.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
 	a, err := r.askFate(ctx, x, true)
 	if err != nil {

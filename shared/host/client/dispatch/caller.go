@@ -26,8 +26,8 @@ type Caller struct {
 	// Wait pauses between tries. It returns early if ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// AutoReset resets a chain that was moved by others, for agents and load generators. If it is
-	// false, Call returns a StuckError with RemedyReset, and a person decides.
+	// AutoReset lets Call reset a chain that another program has moved. It is for agents and load
+	// generators. If it is false, Call returns a StuckError with RemedyReset, and a person decides.
 	AutoReset bool
 	// MaxTries limits how often the same bytes are posted while replies are inconclusive (default 6).
 	// Patience limits the wait for the answer to an accepted call (default 45 s, which exceeds a
@@ -96,13 +96,13 @@ type Result struct {
 
 	Request     envelope.Envelope // call that was settled or is under way
 	RequestHash identity.Hash
-	Resumed     bool // whether the call was already under way, so that the same bytes were sent
+	Resumed     bool // whether the call was already under way, so the same bytes were sent again
 
 	Fate      Fate // empty while the call is open
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	Cut       string // reason for which Reply is only a part of the answer (LateOutcome.Cut)
+	Cut       string // reason why Reply is incomplete (LateOutcome.Cut)
 	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, or 0.
@@ -152,7 +152,7 @@ type run struct {
 	unstreamed     bool                   // whether the host refused to stream
 	maySent        bool                   // whether a request may have reached the target
 	maybeAccepted  bool                   // whether the target may have accepted the call in hand
-	ignoresReplies error                  // error of an ask; if set, only envelopes of this call are still asked for
+	ignoresReplies error                  // error of a failed ask; if set, only envelopes of the call in hand are still asked for
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
@@ -189,8 +189,8 @@ func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context
 	return res, err
 }
 
-// inDoubt reports whether the target may have accepted the call in hand, by an envelope that was
-// posted now or whose fate is unknown.
+// inDoubt reports whether the target may have accepted the call in hand: an envelope posted in this
+// operation, or an envelope of the call that is listed as overtaken or acceptable.
 func (r *run) inDoubt() bool {
 	isOfJob := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
 	return r.maybeAccepted || slices.ContainsFunc(r.st.Overtaken, isOfJob) || slices.ContainsFunc(r.st.Acceptable, isOfJob)

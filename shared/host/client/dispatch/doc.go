@@ -22,8 +22,8 @@
 //     is saved (sign). Only then is the envelope posted (send).
 //  5. The reply is parsed without trust (readAnswer) and judged by the table of PROTOCOL §16
 //     (judge).
-//  6. An answer is verified in the order of PROTOCOL §16 (verify), the call is settled, and the
-//     state is saved.
+//  6. An answer is verified in the order of PROTOCOL §16 (verifyAnswer), the call is settled, and
+//     the state is saved.
 //  7. The outcome moves from the state to the result (handOver).
 //
 // A crash after step 4 leaves the signed bytes: the same call sends the same bytes and gets the

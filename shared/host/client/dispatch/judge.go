@@ -25,8 +25,8 @@ const (
 )
 
 // judge applies a reply to the envelope e with hash h, and changes the state. The caller must save
-// the state. before reports whether e may have reached the host earlier; if so, a reply that the
-// position is taken may be about e itself. If the verdict is other, x is the envelope to ask for.
+// the state. If e may have reached the host earlier, a reply that the position is taken may be
+// about e itself. If another listed envelope was accepted, judge also returns that envelope.
 func (r *run) judge(e envelope.Envelope, h identity.Hash, a reply, before bool) (v verdict, x *envelope.Envelope, err error) {
 	r.res.Status, r.res.Pay = a.status, a.pay
 	switch {
@@ -48,7 +48,7 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a reply, before bool) 
 		v, x = r.applyConflict(e, h, a, before)
 		return v, x, nil
 	case !a.now.IsZero():
-		// The envelope is signed ahead of the host's clock.
+		// The envelope was signed too far ahead of the host's clock.
 		r.st.moveToLive(h)
 		if err := r.setClock(a.now); err != nil {
 			return refused, nil, err
@@ -96,8 +96,8 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a reply) (verdic
 	return done, nil, nil
 }
 
-// recordAnswer verifies and records an answer. current reports whether e is the next call of the stored
-// chain. If it is not, another program has moved the chain, and the stored chain stays unchanged.
+// recordAnswer verifies and records an answer. If e is not the next call of the stored chain,
+// another program has moved the chain, and the stored chain stays unchanged.
 func (r *run) recordAnswer(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
@@ -203,8 +203,8 @@ func (r *run) findTaken(e envelope.Envelope, h identity.Hash, before bool) *enve
 	return found[0]
 }
 
-// settleLost settles x, which was accepted by a host that cannot return its answer (PROTOCOL §23
-// A5). h is the hash of the envelope in hand.
+// settleLost settles an envelope that was accepted by a host that cannot return its answer
+// (PROTOCOL §23 A5). h is the hash of the envelope in hand.
 func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)

@@ -9,8 +9,8 @@ import (
 // Book stores the State of each pair. It is safe for concurrent use.
 type Book interface {
 	// Open locks the pair and returns its session. If another session of the pair is open, in this
-	// process or another one, Open waits for its end, at most until ctx ends. Therefore only one
-	// call per target is in flight.
+	// process or another one, Open waits until that session is closed or ctx ends. Therefore only
+	// one call per target is in flight.
 	Open(ctx context.Context, self, target identity.ID) (Session, error)
 }
 

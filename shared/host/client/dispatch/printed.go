@@ -38,8 +38,9 @@ func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message
 	return body, res, err
 }
 
-// AcceptStream verifies and settles the answer that ended the stream of a call. sent is the hash of the
-// call's envelope. streamed is the text of the stream, or nil if the stream had no text.
+// AcceptStream verifies and settles the answer that ended the stream of a call. It compares the
+// answer with the hash of the call's envelope and with the text of the stream, which is nil if the
+// stream had no text.
 func (c *Caller) AcceptStream(ctx context.Context, t Target, sent identity.Hash, answer *envelope.Envelope, streamed *string) (Result, error) {
 	res, err := c.AcceptReply(ctx, t, envelope.AppendResponse(nil, nil, answer))
 	switch {

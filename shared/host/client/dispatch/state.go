@@ -42,10 +42,10 @@ type State struct {
 	CallKey string
 
 	LastSigned  time.Time     // latest time ever signed for this target
-	ClockOffset time.Duration // lead of the host's clock over ours, as the host reported it
+	ClockOffset time.Duration // how far the host's clock is ahead of ours, according to the host
 
 	BindsAnswers bool  // whether the target has bound an answer to its request, and so must always do so
-	LostAnswers  int64 // number of accepted calls with lost answers, which may be gaps (PROTOCOL §23 A9)
+	LostAnswers  int64 // number of accepted calls with lost answers, which may leave gaps (PROTOCOL §23 A9)
 
 	// Thread is the context id of the last signed call that had one and whose Caller.Thread was not
 	// AnyThread, or "".
@@ -78,14 +78,13 @@ type LateOutcome struct {
 	Reply     *envelope.Envelope // set for Answered
 	ReplySeq  int64              // set for Answered and TextGone
 	ReplyHash identity.Hash      // set for Answered and TextGone
-	// Cut is the host's reason for which Reply is only a part of the answer, or "". It is not
-	// signed.
+	// Cut is the host's reason why Reply is incomplete, or "". It is not signed.
 	Cut string
 }
 
 // MaxListed limits the envelopes that are listed for one sequence number. A caller at the limit
-// must learn their fate or reset before it signs another envelope, because forgetting one could
-// lose an answer.
+// must learn their fate or reset before it signs another envelope, because dropping an envelope
+// could lose its answer.
 const MaxListed = 64
 
 // maxAnswered limits the answered calls that a caller can review later.
@@ -158,7 +157,7 @@ func (s *State) findListed(h identity.Hash) *envelope.Envelope {
 	return nil
 }
 
-// settle advances the chains to a decided call and, if rsp is not nil, to its answer.
+// settle advances the chains to a decided call and, if its answer is known, to the answer.
 func (s *State) settle(call Point, rsp *Point) {
 	if rsp != nil {
 		s.Response = *rsp

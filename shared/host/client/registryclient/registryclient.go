@@ -87,7 +87,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, into an
 	return c.getJSON(ctx, path, query, into)
 }
 
-// Post sends JSON to a route. If into is nil, Post ignores the answer.
+// Post sends JSON to a route. If out is nil, Post ignores the answer.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.postJSON(ctx, path, nil, body, into)
 }
@@ -121,7 +121,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 
 func (c *Client) read(b []byte, path string, into any) error {
 	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
-	shape, decodes := into.(canon.Unmarshaler)                                      // such a shape needs no second pass
+	shape, decodes := into.(canon.Unmarshaler)                                      // a canon.Unmarshaler is decoded in one pass
 	var err error
 	if decodes {
 		err = shape.UnmarshalCanon(d)

@@ -79,8 +79,8 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 
 // Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes the
 // reputation from them. If the result differs from the reputation that the host reports, the error has
-// kind Untrusted. erased is the number of reviews whose claim was erased. For such a review, Recount
-// verifies only the signature of the hash.
+// kind Untrusted. erasedClaims is the number of reviews whose claim was erased. For such a review,
+// Recount verifies only the signature of the hash.
 func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erased int, err error) {
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err

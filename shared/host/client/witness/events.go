@@ -17,7 +17,8 @@ const (
 	hidden
 )
 
-// events verifies the events starting at from against leaf hashes that result in the signed root.
+// events verifies the events from number first on against leaf hashes that result in the signed
+// root.
 func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash, from uint64) error {
 	for from <= r.Size {
 		last := min(from+page-1, r.Size)
@@ -47,8 +48,9 @@ func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash,
 	return nil
 }
 
-// event verifies one event. The event's leaf hash covers the complete event, including the link to the
-// previous event, and the signature proves the actor. If the event is not public, event returns hidden.
+// event verifies one event. The event's leaf hash covers the complete event, including the link to
+// the previous event, and the signature proves the actor. If the event is not public, the result is
+// eventHidden.
 func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
 	e, prev, err := f.Log.Event(ctx, seq)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package witness follows a host's transparency log from outside. It verifies what the host shows
-// against what it has signed, now and earlier.
+// Package witness follows a host's transparency log from outside. It verifies the log against the
+// checkpoints that the host signs now and has signed earlier.
 //
 // Only signatures and hashes are trusted. An error has kind Untrusted exactly if the host's data is
 // inconsistent. The stored state advances only after every check has succeeded.
@@ -83,10 +83,10 @@ func (o *OtherHostError) Error() string {
 
 func (o *OtherHostError) Unwrap() error { return inconsistent("%s", o.Error()) }
 
-// Verify verifies the newest checkpoint of the log: the host's signature, the root that results from the
-// hashes of all events, and some inclusion proofs. before is an earlier checkpoint, which the newest one
-// must continue, or nil. Verify then verifies the signature, hash, position and link of each event since
-// before. If before is nil or isFull is set, it verifies all events.
+// Verify verifies the newest checkpoint of the log: the host's signature, the root that results
+// from the hashes of all events, and some inclusion proofs. oldNote is an earlier checkpoint, which
+// the newest one must continue, or nil. Verify then verifies the signature, hash, position and link
+// of each event since oldNote. If oldNote is nil or isFull is set, it verifies all events.
 func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -162,9 +162,9 @@ func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) 
 	return nil
 }
 
-// isOlder reports whether the host proves that now is an earlier checkpoint of the log of since. If the
-// host refuses the proof, isOlder returns false. If the host cannot be reached, isOlder returns an
-// error, because a missing answer is not evidence of a fork.
+// isOlder reports whether the host proves that the current checkpoint is an earlier state of the
+// known log. If the host refuses the proof, isOlder returns false. If the host cannot be reached,
+// isOlder returns an error, because a missing answer is not evidence of a fork.
 func (f Follower) isOlder(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
 	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {

@@ -55,8 +55,8 @@ func (p *readBudget) spend(bytes int) {
 	}
 }
 
-// page reads up to n of a pair's responses, newest first, and charges them to p. cut means that the
-// page ended at its size limit although fewer than n rows were returned and older responses exist.
+// page reads up to n of a pair's responses, newest first, and charges them to the budget. truncated
+// means that the page ended at its size limit before n rows, although older responses exist.
 func (c *Collector) page(ctx context.Context, pair call.Pair, from uint64, n int, p *readBudget) (rows []store.Row, cut bool, err error) {
 	if rows, err = c.Store.Rows(ctx, pair.Responses(), from, n, store.Descending); err != nil {
 		return nil, false, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the responses of %s cannot be read", pair.Vacant.Short())

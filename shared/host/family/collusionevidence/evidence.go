@@ -86,7 +86,7 @@ type subject struct {
 	versions map[version]bool      // agent versions that produced the collected answers
 }
 
-// version is a version of a vacant's agent. fallback means that its fallback model answered.
+// version is a version of a vacant's agent. isFallback means that its fallback model answered.
 type version struct {
 	agent    int
 	fallback bool

@@ -85,7 +85,7 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 	// before a graduation.
 	for v := range s.versions {
 		if v.agent == s.record.Agent {
-			continue // families has added the families of the current version
+			continue // addFamilies has added the families of the current version
 		}
 		family, err := c.versionFamily(ctx, s, v, p)
 		if err != nil {

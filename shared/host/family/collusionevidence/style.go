@@ -71,15 +71,15 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 type responses struct {
 	collector  *Collector
 	readBudget *readBudget
-	since      time.Time // start of Window
+	since      time.Time // time of the oldest responses that are used
 	pages      int       // number of pages that were read
 	found      []collusion.Response
 	versions   map[version]bool // versions of the agent that answered
-	left       bool             // whether more responses exist that were not read
+	left       bool             // whether responses may exist that were not read
 }
 
-// done reports whether reading must stop. It sets left if a limit other than MaxResponses is the
-// reason.
+// done reports whether reading must stop. If a limit other than MaxResponses is the reason, it also
+// marks the responses as incomplete.
 func (r *responses) done() bool {
 	if len(r.found) == MaxResponses {
 		return true
@@ -134,8 +134,9 @@ func (r *responses) readReferenced(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// page adds the answers in one page of a pair's responses, newest first. If named is not nil, it
-// adds only answers at these positions. old means that all earlier responses are too old.
+// page adds the answers in one page of a pair's responses, newest first. If wanted is not nil, it
+// adds only answers at these positions. reachedOld means that the page reached responses that are
+// too old.
 func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
 	r.pages++
 	rows, cut, err := r.collector.page(ctx, pair, from, n, r.readBudget)

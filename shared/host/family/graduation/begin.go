@@ -21,8 +21,8 @@ import (
 // a day by the child or all children of its parent. In these cases Begin writes no data. A handler
 // that must not reveal which vacants are children has to check the signatures first.
 //
-// An attempt does not proceed by itself. The caller must call Walk or start the Execution, unless
-// the Status is decided. Doing so twice has no additional effect.
+// An attempt does not proceed by itself. The caller must call Walk or start an execution of the
+// state machine, unless the Status is decided. Doing so twice has no additional effect.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err

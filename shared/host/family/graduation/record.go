@@ -91,7 +91,7 @@ func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, 
 	return st, err == nil, err
 }
 
-// errOpen is returned by the function passed to end, to leave the attempt open.
+// errOpen is returned by the function passed to decideAttempt, to leave the attempt open.
 var errOpen = errors.New("it is open")
 
 // end decides an open attempt. It returns a decided attempt unchanged.

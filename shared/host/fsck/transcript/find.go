@@ -17,7 +17,7 @@ import (
 // minPrefix is the minimum length of an id's prefix in hex digits, as in vacants.Find.
 const minPrefix = 4
 
-// end selects the caller or the vacant of a pair by an id or a prefix of an id.
+// end is an id or the start of an id. It selects the caller or the vacant of a pair.
 type end struct{ digits string } // lowercase hex
 
 func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
@@ -66,10 +66,9 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
-// ResolveOwn resolves word, which may be the name of one of the user's own identities. own is the
-// id of this identity, or empty if the user has none with this name. ResolveOwn returns own if it
-// is not empty, and otherwise word. It returns an error if word may also mean another vacant on
-// this host.
+// ResolveOwn resolves word, a name or id that a user entered. own is the id of the user's own
+// identity with this name, or empty if the user has none. ResolveOwn returns own if it is not
+// empty, and otherwise word. It returns an error if word may also mean another vacant on this host.
 func ResolveOwn(ctx context.Context, v store.View, word, own string) (string, error) {
 	if own == "" {
 		return word, nil

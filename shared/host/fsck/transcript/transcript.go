@@ -24,7 +24,7 @@ type Outcome string
 // A reset has no Outcome.
 const (
 	Answered Outcome = "answered"
-	Void     Outcome = "void"    // decided: the call is never answered
+	Void     Outcome = "void"    // the call was decided and is never answered
 	Closed   Outcome = "closed"  // a free call that is never answered because a newer epoch has answers; a paid call remains Pending until it is decided
 	Pending  Outcome = "pending" // not decided yet
 )
@@ -33,7 +33,7 @@ const (
 type Text struct {
 	Content string
 	Sealed  bool // whether the text key of its day was destroyed
-	Damaged bool // whether it does not open or cannot be decoded
+	Damaged bool // whether the text does not open or cannot be decoded
 	// Signed is the complete signed message, or nil if the text cannot be read.
 	Signed *envelope.Envelope
 }
@@ -46,7 +46,7 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
-	Prev     identity.Hash // value in the signed message
+	Prev     identity.Hash // hash of the previous envelope, from the signed message
 	Text     Text
 	Fate     Outcome
 	Decision Decision // decision of an answered or void call
@@ -75,9 +75,9 @@ type Opener interface {
 
 const pageRows = 256
 
-// Read passes the entries of a pair to fn in order. If last is not zero, it passes only that number
-// of the last entries. It needs 8 bytes of memory per entry. If a row cannot be decoded, the error
-// is of kind Damaged.
+// Read passes the entries of a pair to fn in order. If last is not zero, Read passes only the
+// latest entries, at most last of them. It needs 8 bytes of memory per entry. If a row cannot be
+// decoded, the error is of kind Damaged.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tip, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
@@ -114,11 +114,12 @@ type reader struct {
 	decisions []uint64 // position of the decision, or 0, for each request from first on
 	epoch     uint64   // epoch of the last response
 
-	page []call.ResponseRow // decisions close to the last one that was used
+	page []call.ResponseRow // consecutive responses, read from the position of a decision
 }
 
-// decide finds the decisions. The row of a call contains the response tip when it was accepted.
-// Decisions of this call and of later calls are after this tip, so the search starts at the tip.
+// decide finds the decisions. A call's row contains the position of the response tip at the time of
+// its acceptance. The decisions of this call and of later calls have higher positions, so the
+// search starts after this position.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
@@ -233,7 +234,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	return Text{Content: e.Payload.Text(), Signed: &e}, nil
 }
 
-// each calls fn for the rows of a stream from a position until fn returns enough.
+// each calls fn for the rows of a stream from a position until fn returns true or an error.
 func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
 	for {
 		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)

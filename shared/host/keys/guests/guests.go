@@ -38,7 +38,7 @@ type Keys struct {
 	rand    io.Reader
 
 	mu     sync.Mutex
-	secret []byte // nil until it was read
+	secret []byte // nil until it is loaded
 }
 
 func New(u store.Updater, v custody.Vault, rand io.Reader) *Keys {

@@ -41,8 +41,8 @@ const (
 type Kind struct {
 	// Name is the name of one document of this kind, for example "secret".
 	Name string
-	// Word starts the partitions, which are WORD#TENANT, and the sealing contexts, which are
-	// WORD:TENANT:NAME.
+	// Word is the start of the partitions, PREFIX#TENANT, and of the vault contexts,
+	// PREFIX:TENANT:NAME.
 	Word string
 	// Host returns the default host of a new secret with a given name, or "".
 	Host func(name string) string

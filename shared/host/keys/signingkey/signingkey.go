@@ -119,7 +119,7 @@ type Keys struct {
 
 	mu    sync.Mutex
 	known stored    // document at its last read or write
-	read  time.Time // time of the read that returned known
+	read  time.Time // time at which known was read or written
 }
 
 func New(c Config) *Keys {
@@ -132,8 +132,8 @@ func (k *Keys) Sweep() { k.signers.Sweep() }
 
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key that signs statements of time signedAt. If the host has no such key, the error
-// is Unavailable.
+// Signer returns the key that signs statements of time signedAt. If the host has no such key, the
+// error is Unavailable.
 func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, signedAt)
 	if err != nil {

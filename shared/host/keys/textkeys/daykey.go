@@ -38,8 +38,8 @@ func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UT
 
 func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 
-// vaultContext returns the vault context of a day's key. A box that is copied to another day's document
-// does not open.
+// vaultContext returns the vault context of a day's key. A box that is copied to another day's
+// document does not open.
 func vaultContext(day uint32) string { return partition + ":" + sortOf(day) }
 
 func IsVaultContext(to string) bool {

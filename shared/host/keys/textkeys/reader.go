@@ -15,8 +15,8 @@ import (
 // has a document. The error is of kind problem.Damaged.
 var ErrNoKey error = problem.New(problem.Damaged, "there never was a text key of that day")
 
-// ErrKeyDamaged is returned if the document of a day's key is damaged or does not open. The texts of the
-// day may be intact.
+// ErrKeyDamaged is returned if the document of a day's key is damaged or does not open. The texts
+// of the day may be intact.
 var ErrKeyDamaged = errors.New("the text key of that day is damaged")
 
 // Reader opens texts for fsck and transcripts and never changes keys. It reads keys from the same
@@ -31,8 +31,8 @@ func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention 
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
-// Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKeyDamaged for a
-// damaged key.
+// Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKeyDamaged
+// for a damaged key.
 func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged

@@ -84,7 +84,7 @@ func (k *Keys) Warm(ctx context.Context) error {
 	return err
 }
 
-// Seal seals plain under today's key and binds it to aad, which must be passed to Open. It reads
+// Seal seals a text under today's key and binds it to aad, which must be passed to Open. It reads
 // the store only if this process has not cached the key of the day. A nonce has 12 random bytes, so
 // a host should seal at most about 2^32 texts per day.
 func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
@@ -130,8 +130,8 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	return plain, nil
 }
 
-// ClockLeapError is returned by Sweep if the newest key is older than yesterday. Either the clock is
-// wrong, or the host had no calls since that day. The next call creates a key, and Sweep works
+// ClockLeapError is returned by Sweep if the newest key is older than yesterday. Either the clock
+// is wrong, or the host had no calls since that day. The next call creates a key, and Sweep works
 // again.
 type ClockLeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
 
@@ -141,8 +141,8 @@ func (e *ClockLeapError) Error() string {
 
 // Sweep destroys the keys whose retention has passed and returns their number. Their documents
 // remain as tombstones. The newest key is never destroyed. If it is older than yesterday, Sweep
-// destroys no key and returns a *ClockLeapError, because the clock may be wrong. Several hosts may sweep
-// concurrently, and a failed sweep can be repeated.
+// destroys no key and returns a *ClockLeapError, because the clock may be wrong. Several hosts may
+// sweep concurrently, and a failed sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	now := k.now()
 	k.forget(now)
@@ -192,16 +192,16 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// aheadTime is how long before midnight the next day's key may be created. If the store accepts no
-// writes at midnight, calls then still have a key.
+// aheadTime is how long before midnight the next day's key may be created. With a key created
+// early, calls succeed even if the store accepts no writes at midnight.
 const aheadTime = 6 * time.Hour
 
 // aheadRetry is the minimum time between two attempts of CreateNext.
 const aheadRetry = time.Minute
 
-// CreateNext creates the key of the next day if that day starts within aheadTime. A host calls it at
-// intervals or after each call. It accesses the store at most once per aheadRetry, and not at all
-// once the key is in memory.
+// CreateNext creates the key of the next day if that day starts within aheadTime. A host calls it
+// at intervals or after each call. It accesses the store at most once per aheadRetry. Once the key
+// is in memory, it does not access the store.
 func (k *Keys) CreateNext(ctx context.Context) error {
 	now := k.now()
 	day, err := dayOf(now)

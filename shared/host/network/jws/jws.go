@@ -10,7 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sign signs payload. It adds more to the protected header. Both results are encoded in base64url.
+// Sign signs payload. Its protected header contains more in addition to the algorithm, type and key
+// id. Both results are encoded in base64url.
 func Sign(ctx context.Context, s identity.Signer, payload []byte, more ...canon.Member) (protected, signature string, err error) {
 	text := func(key, value string) canon.Member {
 		return canon.Member{Key: key, Value: canon.NewString(value)}

@@ -70,8 +70,8 @@ var refusedRanges = []span{
 	{netip.MustParsePrefix("8000::/1"), "not global unicast", "RFC 4291 §2.4"},
 }
 
-// refusalReason returns the reason why a must not be dialled, or "". It refuses invalid addresses and
-// addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
+// refusalReason returns the reason why a must not be dialled, or "". It refuses invalid addresses
+// and addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
 func refusalReason(a netip.Addr, allowed map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"

@@ -19,9 +19,9 @@ func IsThisMachine(host string) bool {
 	return IsLocalhost(host) || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// NormalizeHost returns the normal form of a host name or address, so that different spellings of the
-// same host compare equal. It returns "" for a name that is not ASCII, because the host sends no
-// requests to such names.
+// NormalizeHost returns the normal form of a host name or address, so that different spellings of
+// the same host compare equal. It returns "" for a name that is not ASCII, because the host sends
+// no requests to such names.
 func NormalizeHost(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""

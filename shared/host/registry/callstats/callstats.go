@@ -84,7 +84,7 @@ type vacant struct {
 	tried   time.Time // start of the last write
 	writing bool      // whether a write is in progress
 
-	known   bool // whether calls and version were current at the last read or write
+	known   bool // whether calls and version match the stored document, as far as this process knows
 	calls   Calls
 	version uint64
 }
@@ -153,8 +153,9 @@ func (o *Observer) addPending(id identity.ID, n pendingCounts) (v *vacant, due p
 }
 
 // write adds due to the document if this changes it. For example, a closed child that only its
-// parent calls causes a single write. lost is true only if the write certainly failed. After an
-// unknown outcome the observations are dropped, because calls could otherwise be counted twice.
+// parent calls causes a single write. If the write certainly failed, lost is true, and the caller
+// must keep due. After an unknown outcome the observations are dropped, because calls could
+// otherwise be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due pendingCounts) (lost bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {

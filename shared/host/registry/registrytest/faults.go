@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// request is a request of one vacant, whose key is k. It is interrupted at each of its store calls
-// and then sent again.
+// request is a request that concerns one vacant. The test interrupts the request at each of its
+// store calls and then sends it again.
 type request struct {
 	name    string
-	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, which do not fail
+	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, sent without faults
 	send    func(testing.TB, *registry.Registry, *identity.Key) error
-	events  uint64                            // final number of events of k
+	events  uint64                            // expected number of events of the vacant
 	want    func(*registry.Registration) bool // checks the final registration; nil if there must be none
 }
 
@@ -88,9 +88,9 @@ func requests() []request {
 	}
 }
 
-// brokenOff makes each store call of each request fail in every way, either this call only or also
-// all later calls, as in a crash. Late writes arrive before or after the request is sent again.
-// Each round uses another vacant.
+// brokenOff makes each store call of each request fail in every way, either alone or together with
+// all later calls, as in a crash. Delayed writes are applied before or after the request is sent
+// again. Each round uses another vacant.
 func brokenOff(t *testing.T, inner store.Store) {
 	next := 10_000
 	for _, q := range requests() {

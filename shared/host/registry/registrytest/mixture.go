@@ -25,8 +25,8 @@ const (
 	firstOne = 5000 // index of the first vacant's key
 )
 
-// mixture lets several processes run random operations on the same few vacants concurrently, over a
-// store that loses one call in ten. Then it checks the invariants.
+// mixture runs random operations on a few vacants from several registries concurrently, over a
+// store with a fault in one of ten calls. Then it checks the invariants.
 func mixture(t *testing.T, inner store.Store) {
 	var wg sync.WaitGroup
 	var lossy [workers]*storetest.Lossy

@@ -36,8 +36,8 @@ func wantWhole(t *testing.T, s store.Store) {
 	}
 }
 
-// atOnce publishes concurrently from many goroutines through several registries with one store, as
-// several processes would.
+// atOnce publishes concurrently from many goroutines through several registries with one store.
+// Each registry stands for a process.
 func atOnce(t *testing.T, s store.Store, publication func(i int) registry.Publication) ([]registry.Receipt, []error) {
 	t.Helper()
 	var registries [processes]*registry.Registry
@@ -104,8 +104,8 @@ func allEnd(t *testing.T, s store.Store) {
 }
 
 // closes sends an open manifest, the closed manifests of two parents, and a publication of the
-// child to different processes concurrently. In any order, one closed manifest is stored and the
-// child is hidden.
+// child to different registries concurrently. In any order, exactly one closed manifest must be
+// stored and the child must be hidden.
 func closes(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()

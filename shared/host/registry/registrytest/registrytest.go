@@ -45,7 +45,7 @@ func (c *Clock) Pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// HostURL is the start of this host's endpoints, followed by the vacant's id.
+// HostURL is the prefix of this host's endpoints. The vacant's id follows it.
 const HostURL = "https://host.example/v/"
 
 // Open returns a registry over s that accepts vacants of other hosts. Endpoints that start with
@@ -107,7 +107,8 @@ func (d *Draft) defaults(id identity.ID) {
 	}
 }
 
-// Reach lists the vacants whose endpoints wait for a probe, as if all endpoints answered.
+// Reach probes the endpoints that wait for a probe, with a probe that always succeeds, so that
+// their vacants are listed.
 func Reach(t testing.TB, r *registry.Registry) {
 	t.Helper()
 	if _, err := r.Reach(context.Background(), func(context.Context, string) error { return nil }); err != nil {

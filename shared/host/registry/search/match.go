@@ -93,8 +93,7 @@ func (q *Query) soughtWords() []sought {
 	return words
 }
 
-// sought is a word of a query together with its stem (form), which is "" if the word has no other
-// forms.
+// sought is a word of a query together with its stem, which is "" if the word has no other forms.
 type sought struct{ word, form string }
 
 func newSought(word string) sought {

@@ -13,8 +13,8 @@ type SwappableIndex struct {
 
 func NewReplaceable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
-// Replace waits for running methods, passes the current index to by, and from then on uses the
-// index that by returns. The returned index must not be nil, even with an error.
+// Replace waits for running methods, calls by with the current index, and then uses the returned
+// index. The returned index must not be nil, even with an error.
 func (r *SwappableIndex) Replace(by func(old Index) (Index, error)) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -91,7 +91,7 @@ type Query struct {
 	Words []string
 	// MinWords is the number of words that must match. Zero means all words.
 	MinWords int
-	sought   []sought // forms of Words, set by WithSoughtWords
+	sought   []sought // Words with their stems, set by WithSoughtWords
 	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
 	// matches every entry.
 	Text string

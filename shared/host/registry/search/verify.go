@@ -148,8 +148,8 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 // keptVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
 const keptVerdicts = 1 << 16
 
-// isOwnCard reports whether c is the card of g and its signature verifies. The result is cached under the
-// hash of the complete blob, because the card's own hash does not include the signature.
+// isOwnCard reports whether c is the card of g and its signature verifies. The result is cached
+// under the hash of the complete blob, because the card's own hash does not include the signature.
 func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false

@@ -195,10 +195,10 @@ func StemOf(word string) (form string, ok bool) {
 	return form, len(form) >= minForm && strings.HasPrefix(word, formPrefix(form))
 }
 
-// minForm is the minimum length of a form and of its words.
+// minForm is the minimum length of a stem and of its words.
 const minForm = 3
 
-// formPrefix returns the common start of all words with a form. The last letter of the form may
+// formPrefix returns the common start of all words with a stem. The last letter of the stem may
 // change, as in happy and happiness.
 func formPrefix(form string) string { return form[:len(form)-1] }
 
@@ -232,8 +232,9 @@ func ParseText(q string) (string, error) {
 	return Normalise(q), nil
 }
 
-// MinInsideRunes returns the minimum number of runes with which word may match inside another word. It is
-// three, because short words would match almost all entries, and one in scripts without spaces.
+// MinInsideRunes returns the minimum number of runes with which word may match inside another word.
+// It is three, because short words would match almost all entries, and one in scripts without
+// spaces.
 func MinInsideRunes(word string) int {
 	if r, _ := utf8.DecodeRuneInString(word); IsUnspaced(r) {
 		return 1

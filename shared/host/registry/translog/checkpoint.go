@@ -89,7 +89,7 @@ type Signature struct {
 }
 
 // Open parses a checkpoint without trusting its sender. The text must be canonical and signed by
-// the host that it names. Open verifies and returns the cosignatures of vacants, and refuses the
+// the host that it names. Open verifies and returns the cosignatures of vacants, and rejects the
 // note if one of them is invalid. It ignores other cosignatures. The errors are of kind Untrusted.
 func Open(msg []byte) (Checkpoint, []Signature, error) {
 	c, n, err := open(msg, nil)
@@ -144,8 +144,8 @@ func open(msg []byte, noteVerifiers map[string]note.Verifier) (Checkpoint, *note
 	return c, n, nil
 }
 
-// verifiers finds the key of a signature: the host's key by its origin, a vacant's key by its name,
-// and other keys in known.
+// verifiers is a note.Verifiers that finds the host's key by its origin, a vacant's key by its
+// name, and other keys in known.
 type verifiers struct {
 	host  identity.ID
 	known map[string]note.Verifier

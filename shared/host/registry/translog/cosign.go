@@ -26,7 +26,7 @@ func cosigner(name string, id identity.ID) verifier {
 }
 
 // cosignerOfKey parses a verifier key of the form name+hash+key. It accepts a plain Ed25519 key as
-// a key for cosignatures, because witnesses publish both.
+// a key for cosignatures, because witnesses publish keys of both types.
 func cosignerOfKey(key string) (verifier, error) {
 	name, rest, _ := strings.Cut(key, "+")
 	hash, encoded, _ := strings.Cut(rest, "+")

@@ -79,7 +79,7 @@ type storedHead struct {
 }
 
 func encodeHead(h head) ([]byte, error) {
-	// An empty tail and an absent tail represent the same tree and must have the same stored bytes.
+	// A nil and an empty partial tile represent the same tree and must have the same stored bytes.
 	tails := slices.Clone(h.tails)
 	for i := range tails {
 		if len(tails[i]) == 0 {

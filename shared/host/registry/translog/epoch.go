@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epoch is a range of the log that is sealed as in the reference: a tree of only the epoch's
-// leaves, padded with its last leaf to a power of two. Epochs that differ in TreeSize may have the
-// same Root, so verifiers should trust checkpoints instead.
+// Epoch is a range of the log that is sealed as in the reference implementation: as a tree of only
+// the epoch's leaves, padded with copies of its last leaf to a power of two. Epochs that differ in
+// TreeSize may have the same Root, so verifiers should trust checkpoints instead.
 type Epoch struct {
 	ID         uint64 // starts at 1
 	FirstSeq   uint64
@@ -54,8 +54,8 @@ func (t *EpochTree) Root() identity.Hash {
 	if t.size == 0 {
 		return identity.Sum([]byte{0})
 	}
-	// On the right side the last leaf is repeated. pad is the root of a perfect tree of the last
-	// leaf with the current height.
+	// The tree is padded on the right with copies of the last leaf. pad is the root of a perfect
+	// tree of these copies with the current height.
 	pad, height := t.last, 0
 	rest := t.full
 	root := rest[len(rest)-1]

@@ -54,7 +54,8 @@ func CheckConsistency(from, to Checkpoint, p Proof) error {
 	return nil
 }
 
-// Inclusion proves the event seq in the tree with size leaves. Size 0 means the sealed size.
+// Inclusion proves that the tree of the given size contains the event with the number seq. If size
+// is 0, it is the sealed size.
 func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -86,8 +87,8 @@ func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error
 	return Inclusion{Seq: seq, Leaf: leaves[0], Tree: tree, Proof: p}, nil
 }
 
-// Consistency proves that the tree with to leaves starts with the tree of from leaves. If to is 0,
-// it is the sealed size.
+// Consistency proves that the tree of size to starts with the tree of size from. If to is 0, it is
+// the sealed size.
 func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, err error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {

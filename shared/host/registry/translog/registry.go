@@ -9,8 +9,8 @@ import (
 )
 
 // OfRegistry returns the log of a registry's events. The leaves are the event hashes. Registered
-// vacants whose keys are not revoked may be witnesses. If r is nil, only configured witnesses may,
-// which is sufficient for a checkpointer.
+// vacants whose keys are not revoked may be witnesses. If r is nil, only configured witnesses may
+// cosign. A checkpointer may pass nil, because it only seals.
 func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	c.Stream, c.Leaf = registry.EventStream(), readEvent
 	if r != nil {

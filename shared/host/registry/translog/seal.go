@@ -113,8 +113,8 @@ func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error)
 
 func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	// The page starts with the last sealed row. If this row is missing or different, the stream has
-	// changed since, for example because it was restored from a backup, and the log must not sign
-	// again.
+	// changed since that Seal, for example because it was restored from a backup. The log must then
+	// not sign a new root.
 	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
 	if err != nil || h.size == 0 {
 		return rows, wrapStoreError(err)
@@ -207,8 +207,8 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Conflict, cause, "another process is sealing the log; its checkpoint will be available in a moment")
 }
 
-// lease lets one process at a time seal. It only avoids duplicate work: if two checkpointers run,
-// the head's version decides.
+// lease is the document that lets one process at a time seal. It only avoids duplicate work. If two
+// checkpointers run, the head's version lets only one of them commit.
 type lease struct {
 	Holder string    `json:"holder"`
 	Until  int64     `json:"until_ms"`
@@ -220,7 +220,8 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 	if err != nil {
 		return lease{}, wrapStoreError(err)
 	}
-	// An absent or unreadable lease does not block a Seal, because the head's version decides.
+	// An absent or unreadable lease does not block a Seal, because the head's version already
+	// prevents two commits.
 	if held, err := LeaseDocs.Parse(d); err == nil && held.Until > l.Now().UnixMilli() {
 		return lease{}, busy(nil)
 	}

@@ -10,7 +10,7 @@
 //
 // # The life of a leaf
 //
-// A row of the stream is a leaf from its commit on. Its index is its position less one. The next
+// A row of the stream is a leaf from its commit on. Its index is its position minus one. The next
 // Seal takes the lease, reads the rows after the head in pages, and fills tiles of 256 hashes of
 // one level. Each tile is written once, when it is complete, and incomplete tiles are in the head.
 // Then Seal signs the new root and commits head, checkpoint and epoch under the head's version. If

@@ -21,14 +21,15 @@ const (
 	hashSize   = sha256.Size
 )
 
-// tileID identifies a tile by its level of tiles and its index from the left.
+// tileID identifies a tile by its tile level and its index from the left. Tile level n contains the
+// hashes of tree level 8 × n.
 type tileID struct {
 	level uint
 	index uint64
 }
 
-// frontier is a growing tree. It contains the number of leaves and the incomplete tile of each
-// level of tiles.
+// frontier is a growing tree. It contains the number of leaves and the incomplete tile of each tile
+// level.
 type frontier struct {
 	size  uint64
 	tails [][]byte
@@ -79,7 +80,7 @@ func (f *frontier) check() error {
 	return nil
 }
 
-// root returns the tree's root. The tails must have passed check.
+// root returns the tree's root. check must have accepted the frontier.
 func (f *frontier) root() ([hashSize]byte, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, f.size, nil) {

@@ -188,8 +188,8 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	switch e.Type {
 	case "message_start":
-		// The usage is reported with the next event. If the server fails immediately after
-		// message_start, the request may then be repeated as if the server had not answered.
+		// Read returns the usage with the next event. If the server fails immediately after
+		// message_start, no event was emitted, so the request may be repeated.
 		var is struct {
 			Message lax.Value[struct {
 				Usage lax.Value[usage]

@@ -4,13 +4,14 @@
 // An Agent has exactly one JSON form, which can be parsed back. A missing member has its default,
 // which a later release may change.
 //
-// The operator pays for models in Bedrock, because AWS bills the operator, and for models that are
-// called with a secret, because only the operator sets secrets, including secrets of tenants
-// (front/admin). If the vacant belongs to a tenant, the prices of these models come from the operator's
-// table of models. The agent's Price can only raise a component (input, output, cached) of the table's
-// price, and a model without a row is rejected. An agent cannot lower the price, because agents do not
-// record their authors, and a tenant's key can write all agents of the tenant. Agents of vacants without
-// a tenant may state any price. [Agent.Prices] is the only implementation of these rules.
+// The operator pays for two kinds of models: models in Bedrock, because AWS bills the operator, and
+// models that are called with a secret, because only the operator sets secrets, including those of
+// tenants (front/admin). If the vacant belongs to a tenant, the prices of these models come from
+// the operator's table of models. The agent's Price can only raise a component (input, output,
+// cached) of the table's price, and a model without a row is rejected. An agent cannot lower the
+// price, because a tenant's key can write all agents of the tenant, and an agent does not record
+// whether the tenant or the operator wrote it. Agents of vacants without a tenant may state any
+// price. [Agent.Prices] is the only implementation of these rules.
 package definition
 
 import (

@@ -2,8 +2,8 @@
 // POST as JSON and accepts an answer as JSON, plain text or server-sent events.
 //
 // A request contains only the members of the question. It contains no envelope, no key and no
-// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent but
-// signs the request.
+// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent. It
+// is the key of the request's signature.
 package httpagent
 
 import (
@@ -262,8 +262,8 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// mediaOf returns the media type of a reply that may be an answer. If the reply has no media type,
-// it returns "", because the body may be an object.
+// mediaOf returns the media type of a reply, or an error if the reply cannot be an answer. If the
+// reply has no media type, it returns "", because the body may be an object.
 func mediaOf(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.StatusError(reply.StatusCode)

@@ -23,7 +23,8 @@ func (l *Value[T]) UnmarshalJSON(data []byte) error {
 // maxCount limits a Count.
 const maxCount = 1 << 40
 
-// Count is a number that is not negative, such as 10, 10.0 or "10".
+// Count is a nonnegative number that may be absent. Its JSON form is a number or a string, such as
+// 10, 10.0 or "10".
 type Count struct {
 	n     int
 	given bool

@@ -163,9 +163,10 @@ func New(c Config) substrate.Substrate {
 
 type loop struct{ Config }
 
-// Infer answers r. The text joins the model's texts of all turns, and the usage is the sum of all
-// turns. While the answer arrives, and at its end if it is incomplete, the usage includes an estimate
-// of the tokens that no model has reported. The usage of a complete answer contains only reported tokens.
+// Infer answers r. The emitted text consists of the model's texts of all turns, and the usage is
+// the sum of all turns. While the answer arrives, and at its end if it is incomplete, the usage
+// includes an estimate of the tokens that no model has reported. The usage of a complete answer
+// contains only reported tokens.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.TimeLimit(); limit > 0 {
@@ -383,7 +384,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	}
 	var sent atomic.Bool // whether the header of an HTTP request was written
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	var usage *substrate.Usage // usage of this turn
+	var usage *substrate.Usage
 	ended := false
 	defer func() {
 		failed := err
@@ -401,8 +402,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				fold(nil, err)
 				return
 			}
-			// Another process reports the cost of a turn before its model answers, and reports zero
-			// tokens if its model did not answer. Such a usage is not part of an answer.
+			// The model may run in another process (RunTurn). That process reports the cost of the
+			// turn before the model answers, with Unreported set, and reports zero tokens if the
+			// model does not answer. Such a usage does not start the answer.
 			u, isUsage := e.(substrate.Usage)
 			seen = seen || !isUsage || u.Unreported == 0 && u.In+u.Out > 0
 			if e == substrate.Event(substrate.Length) && r.used.MaxTokens > 0 {
@@ -421,7 +423,8 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			case substrate.Question:
 				err = r.emit(e)
 			case substrate.ToolCall:
-				// A reported usage includes the calls, because they come last.
+				// Adapters emit tool calls last, so a usage that was reported earlier includes
+				// them.
 				if usage == nil || usage.Unreported > 0 {
 					r.received += len(e.Name) + len(e.Arguments)
 				}

@@ -255,7 +255,7 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 // tools returns the tools of a server with their complete names. A tool with an invalid schema is
 // left out. If the list repeats a cursor or is too long, the rest of the list is left out.
 func (s *session) tools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
-	seen := map[string]bool{"": true} // cursors
+	seen := map[string]bool{"": true}
 	for q := (&sdk.ListToolsParams{}); ; {
 		page, err := s.ListTools(ctx, q)
 		if err != nil {

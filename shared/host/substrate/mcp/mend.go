@@ -89,8 +89,9 @@ func (q asked) copyEvents(w io.Writer, from io.Reader) error {
 	return nil
 }
 
-// message returns a message of the server in one line, or nil if it is noise. It returns text that
-// is not JSON unchanged, because a part of it may be missing.
+// message returns the repaired message of the server in one line, or nil if the message has no
+// method, error or result. Data that is not JSON is returned unchanged, because it may be
+// truncated.
 func (q asked) message(data []byte) []byte {
 	var m struct{ Method, Result, Error json.RawMessage }
 	if json.Unmarshal(data, &m) != nil {

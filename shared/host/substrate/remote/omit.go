@@ -17,7 +17,7 @@ const (
 	// omissionTime is the time for which a rejected member is omitted. It is limited, because the
 	// server may be replaced with one that accepts the member.
 	omissionTime = time.Hour
-	maxOmissions = 1024 // elements of Omissions.of
+	maxOmissions = 1024 // models in Omissions.of
 )
 
 // Omissions records which optional members of requests the models' servers reject. It is safe for

@@ -1,8 +1,9 @@
 // Package remote calls models on servers. It posts a JSON request and reads the server-sent events
 // of the answer.
 //
-// A request goes to one URL, on behalf of the vacant that is asked, and has only the given header
-// and body. Errors never contain the secret of a request.
+// Each request is sent to one URL on behalf of a vacant. It contains the given body, the given
+// header, and the header fields Content-Type and Accept. Errors never contain the secret of a
+// request.
 package remote
 
 import (
@@ -45,8 +46,9 @@ type Answer interface {
 
 // Ender ends an answer. Ending implements it.
 type Ender interface {
-	// End returns the remaining events after the last data. The last event is a FinishReason. closed means
-	// that the server marked the end of the stream. If the answer has no end, the error is IncompleteError.
+	// End returns the remaining events after the last data. The last event is a FinishReason. The
+	// argument reports whether the server marked the end of the stream. If the answer is
+	// incomplete, the error is IncompleteError.
 	End(closed bool) ([]substrate.Event, error)
 }
 
@@ -121,9 +123,10 @@ func YieldEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error]
 	}
 }
 
-// ask sends the request and yields the events of the answer without noise. If the answer is a JSON
-// document instead of a stream, ask stores it in document and yields one event, or one event for
-// each element of an array, and then the end mark.
+// ask sends the request and yields the events of the answer and its end mark, but no heartbeats or
+// other events without a message (sse.Event.IsNoise). If the answer is a JSON document instead of a
+// stream, ask stores it in document and yields one event, or one event for each element of an
+// array, and then the end mark.
 func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, q)

@@ -36,8 +36,8 @@ type Resources struct {
 	Functions Functions
 	// Secrets contains the secrets of agents. It is nil if this host stores no secrets.
 	Secrets *secrets.Secrets
-	// Spend contains the budgets, and Models contains the prices of paid models. Both are nil if
-	// this host has no paid models.
+	// Spend limits the cost of paid models, and Models contains their prices. Both are nil if this
+	// host has no paid models.
 	Spend  *spend.Spend
 	Models *models.Tables
 }
@@ -109,7 +109,7 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 
 // CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must belong to
 // the tenant, and the host must have the agent's secret and price. If a is nil, the default agent of the
-// substrate in text is checked.
+// given substrate is checked.
 func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(text)
@@ -239,8 +239,8 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// BeginSpending returns the spending of a call, or nil if the agent is free. before is the cost of the
-// call's earlier turns, which other processes have settled.
+// BeginSpending returns the spending of a call, or nil if the agent is free. The cost of the call's
+// earlier turns, which other processes have settled, reduces the budget of the call.
 func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
 	if !a.HasCost(tenant) {
 		return nil, nil

@@ -175,7 +175,7 @@ type Call struct {
 	spend *Spend
 	payer Payer
 	id    string
-	tries int          // number of calls of Reserve
+	tries int          // number of turns that Reserve tried to reserve
 	spent money.Amount // cost of settled turns
 	open  *turn        // last turn, or nil if it is settled
 }
@@ -202,10 +202,10 @@ func (c *Call) Cost() money.Amount {
 	return c.spent + c.open.cost
 }
 
-// Reserve reserves a turn of at most in input tokens and out output tokens, and settles the
-// previous turn. allowed is the number of output tokens that the budgets cover, at most out. If the
-// budgets do not cover a turn, the kind of the error is BudgetExceeded. For failures of the store it is
-// Damaged, Deadline, Canceled or otherwise SubstrateUnavailable.
+// Reserve reserves a turn with the given maximum numbers of input and output tokens, and settles
+// the previous turn. It returns the number of output tokens that the budgets cover, at most the
+// given number. If the budgets do not cover a turn, the kind of the error is BudgetExceeded. For
+// failures of the store it is Damaged, Deadline, Canceled or otherwise SubstrateUnavailable.
 func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed int, err error) {
 	price, today := c.Prices.Model, day(c.spend.now())
 	if fallback {
@@ -246,7 +246,7 @@ func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowe
 		var bounds *store.BoundsError
 		if !errors.As(err, &bounds) || try == maxTries || c.spend.store.Backoff(ctx, try) != nil {
 			return allowed, err
-		} // another vacant has used the shared budget, so it is read again
+		} // another call has used a shared budget, so the budgets are read again
 	}
 }
 
@@ -318,7 +318,6 @@ func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amoun
 	}
 }
 
-// affordableTokens returns the number of output tokens that all balances cover, at most out.
 func (c *Call) affordableTokens(price models.Price, in, out int, budgets ...balance) (int, error) {
 	if c.payer.CallBudget >= 0 {
 		budgets = append(budgets, balance{name: "the agent's budget of a call", budget: c.payer.CallBudget, spent: c.payer.CostBefore + c.Cost()})

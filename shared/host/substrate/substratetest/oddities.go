@@ -27,20 +27,20 @@ type Wire struct {
 	Usage func(n string) string // usage report with n input tokens, where n is any JSON value
 	// Ends encodes the end of the answer and of its stream. If why is "", the end has no finish reason.
 	Ends func(why string) string
-	// Call encodes a tool call at an index, with the pieces of its arguments.
+	// Call encodes a tool call at an index of the answer. arguments are the pieces of its
+	// arguments.
 	Call func(at int, id, name string, arguments ...string) string
 
 	Stop, Length, Called string // finish reasons
-	// Bare is the answer "hm" of a server that never sends a reason. It is "" if the provider has
-	// no such servers.
+	// Bare is the answer "hm" of a server that never sends a finish reason. It is "" if the
+	// provider has no such servers.
 	Bare string
 	// Decides lists the members that determine an answer. If one of them is wrong, the answer may fail.
 	Decides []string
 	// Foreign encodes a part of an answer that is not for the host, for example a call of a tool
 	// that the provider itself runs. A text may follow it.
 	Foreign func(at int) string
-	// Refusals maps the optional members of requests to the error with which a server rejects each
-	// of them.
+	// Refusals maps each optional member of requests to the error of a server that rejects it.
 	Refusals map[string]string
 	// Whole encodes an answer as one JSON document. It is nil for a provider whose library reads
 	// only streams.
@@ -52,7 +52,7 @@ type Wire struct {
 	Edit  func(event string, f func(any) any) string
 }
 
-// odd is a stream or another reply, and the expected result.
+// odd is an unusual reply and the expected result.
 type odd struct {
 	what, body string
 	want       substrate.Answer // without usage

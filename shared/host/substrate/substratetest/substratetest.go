@@ -1,5 +1,5 @@
 // Package substratetest tests the contract of package substrate. Every adapter whose agent a test
-// can simulate passes it.
+// can simulate must pass the suite.
 package substratetest
 
 import (

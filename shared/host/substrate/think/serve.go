@@ -29,7 +29,7 @@ type Report struct {
 
 // Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
 // is known. The last line contains done or error. The reply ends by the request's deadline, or earlier
-// if the turn of its task ends (Watcher). report is called once, before the last line.
+// if the turn of its task ends (Watcher). Serve reports the request once, before the last line.
 func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(lines(ctx, s, request, report))
 	return &reader{next: next, stop: stop}

@@ -30,15 +30,15 @@ type request struct {
 	Task       string          `json:"task,omitempty"` // task of the call; the request ends when the turn of the task ends
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
-	Spent      int             `json:"spent,omitempty"` // Turn.CostBefore
-	Left       *int            `json:"left,omitempty"`  // Turn.TaskBudget
+	Spent      int             `json:"spent,omitempty"`
+	Left       *int            `json:"left,omitempty"`
 	Caller     identity.ID     `json:"caller,omitzero"`
 	ID         string          `json:"id,omitempty"` // hash of the call
 	ContextID  *string         `json:"context_id,omitempty"`
 	Turns      []turn          `json:"turns,omitempty"`
 	Tools      []tool          `json:"tools,omitempty"`
-	Final      bool            `json:"final,omitempty"` // substrate.Request.MustAnswer
-	Name       string          `json:"name,omitempty"`  // name of the tool to use
+	Final      bool            `json:"final,omitempty"`
+	Name       string          `json:"name,omitempty"` // name of the tool to use
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type tool struct {
 	Writes      bool            `json:"writes,omitempty"`
 }
 
-// line is one line of a reply. It has exactly one member. Done is the finish reason.
+// line is one line of a reply. It has exactly one member.
 type line struct {
 	Text    string             `json:"text,omitempty"`
 	Thought string             `json:"thought,omitempty"`
@@ -101,12 +101,13 @@ type usage struct {
 	MaxTokens  int `json:"max_tokens,omitempty"`
 }
 
-// failure is the JSON form of an error. Status, AfterMS and Body contain the agent's answer.
+// failure is the JSON form of an error. If the error contains an answer of the agent
+// (call.AgentError), Agent is true, and Status, AfterMS and Body contain this answer.
 type failure struct {
 	Kind    string `json:"kind"`
 	Text    string `json:"text"`
 	Cause   string `json:"cause,omitempty"`
-	Agent   bool   `json:"agent,omitempty"` // whether the agent answered
+	Agent   bool   `json:"agent,omitempty"`
 	Status  int    `json:"status,omitempty"`
 	AfterMS int64  `json:"after_ms,omitempty"`
 	Body    string `json:"body,omitempty"`
@@ -230,7 +231,6 @@ func (l *line) event() substrate.Event {
 	return nil
 }
 
-// maxCause limits the cause of a failure in bytes.
 const maxCause = 500
 
 func failureOf(err error) *failure {

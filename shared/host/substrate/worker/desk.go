@@ -151,7 +151,6 @@ func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plai
 	return nil
 }
 
-// open reads a text that put has stored.
 func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
 	doc, err := d.Store.Doc(ctx, k)
 	switch {

@@ -73,13 +73,12 @@ type turn struct {
 	// Holders lists the holders of the turn's leases in order. The number of a lease is its index plus one. All leases
 	// except the last are lost.
 	Holders []string `json:"holders,omitempty"`
-	// Started, Batches, Size and Renewed belong to the last lease. Batches counts its reports, and Renewed counts its
-	// heartbeats.
+	// Started, Batches, Size and Renewed belong to the last lease.
 	Started bool `json:"started,omitempty"`
 	Batches int  `json:"batches,omitempty"`
-	Size    int  `json:"size,omitempty"` // bytes of all reports
+	Size    int  `json:"size,omitempty"`
 	Renewed int  `json:"renewed,omitempty"`
-	// Answer is the hash of the answer, by which a repeated answer is recognized.
+	// A repeated answer is recognized by Answer.
 	Answer string `json:"answer,omitempty"`
 }
 

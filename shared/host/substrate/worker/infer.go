@@ -105,13 +105,12 @@ type supervisor struct {
 	id    string
 	turn  turn
 	seen  uint64            // version of the document of turn
-	at    time.Time         // time at which the supervisor first saw that version
+	at    time.Time         // time at which the supervisor first read that version
 	lease int               // number of the lease whose reports were read
 	read  int               // number of reports of the lease that were read
-	texts []substrate.Event // with redo, texts of the lease, which are yielded together with the result
+	texts []substrate.Event // texts of the lease that are yielded together with the result (redo=1)
 }
 
-// fail yields an error, which ends the turn.
 func (s *supervisor) fail(err error) (done bool) {
 	s.out(nil, err)
 	return true
@@ -192,7 +191,6 @@ func (s *supervisor) follow(ctx context.Context, t turn, version uint64) (done b
 	return false
 }
 
-// yield yields an event of a worker. It returns false if the consumer has stopped.
 func (s *supervisor) yield(ctx context.Context, e *Event) bool {
 	var event substrate.Event
 	switch e.Type {
@@ -215,7 +213,6 @@ func (s *supervisor) yield(ctx context.Context, e *Event) bool {
 	return s.out(event, nil)
 }
 
-// finish yields the result of the worker.
 func (s *supervisor) finish(r *Result) {
 	if r.Error != "" {
 		s.out(nil, problem.New(failures[r.Failure], "%s", r.Error))

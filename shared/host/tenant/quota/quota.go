@@ -35,8 +35,8 @@ const (
 // row describes a quota.
 type row struct {
 	name  Name
-	limit int64  // default value
-	what  string // objects that the quota counts
+	limit int64
+	what  string
 	helps string // advice to a tenant that has reached the quota
 }
 

@@ -1,8 +1,8 @@
 // Package bundle writes the export file of an identity, which contains its unencrypted key, its
 // card, manifest, agent and logbook, and the state of its calls to others.
 //
-// All exports have the same format, and the bytes of the key are not copied while the file is
-// created.
+// All exports have the same format. Append leaves no copy of the seed in memory except in its
+// result.
 package bundle
 
 import (
@@ -32,8 +32,8 @@ type Bundle struct {
 	Chains   []Chain // one chain per target
 }
 
-// Chain contains the state of the vacant's calls to one target. State is JSON in the form in which a
-// caller stores its chain (package filebook).
+// Chain contains the state of the vacant's calls to one target. State is the JSON that package
+// filebook stores for a chain.
 type Chain struct {
 	Target identity.ID
 	State  []byte

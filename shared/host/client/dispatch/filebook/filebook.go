@@ -65,9 +65,9 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	return s, nil
 }
 
-// lock locks a name with a separate file, because each Save replaces the state file. If it has to
-// wait, it calls busy once. The lock file remains: after its removal, two processes could lock two
-// files of the same name.
+// lock locks a name with a separate file, because each Save replaces the state file. After
+// busyTries tries, it reports the wait once. The lock file remains: after its removal, two
+// processes could lock two files of the same name.
 func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
 	for n := 1; ; n++ {

@@ -17,10 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// As in store/dynamo, there are few tries with short waits, because a caller is waiting and can try
-// again.
+// As in store/dynamo, there are few attempts with short backoffs, because a caller is waiting and
+// can send the request again.
 const (
-	perTry       = 3 * time.Second // limit of one request
+	perTry       = 3 * time.Second
 	maxTries     = 3
 	shortestWait = 25 * time.Millisecond
 )
@@ -35,9 +35,9 @@ func settings(o *kms.Options) {
 	})
 }
 
-// isForeignBox reports whether KMS rejected a box after it tried the key: the box has another context or
-// another key, or it is damaged. Other errors do not depend on the box. (For some boxes of other
-// keys, AWS returns AccessDenied. Such a box is reported as withheld.)
+// isForeignBox reports whether KMS rejected a box after it tried the key: the box has another
+// context or another key, or it is damaged. Other errors do not depend on the box. (For some boxes
+// of other keys, AWS returns AccessDenied. Such a box is reported as withheld.)
 func isForeignBox(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException

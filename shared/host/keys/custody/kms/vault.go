@@ -37,7 +37,7 @@ const contextKey = "vacancy"
 // suffix.
 const emptySuffix = "#empty"
 
-const maxBox = 6144 // bytes in a ciphertext of KMS
+const maxBox = 6144 // bytes
 
 // Vault is a custody.Vault that uses a symmetric key of KMS. Copies of a secret inside the SDK are
 // not wiped.

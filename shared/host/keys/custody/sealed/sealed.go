@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxOpenKeys limits the open keys. When another key is opened, the key that expires first is dropped. The
-// limit reduces the damage by a memory dump on a large host.
+// maxOpenKeys limits the open keys. When another key is opened, the key that expires first is
+// dropped. The limit reduces the damage by a memory dump on a large host.
 const maxOpenKeys = 1024
 
 // Kind is the kind of a seed's owner. The context of a box starts with the kind, so that a role can
@@ -71,16 +71,16 @@ type Signers struct {
 
 	mu      sync.Mutex
 	keys    map[identity.ID]*opened
-	opening map[identity.ID]chan struct{} // channels that are closed at the end of an opening
+	opening map[identity.ID]chan struct{} // each channel is closed when the opening of its key has ended
 	due     time.Time                     // no key expires before this time
 }
 
 // opened is a key in memory. Signers.mu guards all fields except the key.
 type opened struct {
 	key     *identity.Key
-	until   time.Time // time at which the key expires
-	users   int       // signatures in progress
-	dropped bool      // whether the key was dropped while in use; the last user wipes it
+	until   time.Time
+	users   int  // signatures in progress
+	dropped bool // whether the key was dropped while in use; the last user wipes it
 }
 
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {

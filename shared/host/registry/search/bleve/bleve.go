@@ -76,8 +76,8 @@ func Open(dir string) (*Index, error) {
 	return open(filepath.Join(dir, store))
 }
 
-// OpenMemory returns an index in memory. Its segments are never merged, so it is suitable only for few
-// entries.
+// OpenMemory returns an index in memory. Its segments are never merged, so it is suitable only for
+// few entries.
 func OpenMemory() (*Index, error) { return open("") }
 
 func open(path string) (*Index, error) {
@@ -190,7 +190,7 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// using calls fn while the index cannot be closed. A closed scorch would never return from a batch.
+// using calls fn while Close cannot run, because a batch on a closed scorch would never return.
 func (x *Index) using(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -217,8 +217,8 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 	})
 }
 
-// recoverPanic converts a panic of fn into an error of kind Damaged. A truncated or overwritten segment
-// file is not detected when the index is opened and makes its reader panic.
+// recoverPanic converts a panic of fn into an error of kind Damaged. A truncated or overwritten
+// segment file is not detected when the index is opened and makes its reader panic.
 func recoverPanic(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

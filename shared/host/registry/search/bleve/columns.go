@@ -23,8 +23,8 @@ type columnCache struct {
 	kept map[segment.Segment]*columns
 }
 
-// of returns the columns of a snapshot's segments in order. It drops the columns of other segments
-// from the cache.
+// of returns the columns of a snapshot's segments in order. It drops the columns of all other
+// segments from the cache.
 func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 )
 
 // All terms of a document are in one field, so that a segment has one dictionary. The first byte of
-// a term is its kind. In the terms of words, grams, edges and forms, the second byte is the group.
+// a term is its kind. In the terms of words, grams, edges and stems, the second byte is the group.
 const (
 	termField = "t"
 
 	word    = 'w' // complete word
 	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edge    = 'e' // the first one, two or three runes of a word
-	form    = 'f' // stem of a word's forms
+	form    = 'f' // stem of a word
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'
@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	n     = 3 // runes per gram
+	n     = 3
 	edges = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
 )
 
@@ -99,7 +99,7 @@ type lookup struct {
 	form  string // empty if the word has no other form
 	edge  string
 	grams []string // empty if the word is too short to match inside another word
-	// begins and inside mean that the edge, or the single gram, proves a match.
+	// begins means that the edge proves a match, and inside that the single gram does.
 	begins, inside bool
 }
 

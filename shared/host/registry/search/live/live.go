@@ -1,10 +1,10 @@
 // Package live updates a search index from the registry's feed of changes and can rebuild it from
 // the feed.
 //
-// An index stores a mark, which is a position in the feed. It contains all changes before the mark,
-// except perhaps changes within the last ReadOverlap. Concurrent writes do not become visible in
-// order, so each read of the feed starts ReadOverlap before the previous read or, for the first
-// read, before the mark.
+// An index stores a mark, which is a position in the feed. The index contains all changes before
+// the mark, but changes of the last ReadOverlap before the mark may be missing. Concurrent writes
+// do not become visible in order, so each refresh reads the feed from ReadOverlap before the start
+// of the previous refresh. The first refresh starts ReadOverlap before the mark.
 package live
 
 import (
@@ -25,7 +25,7 @@ import (
 const ReadOverlap = 30 * time.Second
 
 const (
-	every    = time.Second     // minimum time between refreshes
+	every    = time.Second
 	maxStale = 5 * time.Second // age of the index at which a search waits for a refresh
 	page     = 500             // registrations per read
 )
@@ -58,8 +58,9 @@ func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
 	return l
 }
 
-// Refresh updates the index unless this was done within the last second. If another caller is
-// updating the index, Refresh waits only if the age of the index is at least maxStale.
+// Refresh updates the index unless it was updated within the last second. If another caller is
+// updating the index, Refresh waits for it if the index is at least maxStale old, and otherwise
+// returns nil immediately.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
 	if age < every {
@@ -153,8 +154,9 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 	var fresh []registry.Registration
 	for i := range changes {
 		g := &changes[i]
-		// If the clock of the host that made the change is fast, a mark with its time would be
-		// later than changes that are made before that time.
+		// The clock of the host that made the change may be ahead of this host's clock. The mark is
+		// at most the current time, because a process that starts at the mark would otherwise miss
+		// later changes with smaller keys.
 		b.Mark = max(b.Mark, min(g.ChangeKey, registry.ChangeKeyAt(l.now())))
 		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
 			continue

@@ -16,7 +16,7 @@ type Progress struct {
 }
 
 // Rebuild fills an empty index with all listed vacants and sets its mark. If tell is not nil, it is
-// called after each page. Concurrent changes appear later in the feed.
+// called after each page. A vacant that changes during Rebuild appears again later in the feed.
 func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, tell func(Progress)) error {
 	var p Progress
 	mark := ""

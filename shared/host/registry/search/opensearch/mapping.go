@@ -1,10 +1,11 @@
 package opensearch
 
-// These are the fields of an entry. Fields of words exist once per group.
+// These are the fields of an entry. Each field that contains words exists once per group, with the
+// group's number as suffix.
 const (
 	fieldJoined  = "joined"
 	fieldPrice   = "price"
-	fieldWeight  = "weight"  // ScoreSteps plus the score's step, which is a factor of the rank
+	fieldWeight  = "weight"  // ScoreSteps + ScoreStep(score), a factor of the rank
 	fieldWords   = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
 	fieldForms   = "forms"   // forms0 and so on: stems of the words
 	fieldRuns    = "runs"    // runs0 and so on: words of scripts without spaces
@@ -17,9 +18,9 @@ const (
 	markID    = "mark"
 )
 
-// grams contains the names of the analyzers, which are also the names of subfields of a text. An
-// analyzer returns all grams of one length with their positions, so that a phrase matches
-// consecutive grams.
+// grams contains the names of the analyzers by the length of their grams. The names are also the
+// names of a text's subfields. An analyzer returns all grams of one length with their positions, so
+// that a phrase matches consecutive grams.
 var grams = []string{"", "g1", "g2", "g3"}
 
 func mapping(alias string, shards, replicas int) object {

@@ -124,8 +124,8 @@ func searchBody(q *search.Query) object {
 	return body
 }
 
-// words returns clauses that match each word by its best kind. If fewer words are sufficient, they
-// are in one clause with a minimum.
+// words returns one clause per word, which scores the best match of the word. If not all words must
+// match, words returns a single clause that requires a minimum number of them.
 func words(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var any []any
@@ -163,8 +163,8 @@ func matches(w, group string) (m [search.Kinds]object) {
 	return m
 }
 
-// part returns a clause for fields that contain text, which means that they have its grams in
-// sequence.
+// part returns a clause that matches a field if it contains text. The clause searches for the grams
+// of text in sequence.
 func part(field, text string) object {
 	return object{"match_phrase": object{field: text}}
 }

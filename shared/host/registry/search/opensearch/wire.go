@@ -102,7 +102,8 @@ func refusal(status int, text []byte) *answerError {
 	return e
 }
 
-// maxAnswer is far larger than a page of hits or the response to a batch.
+// maxAnswer limits a response in bytes. It is far larger than a page of hits or the response to a
+// batch.
 const maxAnswer = 16 << 20
 
 // bounded limits the size of responses.

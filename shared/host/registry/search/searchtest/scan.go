@@ -8,12 +8,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// worth is the table in the documentation of package search, with a row per group and a column per
-// kind.
+// worth is the table in the documentation of package search, with a row per group of texts and a
+// column per kind of match.
 var worth = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
-// Scan answers a query by reading every entry. It is slow, and the only code that it shares with
-// indexes cuts texts into words.
+// Scan answers a query by reading every entry. It is slow. It shares with indexes only the code
+// that normalises texts, splits them into words and finds the stem of a word.
 func Scan(entries []search.Entry, q search.Query) []search.Hit {
 	var hits []search.Hit
 	for _, e := range entries {

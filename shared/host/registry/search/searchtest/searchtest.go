@@ -56,7 +56,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// ranks compares floats that were computed from the same integers in different ways.
+// ranks tolerates rounding errors in ranks, which an index may compute in another order.
 var ranks = cmpopts.EquateApprox(0, 1e-12)
 
 func apply(t testing.TB, x search.Index, b search.Batch) {

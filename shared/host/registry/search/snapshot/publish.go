@@ -21,8 +21,8 @@ import (
 // base, Publish returns ErrOvertaken and changes no published version. A crash or an Unavailable
 // error may leave an unreferenced archive, which a later Publish removes after an hour.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
-	// The time is read before any write. An archive that is then older than orphanAge cannot belong
-	// to another publisher with the same base.
+	// The time is read before the upload, which may be slow. Archives that other publishers upload
+	// during this time are therefore too new for sweep.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -112,7 +112,8 @@ func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (
 }
 
 func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
-	// An archive older than orphanAge is no longer being loaded, and its publisher has failed.
+	// If an unreferenced archive is older than orphanAge, no process is still loading it, and its
+	// publisher has failed.
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)

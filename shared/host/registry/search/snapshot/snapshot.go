@@ -4,8 +4,8 @@
 // A snapshot consists of an archive, which is a tar of regular files, and a manifest under a fixed
 // name, which names the current archive. An archive is complete before a manifest names it and is
 // not removed while a manifest names it. A publisher replaces a manifest only if its index was
-// built upon the version of that manifest. A loaded directory comes from an archive with the
-// SHA-256 in the manifest.
+// built from the version in that manifest. Load verifies that the archive has the SHA-256 in the
+// manifest.
 package snapshot
 
 import (
@@ -28,8 +28,8 @@ const manifestKey = Prefix + "manifest.json"
 const CheckEvery = 10 * time.Second
 
 const (
-	// orphanAge is the age after which an unreferenced archive is removed. It is longer than a
-	// download of an archive, which a loader starts after it has read the manifest.
+	// orphanAge is the age after which an unreferenced archive is removed. It is longer than the
+	// time from a loader's read of the manifest to the end of its download.
 	orphanAge = time.Hour
 	// tries is the number of attempts after conflicts and unknown outcomes.
 	tries = 4
